@@ -38,14 +38,26 @@ from moldau.client.protocol.access import (
 from moldau.client.protocol.secrets import SECRET_SETTINGS
 from moldau.client.protocol.security import SASL_JAAS_CONFIG, SECURITY_SETTINGS
 from moldau.errors import KafkaError
+from moldau.products.pipelines.core.keys import MappingKey, Text
 from moldau.products.pipelines.core.places import one_list
 from moldau.products.pipelines.core.section import Section
 from moldau.transport.profiles import profile_access
 
-SERVERS, CLUSTER, PROFILE = "bootstrap_servers", "cluster", "profile"
+SERVERS: Final = Text(
+    "bootstrap_servers", "The brokers: `host:port`, or several with commas.", absent="required, or `cluster`"
+)
+CLUSTER: Final = MappingKey(
+    "cluster", "A [secured cluster](operating.md#secured-clusters), in place of `bootstrap_servers`.", absent="none"
+)
+PROFILE: Final = Text("profile", "A [profile](../../use/profiles.md).", absent="none")
 CLUSTER_KEYS: Final = (SERVERS, CLUSTER)
 """Of a page, a source and a target: one of them at most."""
-_NAMES: Final = (BOOTSTRAP_SERVERS, *SECURITY_SETTINGS, CLIENT_ID, REQUEST_TIMEOUT, CONNECT_TIMEOUT)
+TOPIC_CLUSTER_KEYS: Final = (
+    Text(SERVERS, "The brokers of the topic's cluster.", absent="those of the pipeline"),
+    MappingKey(CLUSTER, "The topic's cluster, if it is secured.", absent="that of the pipeline"),
+)
+"""The same of a topic."""
+CLIENT_SETTINGS: Final = (BOOTSTRAP_SERVERS, *SECURITY_SETTINGS, CLIENT_ID, REQUEST_TIMEOUT, CONNECT_TIMEOUT)
 _VARIABLE = re.compile(r"\$\{([^{}\s:]+)\}")
 _JAAS_PASSWORD = re.compile(r"""(\s(?:password|clientSecret)\s*=\s*["']?)(\$\{[^{}\s]+\})""")
 
@@ -60,9 +72,9 @@ def parse_cluster(section: Section, directory: Path) -> ClusterAccess:
     if section.has(CLUSTER):
         if section.has(SERVERS):
             section.refuse(CLUSTER, f"and `{SERVERS}` name a cluster both: leave one of them out")
-        return _in_order(_parse(section.section(CLUSTER), directory))
+        return _in_order(_parse(CLUSTER.of(section), directory))
     try:
-        return ClusterAccess(one_list(parse_bootstrap_servers(section.text(SERVERS))))
+        return ClusterAccess(one_list(parse_bootstrap_servers(SERVERS.of(section))))
     except ValueError as error:
         section.refuse(SERVERS, f"must be host:port, or several with commas: {error}")
 
@@ -80,8 +92,8 @@ def _parse(cluster: Section, directory: Path) -> ClusterAccess:
     if cluster.has(PROFILE):
         cluster.allow(PROFILE, BOOTSTRAP_SERVERS)
         servers = cluster.text(BOOTSTRAP_SERVERS) if cluster.has(BOOTSTRAP_SERVERS) else None
-        return _of_profile(cluster, PROFILE, cluster.text(PROFILE), servers)
-    cluster.allow(PROFILE, *_NAMES)
+        return _of_profile(cluster, PROFILE, PROFILE.of(cluster), servers)
+    cluster.allow(PROFILE, *CLIENT_SETTINGS)
     properties = {name: setting_of(cluster, name, directory) for name in cluster.entries()}
     try:
         access = ClusterAccess.from_properties(properties)

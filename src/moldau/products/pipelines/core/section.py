@@ -19,8 +19,8 @@ from yaml.constructor import ConstructorError
 from moldau.errors import MoldauError
 from moldau.products.pipelines.core.parameters import UnknownParameterError, fill
 
-_UNITS_MS = {"millisecond": 1, "second": 1_000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
-_INTERVAL = re.compile(rf"(\d{{1,9}}) ({'|'.join(_UNITS_MS)})s?")
+UNITS_MS = {"millisecond": 1, "second": 1_000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
+_INTERVAL = re.compile(rf"(\d{{1,9}}) ({'|'.join(UNITS_MS)})s?")
 
 OBJECT_STORE = "s3://[^/]+"
 """How the address of a folder in an object store begins."""
@@ -206,7 +206,7 @@ class Section:
         found = _INTERVAL.fullmatch(text)
         if found is None:
             self.refuse(key, f"must be a time such as `10 seconds`, not `{text}`")
-        return int(found[1]) * _UNITS_MS[found[2]]
+        return int(found[1]) * UNITS_MS[found[2]]
 
     def choice(self, key: str, choices: tuple[str, ...], default: str | None = None) -> str:
         value = self.text(key, default=default)

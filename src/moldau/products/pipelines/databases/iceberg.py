@@ -7,26 +7,30 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from moldau.products.pipelines.core.keys import LocalPath, PathOrAddress, Text
 from moldau.products.pipelines.core.section import Section
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.sql import SqlCatalog
 
 CATALOG_FILE = "catalog.db"
-PLACE_KEYS = ("warehouse", "catalog")
+ICEBERG = Text("iceberg", "An Iceberg table, `namespace.table`.")
+WAREHOUSE = PathOrAddress("warehouse", "The folder of the Iceberg tables.", default="warehouse")
+CATALOG = LocalPath("catalog", "The SQLite file of the catalogue.", absent=f"`{CATALOG_FILE}` in the warehouse")
+PLACE_KEYS = (WAREHOUSE, CATALOG)
 
 
 def parse_table(section: Section, directory: Path) -> tuple[str, str, Path]:
     """The table, its warehouse and the file of its catalogue. Raises SpecError."""
-    table = section.text("iceberg")
+    table = ICEBERG.of(section)
     if len(table.split(".")) < 2 or not all(table.split(".")):
-        section.refuse("iceberg", f"must be `namespace.table`, not `{table}`")
-    warehouse = section.place("warehouse", directory, default="warehouse")
+        section.refuse(ICEBERG, f"must be `namespace.table`, not `{table}`")
+    warehouse = WAREHOUSE.of(section, directory)
     if re.search("[#?]", warehouse):
-        section.refuse("warehouse", f"must have no `#` and no `?`, where pyiceberg ends a path: {warehouse} has one")
-    if "://" in warehouse and not section.has("catalog"):
-        section.refuse("warehouse", "is an object store, which holds no catalogue: name a file for it with `catalog`")
-    return table, warehouse, section.local_path("catalog", directory, default=f"{warehouse}/{CATALOG_FILE}")
+        section.refuse(WAREHOUSE, f"must have no `#` and no `?`, where pyiceberg ends a path: {warehouse} has one")
+    if "://" in warehouse and not section.has(CATALOG):
+        section.refuse(WAREHOUSE, "is an object store, which holds no catalogue: name a file for it with `catalog`")
+    return table, warehouse, section.local_path(CATALOG, directory, default=f"{warehouse}/{CATALOG_FILE}")
 
 
 def open_catalog(warehouse: str, catalog: Path) -> SqlCatalog:

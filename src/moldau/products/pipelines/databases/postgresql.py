@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from moldau.errors import MoldauError
+from moldau.products.pipelines.core.keys import Text
 from moldau.products.pipelines.core.section import Section
 
 if TYPE_CHECKING:
@@ -24,6 +25,10 @@ PARAMETERS = {
 kernel alone would ask it after two hours, and send to it for a quarter of an hour."""
 
 
+POSTGRESQL = Text("postgresql", "The connection string of libpq, without a password.")
+TABLE = Text("table", "The name of the table; in PostgreSQL also `schema.table`.")
+
+
 class PostgresqlError(MoldauError):
     """PostgreSQL refuses; the message says why."""
 
@@ -34,17 +39,17 @@ class UnreachableError(PostgresqlError):
 
 def server_of(section: Section) -> str:
     """libpq's connection string, under `postgresql`. Raises SpecError."""
-    server = section.text("postgresql")
+    server = POSTGRESQL.of(section)
     if re.search(r"://[^/@]*:[^/]+@|\bpassword\s*=", server):
-        section.refuse("postgresql", "must not hold a password: put it into ~/.pgpass, or PGPASSWORD")
+        section.refuse(POSTGRESQL, "must not hold a password: put it into ~/.pgpass, or PGPASSWORD")
     return server
 
 
 def table_of(section: Section) -> tuple[str, ...]:
-    """The name under `table`, after that of its schema if the page says one. Raises SpecError."""
-    table = tuple(section.text("table").split("."))
+    """The name under `table`, after that of its schema if the file says one. Raises SpecError."""
+    table = tuple(TABLE.of(section).split("."))
     if len(table) > 2 or not all(table):
-        section.refuse("table", "must be `table` or `schema.table`")
+        section.refuse(TABLE, "must be `table` or `schema.table`")
     return table
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from moldau.products.pipelines.core.keys import Key
 from moldau.products.pipelines.core.kinds import kinds_in
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.formats.by_schema import SchemaFormat
@@ -25,7 +26,7 @@ def writable_formats() -> dict[str, type[SchemaFormat]]:
     return {name: kind for name, kind in all_formats().items() if issubclass(kind, SchemaFormat)}
 
 
-def keys_of(formats: Mapping[str, type[Format]]) -> tuple[str, ...]:
+def keys_of(formats: Mapping[str, type[Format]]) -> tuple[Key, ...]:
     """The keys of a page that belong to one of the formats."""
     return tuple(dict.fromkeys(key for one in formats.values() for key in one.KEYS))
 
@@ -41,10 +42,9 @@ def parse_format(section: Section, name: str, directory: Path) -> Format | None:
     return kind.parse(section, directory) if kind is not None else None
 
 
-def parse_written(section: Section, directory: Path) -> SchemaFormat | None:
-    """In which format the page wants rows written; None: as JSON without a schema. Raises SpecError."""
+def parse_written(section: Section, name: str, directory: Path) -> SchemaFormat | None:
+    """In which format the file wants rows written; None: as JSON without a schema. Raises SpecError."""
     formats = writable_formats()
-    name = section.choice("format", (JSON, *formats), default=JSON)
     kind = formats.get(name) or (JsonSchemaFormat if JsonSchemaFormat.is_meant(section) else None)
     known = kind.KEYS if kind is not None else ()
     for key in keys_of(formats):

@@ -22,7 +22,15 @@ from moldau.products.pipelines.formats.avro_columns import FlatField, common_sch
 from moldau.products.pipelines.formats.avro_reading import record_reader
 from moldau.products.pipelines.formats.avro_schema import NO_DEFAULT, AvroType, column_of, parsed, parsed_record, said
 from moldau.products.pipelines.formats.avro_writing import RecordWriting, can_take
-from moldau.products.pipelines.formats.by_schema import UNREGISTERED, Reader, Row, SchemaFormat, Values, Writer
+from moldau.products.pipelines.formats.by_schema import (
+    SCHEMA_FILE,
+    UNREGISTERED,
+    Reader,
+    Row,
+    SchemaFormat,
+    Values,
+    Writer,
+)
 from moldau.products.pipelines.formats.registry import (
     HEADER_BYTES,
     RegisteredSchema,
@@ -48,7 +56,7 @@ class AvroFormat(SchemaFormat, frozen=True, kw_only=True):
             try:
                 json.loads(decoder.schema_file.read_text("utf-8"))
             except (OSError, ValueError) as error:
-                section.refuse("schema_file", f"holds no Avro schema: {error}")
+                section.refuse(SCHEMA_FILE, f"holds no Avro schema: {error}")
         return decoder
 
     def values(self) -> Values:

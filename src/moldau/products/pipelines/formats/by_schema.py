@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 
 from moldau.products.pipelines.core.failures import FlowError
+from moldau.products.pipelines.core.keys import Key, LocalPath, Text
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
-from moldau.products.pipelines.formats.format import CORRUPT_COLUMN, Format
+from moldau.products.pipelines.formats.format import CORRUPT_COLUMN, FORMAT, Format
 from moldau.products.pipelines.formats.given import from_json
 from moldau.products.pipelines.formats.registry import (
     HEADER_BYTES,
     MAGIC,
+    REGISTRY,
     RegisteredSchema,
     Registry,
     UnknownSchemaError,
@@ -32,6 +34,13 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 Reader = Callable[[bytes], Row]
 
+SCHEMA_FILE = LocalPath(
+    "schema_file",
+    "The reader's schema: an Avro schema, a JSON Schema, a `.proto`, or a descriptor set (`protoc --include_imports "
+    "--descriptor_set_out`).",
+    absent="the newest one of `subject`",
+)
+SUBJECT = Text("subject", "The subject of the registry whose newest schema is used.", absent="`<topic>-value`")
 UNREGISTERED = -1
 """The id of a schema that comes from a file."""
 IDS_KEPT = 1_000
@@ -41,7 +50,7 @@ class SchemaFormat(Format, frozen=True, kw_only=True):
     """`schema_file`: the reader's schema; None: the newest one of `subject` when the pipeline starts. `registry`: None
     where values are bare."""
 
-    KEYS: ClassVar[tuple[str, ...]] = ("schema_file", "registry", "subject")
+    KEYS: ClassVar[tuple[Key, ...]] = (SCHEMA_FILE, REGISTRY, SUBJECT)
 
     schema_file: Path | None = None
     registry: Registry | None = None
@@ -50,18 +59,18 @@ class SchemaFormat(Format, frozen=True, kw_only=True):
     @classmethod
     def parse(cls, section: Section, directory: Path) -> SchemaFormat:
         registry = Registry.parse(section, directory)
-        schema_file = section.local_path("schema_file", directory) if section.has("schema_file") else None
-        subject = section.text("subject", default="") or None
+        schema_file = SCHEMA_FILE.of(section, directory) if section.has(SCHEMA_FILE) else None
+        subject = SUBJECT.if_given(section)
         if registry is None and schema_file is None:
-            section.refuse("format", f"{section.text('format', default='json')} needs a `schema_file`, or a `registry`")
+            section.refuse(FORMAT, f"{section.text(FORMAT, default='json')} needs a `schema_file`, or a `registry`")
         if subject is not None and registry is None:
-            section.refuse("subject", "is a name in a registry: say in which one with `registry`")
+            section.refuse(SUBJECT, "is a name in a registry: say in which one with `registry`")
         if schema_file is not None and not schema_file.is_file():
-            section.refuse("schema_file", f"there is no file {schema_file}")
+            section.refuse(SCHEMA_FILE, f"there is no file {schema_file}")
         if registry is not None and subject is None and section.has("topic"):
             subject = f"{section.text('topic')}-value"
         if schema_file is None and subject is None:
-            section.refuse("format", "needs a `subject` whose newest schema tells the columns, or a `schema_file`")
+            section.refuse(FORMAT, "needs a `subject` whose newest schema tells the columns, or a `schema_file`")
         return cls(schema_file=schema_file, registry=registry, subject=subject, **cls.parse_more(section))
 
     @classmethod

@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
+from moldau.products.pipelines.core.keys import Key
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame
 
+FORMAT = "format"
+"""The key of a source and of a topic that names the format; which ones it may name differs."""
 CORRUPT_COLUMN = "_moldau_corrupt"
 DOES_NOT_PARSE = f"_value is null or _value.{CORRUPT_COLUMN} is not null"
 """Of `decoded`: no value, or one that is not of the format or does not fit its schema."""
@@ -26,7 +29,7 @@ DOES_NOT_PARSE = f"_value is null or _value.{CORRUPT_COLUMN} is not null"
 
 class Format(msgspec.Struct, frozen=True, kw_only=True):
     NAMED_BY: ClassVar[str]
-    KEYS: ClassVar[tuple[str, ...]]
+    KEYS: ClassVar[tuple[Key, ...]]
 
     @classmethod
     @abstractmethod

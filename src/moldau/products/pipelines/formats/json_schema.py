@@ -28,6 +28,7 @@ from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.formats.by_schema import (
     IDS_KEPT,
+    SCHEMA_FILE,
     UNREGISTERED,
     Reader,
     Row,
@@ -76,7 +77,7 @@ class JsonSchemaFormat(SchemaFormat, frozen=True, kw_only=True):
             try:
                 json.loads(found.schema_file.read_text("utf-8"))
             except (OSError, ValueError) as error:
-                section.refuse("schema_file", f"holds no JSON Schema: {error}")
+                section.refuse(SCHEMA_FILE, f"holds no JSON Schema: {error}")
         return found
 
     def values(self) -> Values:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from moldau.extras import require_extra
 from moldau.products.brought_protos import GOOGLES, is_brought
 from moldau.products.pipelines.core.failures import FlowError
+from moldau.products.pipelines.core.keys import Text
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.formats.by_schema import UNREGISTERED, Reader, Row, SchemaFormat, Values, Writer
 from moldau.products.pipelines.formats.registry import RegisteredSchema, Registry
@@ -37,6 +38,7 @@ WELL_KNOWN = (
     *("descriptor", "source_context", "type", "api"),
 )
 """Files of `google/protobuf` that schemas use without bringing them, each behind those that it needs."""
+MESSAGE = Text("message", "The full name of the message.", absent="the first one of the schema")
 TIMESTAMP = "google.protobuf.Timestamp"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 READERS_KEPT = 100
@@ -51,13 +53,13 @@ class ProtobufFormat(SchemaFormat, frozen=True, kw_only=True):
     """`message`: its full name, or None for the first one of the schema."""
 
     NAMED_BY = "protobuf"
-    KEYS = (*SchemaFormat.KEYS, "message")
+    KEYS = (*SchemaFormat.KEYS, MESSAGE)
 
     message: str | None = None
 
     @classmethod
     def parse_more(cls, section: Section) -> dict[str, Any]:
-        return {"message": section.text("message", default="") or None}
+        return {"message": MESSAGE.if_given(section)}
 
     def values(self) -> Values:
         _, files = self._schema()

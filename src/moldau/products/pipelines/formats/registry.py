@@ -21,6 +21,7 @@ from moldau.client.protocol.secrets import AccessError, Origin
 from moldau.errors import KafkaError, MoldauError
 from moldau.products.pipelines.core import http_retries
 from moldau.products.pipelines.core.cluster import setting_of
+from moldau.products.pipelines.core.keys import Key
 from moldau.products.pipelines.core.patience import keep_trying
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.formats.registry_security import (
@@ -82,6 +83,13 @@ class _Registered(msgspec.Struct, frozen=True):
 
 Answer = TypeVar("Answer")
 
+REGISTRY = Key(
+    "registry",
+    "A schema registry with Confluent's HTTP interface ([`moldau registry`](../../use/registry.md) is one).",
+    absent="values are bare",
+    values="address, or [mapping](#a-schema-registry)",
+)
+
 
 class RegisteredSchema(msgspec.Struct, frozen=True):
     """`references`: the texts that it builds on by the names it has for them, each behind those that it needs. `kind`:
@@ -104,11 +112,11 @@ class Registry(msgspec.Struct, frozen=True):
     def parse(cls, section: Section, directory: Path) -> Registry | None:
         """The one under `registry`: its address, or `url` with how it is secured. `directory`: where relative paths
         begin. Raises SpecError."""
-        if not section.has("registry"):
+        if not section.has(REGISTRY):
             return None
-        if section.is_text("registry"):
-            return cls(section.web_address("registry", EXAMPLE).rstrip("/"))
-        given = section.section("registry")
+        if section.is_text(REGISTRY):
+            return cls(section.web_address(REGISTRY, EXAMPLE).rstrip("/"))
+        given = section.section(REGISTRY)
         given.allow(*NAMES)
         url = given.web_address(URL, EXAMPLE).rstrip("/")
         properties = {name: setting_of(given, name, directory) for name in given.entries() if name != URL}

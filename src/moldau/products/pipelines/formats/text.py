@@ -8,15 +8,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau.products.pipelines.core.column_types import ColumnsError, columns_of
+from moldau.products.pipelines.core.keys import Text
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.statement import literal, quoted
-from moldau.products.pipelines.formats.format import CORRUPT_COLUMN, Format
+from moldau.products.pipelines.formats.format import CORRUPT_COLUMN, FORMAT, Format
 from moldau.products.pipelines.formats.json_columns import JsonColumns, knows
 from moldau.products.pipelines.formats.json_schema import JsonSchemaFormat
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame, SparkSession
 
+SCHEMA = Text(
+    "schema",
+    "Names and Spark types of the fields, such as `user string, amount double`.",
+    absent="required for csv, and for json without a [JSON Schema](formats.md#json-schema)",
+)
+SEPARATOR = Text("separator", 'The text between fields; a tab is `"\\t"`.', default=",")
+HEADER = Text("header", "The text of a line that is not a record, such as `user,amount`.", absent="none")
 READ = "_moldau_read"
 """A column of rows that JsonColumns has read; null where it has not."""
 _TIME_ZONE, _TIME_PARSER = "spark.sql.session.timeZone", "spark.sql.legacy.timeParserPolicy"
@@ -26,7 +34,7 @@ class JsonFormat(Format, frozen=True, kw_only=True):
     """`schema`: names and Spark types."""
 
     NAMED_BY = "json"
-    KEYS = ("schema", *JsonSchemaFormat.KEYS)
+    KEYS = (SCHEMA, *JsonSchemaFormat.KEYS)
 
     schema: str
 
@@ -34,8 +42,8 @@ class JsonFormat(Format, frozen=True, kw_only=True):
     def parse(cls, section: Section, directory: Path) -> Format:
         if not JsonSchemaFormat.is_meant(section):
             return cls(schema=_schema(section, cls.NAMED_BY))
-        if section.has("schema"):
-            section.refuse("schema", "has no meaning beside a JSON Schema, which tells the columns itself")
+        if section.has(SCHEMA):
+            section.refuse(SCHEMA, "has no meaning beside a JSON Schema, which tells the columns itself")
         return JsonSchemaFormat.parse(section, directory)
 
     def columns(self) -> Mapping[str, str]:
@@ -74,7 +82,7 @@ class CsvFormat(Format, frozen=True, kw_only=True):
     """`header`: a record that says this is none; None: there is no such record."""
 
     NAMED_BY = "csv"
-    KEYS = ("schema", "separator", "header")
+    KEYS = (SCHEMA, SEPARATOR, HEADER)
 
     schema: str
     separator: str = ","
@@ -82,13 +90,13 @@ class CsvFormat(Format, frozen=True, kw_only=True):
 
     @classmethod
     def parse(cls, section: Section, directory: Path) -> CsvFormat:
-        header = section.text("header", default="")
-        if header.lower() in ("true", "false"):
-            section.refuse("header", f"is the line itself that is no record, such as `user,amount`, not `{header}`")
+        header = HEADER.if_given(section)
+        if header is not None and header.lower() in ("true", "false"):
+            section.refuse(HEADER, f"is the line itself that is no record, such as `user,amount`, not `{header}`")
         return cls(
             schema=_schema(section, cls.NAMED_BY),
-            separator=section.text("separator", default=",", may_be_blank=True),
-            header=header or None,
+            separator=section.text(SEPARATOR, default=SEPARATOR.default, may_be_blank=True),
+            header=header,
         )
 
     def columns(self) -> Mapping[str, str]:
@@ -107,15 +115,15 @@ class CsvFormat(Format, frozen=True, kw_only=True):
 
 
 def _schema(section: Section, name: str) -> str:
-    if not section.has("schema"):
-        section.refuse("format", f"{name} needs a `schema`, such as `user string, amount double`")
-    schema = section.text("schema")
+    if not section.has(SCHEMA):
+        section.refuse(FORMAT, f"{name} needs a `schema`, such as `user string, amount double`")
+    schema = SCHEMA.of(section)
     is_struct = schema.lower().startswith("struct<") and schema.endswith(">")
     schema = schema[len("struct<") : -1] if is_struct else schema
     try:
         columns_of(schema)
     except ColumnsError as error:
-        section.refuse("schema", str(error))
+        section.refuse(SCHEMA, str(error))
     return schema
 
 

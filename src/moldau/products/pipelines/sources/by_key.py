@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from moldau.errors import MoldauError
+from moldau.products.pipelines.core.keys import Interval, Text
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.sources.feed_source import FeedSource
 from moldau.products.pipelines.sources.source import MAX_RECORDS, CommonKeys
@@ -19,11 +20,9 @@ from moldau.products.pipelines.sources.source import MAX_RECORDS, CommonKeys
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MOST_ROWS_PER_BATCH = 1_000_000
-"""Where the page says nothing."""
 ROWS_AT_A_TIME = 10_000
-DELAY_MS = 10_000
-"""Of a `by` that is a time: younger rows wait, where the page says nothing."""
+BY = Text("by", "The column in whose order rows are read.", absent="required, but not with `as: table`")
+DELAY = Interval("delay", "For a `by` that is a time: younger rows wait.", default_ms=10_000)
 
 Key = int | float | str | None
 Span = tuple[Key, Key]
@@ -50,10 +49,10 @@ class ByKeySource(FeedSource, frozen=True, kw_only=True):
     def parse_by(cls, source: Section) -> ByKey:
         """What the page says of the column, and of all sources. Raises SpecError."""
         common = cls.parse_common(source)
-        for key in ("by", "delay"):
+        for key in (BY, DELAY):
             if common["as_table"] and source.has(key):
                 source.refuse(key, "has no meaning for a table, which is read as it is")
-        by = None if common["as_table"] else source.text("by")
+        by = None if common["as_table"] else BY.of(source)
         return {**common, "by": by, "max_records": cls.parse_limit(source, MAX_RECORDS)}
 
 
@@ -72,7 +71,7 @@ class ByKeyFeed:
         return after if newest is None else {"after": newest}
 
     def step(self, after: Mapping[str, Key], end: Mapping[str, Key]) -> Mapping[str, Key]:
-        last = self._key_of_row(self._max_records or MOST_ROWS_PER_BATCH, (after["after"], end["after"]))
+        last = self._key_of_row(self._max_records or MAX_RECORDS.number, (after["after"], end["after"]))
         return end if last is None else {"after": last}
 
     def parts(self, after: Mapping[str, Key], end: Mapping[str, Key]) -> Sequence[Span]:

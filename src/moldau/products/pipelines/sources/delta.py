@@ -23,6 +23,7 @@ import msgspec
 
 from moldau.errors import MoldauError
 from moldau.extras import require_extra
+from moldau.products.pipelines.core.keys import PathOrAddress
 from moldau.products.pipelines.core.places import one_spelling
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
@@ -30,6 +31,7 @@ from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
 from moldau.products.pipelines.sources.feed_source import (
     FILES,
     REFUSE,
+    REMOVED_ROWS,
     ROWS_A_BATCH,
     SKIP,
     FeedSource,
@@ -37,7 +39,7 @@ from moldau.products.pipelines.sources.feed_source import (
     parse_removed_rows,
     within_table,
 )
-from moldau.products.pipelines.sources.source import MAX_FILES, SpecHead
+from moldau.products.pipelines.sources.source import MAX_TABLE_FILES, SpecHead
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from moldau.spark.feeds import Place
     from moldau.spark.folders import Folder
 
+DELTA = PathOrAddress("delta", "A [Delta table](sources.md#delta-tables).")
 READ_FEATURES = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
 """Reader features of Delta that change nothing in the files."""
 
@@ -59,8 +62,8 @@ class DeltaSourceError(MoldauError):
 
 
 class DeltaSource(FeedSource, frozen=True, kw_only=True):
-    NAMED_BY = ("delta",)
-    KEYS = ("removed_rows", MAX_FILES)
+    NAMED_BY = (DELTA,)
+    KEYS = (REMOVED_ROWS, MAX_TABLE_FILES)
 
     location: str
     removed_rows: str = REFUSE
@@ -70,9 +73,9 @@ class DeltaSource(FeedSource, frozen=True, kw_only=True):
     def parse(cls, source: Section, head: SpecHead) -> DeltaSource:
         common = cls.parse_common(source)
         return cls(
-            location=source.place("delta", head.directory),
+            location=DELTA.of(source, head.directory),
             removed_rows=parse_removed_rows(source, as_table=common["as_table"]),
-            max_files=cls.parse_limit(source, MAX_FILES),
+            max_files=cls.parse_limit(source, MAX_TABLE_FILES),
             **common,
         )
 

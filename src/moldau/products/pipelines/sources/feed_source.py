@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from moldau.products.pipelines.core.failures import FlowError
+from moldau.products.pipelines.core.keys import Choice
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
 from moldau.products.pipelines.sources.source import Source, read_anew
@@ -21,15 +22,21 @@ if TYPE_CHECKING:
 ROWS_A_BATCH = 10_000
 
 REFUSE, SKIP = "refuse", "skip"
+REMOVED_ROWS = Choice(
+    "removed_rows",
+    (REFUSE, SKIP),
+    "Whether a version that removes rows ends the pipeline or is skipped.",
+    default=REFUSE,
+)
 FILES = "files"
 """In a place of a table with versions: only so many files of the table are read, as it is in the place's version."""
 
 
 def parse_removed_rows(source: Section, *, as_table: bool) -> str:
     """What a table with versions does with one that takes rows away: REFUSE or SKIP. Raises SpecError."""
-    if as_table and source.has("removed_rows"):
-        source.refuse("removed_rows", "has no meaning for a table, which is as its newest version says")
-    return source.choice("removed_rows", (REFUSE, SKIP), default=REFUSE)
+    if as_table and source.has(REMOVED_ROWS):
+        source.refuse(REMOVED_ROWS, "has no meaning for a table, which is as its newest version says")
+    return REMOVED_ROWS.of(source)
 
 
 def within_table(place: Mapping[str, Any], read: int, most: int | None, count: Callable[[], int]) -> Mapping[str, Any]:

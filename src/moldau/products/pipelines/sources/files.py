@@ -26,13 +26,15 @@ import msgspec
 
 from moldau.errors import MoldauError
 from moldau.products.pipelines.core.failures import FlowError, what_failed
+from moldau.products.pipelines.core.keys import Choice, PathOrAddress
 from moldau.products.pipelines.core.places import one_spelling
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.statement import quoted
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
+from moldau.products.pipelines.formats.format import FORMAT
 from moldau.products.pipelines.formats.given import json_text
-from moldau.products.pipelines.formats.text import CsvFormat, JsonFormat
+from moldau.products.pipelines.formats.text import HEADER, SCHEMA, SEPARATOR, CsvFormat, JsonFormat
 from moldau.products.pipelines.sources.feed_source import check_types
 from moldau.products.pipelines.sources.file_patterns import is_match, is_pattern, python_patterns, split_pattern
 from moldau.products.pipelines.sources.object_files import (
@@ -42,8 +44,8 @@ from moldau.products.pipelines.sources.object_files import (
     parquet_columns,
 )
 from moldau.products.pipelines.sources.object_form import ObjectFilesError
-from moldau.products.pipelines.sources.records import RecordSource
-from moldau.products.pipelines.sources.source import MAX_FILES, SpecHead, read_anew
+from moldau.products.pipelines.sources.records import BAD_RECORDS, DEAD_LETTERS_TOPIC, RecordSource
+from moldau.products.pipelines.sources.source import EVENT_TIME, MAX_FILES, SpecHead, read_anew
 
 if TYPE_CHECKING:
     from moldau.products.pipelines.checkpoints.checkpoint import BatchSpan
@@ -51,8 +53,8 @@ if TYPE_CHECKING:
 
 TEXT, PARQUET = "text", "parquet"
 FORMATS = (JsonFormat.NAMED_BY, CsvFormat.NAMED_BY, TEXT, PARQUET)
-MOST_FILES_PER_BATCH = 1_000
-"""Where the page says nothing."""
+FILES = PathOrAddress("files", "A directory, or a pattern of files, on disk or in an [object store](files.md).")
+FILE_FORMAT = Choice(FORMAT, FORMATS, "How a file becomes [rows](files.md).")
 ANY_AGE = "36500d"
 """Spark passes over a file that is a week older than the newest one it has seen (`maxFileAge`), and says nothing."""
 
@@ -87,8 +89,8 @@ class FileSource(RecordSource, frozen=True, kw_only=True):
     """What a page's `files` becomes: LocalFileSource or StoredFileSource. `files`: a directory, or a pattern
     (`file_patterns`); a path, or an address. `max_files`: of a micro-batch."""
 
-    NAMED_BY = ("files",)
-    KEYS = ("format", "schema", "separator", "header", "bad_records", "dead_letters", MAX_FILES)
+    NAMED_BY = (FILES,)
+    KEYS = (FILE_FORMAT, SCHEMA, SEPARATOR, HEADER, BAD_RECORDS, DEAD_LETTERS_TOPIC, MAX_FILES)
     GIVEN_COLUMNS = "value string, _file string"
     RECORD_COLUMNS: ClassVar = {"_file": "_file"}
     ADDRESS: ClassVar = {"moldau.file": "_file"}
@@ -98,13 +100,13 @@ class FileSource(RecordSource, frozen=True, kw_only=True):
 
     @classmethod
     def parse(cls, source: Section, head: SpecHead) -> FileSource:
-        record_format = source.choice("format", FORMATS)
+        record_format = FILE_FORMAT.of(source)
         decoded = cls.parse_format(source, record_format, head)
-        if record_format == TEXT and source.has("event_time"):
-            source.refuse("event_time", f"has no meaning for the format {TEXT}")
+        if record_format == TEXT and source.has(EVENT_TIME):
+            source.refuse(EVENT_TIME, f"has no meaning for the format {TEXT}")
         common = cls.parse_common(source)
         cls.check_event_time(source, decoded["decoder"], common["event_time"])
-        files = source.place("files", head.directory)
+        files = FILES.of(source, head.directory)
         max_files = cls.parse_limit(source, MAX_FILES)
         if "://" not in files:
             return LocalFileSource(files=files, max_files=max_files, format=record_format, **decoded, **common)
@@ -163,7 +165,7 @@ class LocalFileSource(FileSource, frozen=True, kw_only=True):
 
     def load(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
         stream = spark.readStream.options(
-            maxFilesPerTrigger=str(self.max_files or MOST_FILES_PER_BATCH), maxFileAge=ANY_AGE, **_WITHOUT_CHECKSUMS
+            maxFilesPerTrigger=str(self.max_files or MAX_FILES.number), maxFileAge=ANY_AGE, **_WITHOUT_CHECKSUMS
         )
         if self.format == PARQUET:
             return (
@@ -242,7 +244,7 @@ class StoredFileSource(FileSource, frozen=True, kw_only=True):
             self.files,
             columns,
             logs=self.logs,
-            max_files=self.max_files or MOST_FILES_PER_BATCH,
+            max_files=self.max_files or MAX_FILES.number,
             tasks=tasks_of(spark),
             patience_ms=patience_ms,
         )

@@ -24,10 +24,11 @@ from moldau.products.pipelines.core.places import places_of_iceberg
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
-from moldau.products.pipelines.databases.iceberg import PLACE_KEYS, open_catalog, parse_table, store_properties
+from moldau.products.pipelines.databases.iceberg import ICEBERG, PLACE_KEYS, open_catalog, parse_table, store_properties
 from moldau.products.pipelines.sources.feed_source import (
     FILES,
     REFUSE,
+    REMOVED_ROWS,
     SKIP,
     FeedSource,
     as_spark_has,
@@ -36,7 +37,7 @@ from moldau.products.pipelines.sources.feed_source import (
     spark_type,
     within_table,
 )
-from moldau.products.pipelines.sources.source import MAX_FILES, SpecHead
+from moldau.products.pipelines.sources.source import MAX_TABLE_FILES, SpecHead
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,8 +53,8 @@ class IcebergSourceError(MoldauError):
 
 
 class IcebergSource(FeedSource, frozen=True, kw_only=True):
-    NAMED_BY = ("iceberg",)
-    KEYS = ("removed_rows", *PLACE_KEYS, MAX_FILES)
+    NAMED_BY = (ICEBERG,)
+    KEYS = (REMOVED_ROWS, *PLACE_KEYS, MAX_TABLE_FILES)
 
     table: str
     warehouse: str
@@ -70,7 +71,7 @@ class IcebergSource(FeedSource, frozen=True, kw_only=True):
             warehouse=warehouse,
             catalog=catalog,
             removed_rows=parse_removed_rows(source, as_table=common["as_table"]),
-            max_files=cls.parse_limit(source, MAX_FILES),
+            max_files=cls.parse_limit(source, MAX_TABLE_FILES),
             **common,
         )
 

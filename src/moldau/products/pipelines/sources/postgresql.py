@@ -26,9 +26,18 @@ from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
 from moldau.products.pipelines.databases.names import path_of, quoted
-from moldau.products.pipelines.databases.postgresql import UnreachableError, connected, execute, server_of, table_of
+from moldau.products.pipelines.databases.postgresql import (
+    POSTGRESQL,
+    TABLE,
+    UnreachableError,
+    connected,
+    execute,
+    server_of,
+    table_of,
+)
 from moldau.products.pipelines.sources.by_key import (
-    DELAY_MS,
+    BY,
+    DELAY,
     ROWS_AT_A_TIME,
     ByKeyFeed,
     ByKeySource,
@@ -78,18 +87,18 @@ _INFINITY = {"date": "9999-12-31", **dict.fromkeys(TIMES, "9999-12-31 23:59:59.9
 class PostgresqlSource(ByKeySource, frozen=True, kw_only=True):
     """`server`: libpq's connection string. `delay_ms`: of a `by` that is a time."""
 
-    NAMED_BY = ("postgresql",)
-    KEYS = ("table", "by", "delay", MAX_RECORDS)
+    NAMED_BY = (POSTGRESQL,)
+    KEYS = (TABLE, BY, DELAY, MAX_RECORDS)
 
     server: str
-    delay_ms: int = DELAY_MS
+    delay_ms: int = DELAY.default_ms
 
     @classmethod
     def parse(cls, source: Section, head: SpecHead) -> PostgresqlSource:
         return cls(
             server=server_of(source),
             table=path_of(table_of(source)),
-            delay_ms=source.interval_ms("delay", DELAY_MS),
+            delay_ms=DELAY.of(source),
             **cls.parse_by(source),
         )
 

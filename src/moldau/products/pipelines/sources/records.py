@@ -13,19 +13,31 @@ from typing import TYPE_CHECKING, ClassVar, TypedDict
 from moldau.products.pipelines.core.column_types import TIMES, double_name
 from moldau.products.pipelines.core.commit_metadata import DEAD_LETTERS_SUFFIX, PIPELINE_HEADER, REASON_HEADER
 from moldau.products.pipelines.core.failures import FlowError
+from moldau.products.pipelines.core.keys import Choice, TopicName
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.statement import literal, quoted
 from moldau.products.pipelines.core.times import SourceTimes
 from moldau.products.pipelines.formats import parse_format
 from moldau.products.pipelines.formats.format import CORRUPT_COLUMN, DOES_NOT_PARSE, Format
-from moldau.products.pipelines.sources.source import DEAD_LETTERS_METRIC, Source, SpecHead
+from moldau.products.pipelines.sources.source import AS, DEAD_LETTERS_METRIC, EVENT_TIME, TABLE, Source, SpecHead
 
 if TYPE_CHECKING:
     from moldau.products.pipelines.checkpoints.checkpoint import BatchSpan
     from moldau.spark import DataFrame, SparkSession
 
 DEAD_LETTERS, STOP = "dead_letters", "stop"
+BAD_RECORDS = Choice(
+    "bad_records",
+    (DEAD_LETTERS, STOP),
+    "Whether records that do not parse go to a topic, or the first one ends the pipeline with its address.",
+    default=DEAD_LETTERS,
+)
+DEAD_LETTERS_TOPIC = TopicName(
+    "dead_letters",
+    "The topic of the [dead letters](operating.md#dead-letters).",
+    absent=f"`<name>{DEAD_LETTERS_SUFFIX}`",
+)
 
 
 class Decoded(TypedDict):
@@ -55,15 +67,17 @@ class RecordSource(Source, frozen=True, kw_only=True):
         """What the page says of the format. Raises SpecError."""
         decoder = parse_format(source, record_format, head.directory)
         if decoder is None:
-            for key in ("dead_letters", "bad_records"):
+            for key in (DEAD_LETTERS_TOPIC, BAD_RECORDS):
                 if source.has(key):
                     source.refuse(key, f"has no meaning for the format {record_format}")
             return Decoded(decoder=None, stops=False, dead_letters=None)
-        stops = source.choice("bad_records", (DEAD_LETTERS, STOP), default=DEAD_LETTERS) == STOP
-        is_table = source.text("as", default="") == "table"
-        if source.has("dead_letters") and (stops or is_table):
-            source.refuse("dead_letters", f"has no meaning {'with `bad_records: stop`' if stops else 'for a table'}")
-        topic = source.topic("dead_letters") if source.has("dead_letters") else head.name + DEAD_LETTERS_SUFFIX
+        stops = BAD_RECORDS.of(source) == STOP
+        is_table = source.text(AS, default="") == TABLE
+        if source.has(DEAD_LETTERS_TOPIC) and (stops or is_table):
+            source.refuse(
+                DEAD_LETTERS_TOPIC, f"has no meaning {'with `bad_records: stop`' if stops else 'for a table'}"
+            )
+        topic = DEAD_LETTERS_TOPIC.of(source) if source.has(DEAD_LETTERS_TOPIC) else head.name + DEAD_LETTERS_SUFFIX
         return Decoded(decoder=decoder, stops=stops, dead_letters=None if stops or is_table else topic)
 
     @classmethod
@@ -80,7 +94,7 @@ class RecordSource(Source, frozen=True, kw_only=True):
         hint = f"{', '.join(f'`{name}`' for name in times)} {'is' if len(times) == 1 else 'are'} of type timestamp"
         what = f"names `{event_time}`, which {'the schema lacks' if kind is None else f'is of type {kind}'}"
         advice = hint if times else "declare a column `at timestamp` in the schema"
-        source.refuse("event_time", f"{what}: rows are late by a time; {advice}")
+        source.refuse(EVENT_TIME, f"{what}: rows are late by a time; {advice}")
 
     def columns(self) -> Sequence[str] | None:
         declared = None if self.decoder is None else self.decoder.columns()

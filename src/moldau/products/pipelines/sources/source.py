@@ -19,6 +19,7 @@ import msgspec
 
 from moldau.client.protocol.access import ClusterAccess
 from moldau.products.pipelines.core.failures import FlowError
+from moldau.products.pipelines.core.keys import Choice, Interval, Key, Number, Text
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
@@ -28,11 +29,43 @@ if TYPE_CHECKING:
 
     from moldau.spark import DataFrame, SparkSession, StructType
 
-COMMON_KEYS = ("event_time", "watermark", "as", "refresh")
+STREAM, TABLE = "stream", "table"
+EVENT_TIME = Text(
+    "event_time",
+    "A column of type timestamp, which the watermark follows.",
+    absent="of a topic, the record's timestamp",
+)
+WATERMARK = Interval(
+    "watermark", "How late a record may arrive before its window is closed.", absent="no record is too late"
+)
+AS = Choice(
+    "as", (STREAM, TABLE), "Whether rows are read as they arrive, or as a [table](sources.md#tables-to-join-with).",
+    default=STREAM,
+)  # fmt: skip
+REFRESH = Interval(
+    "refresh", "With `as: table`: how old the table in memory may be.", absent="each micro-batch reads the table"
+)
+COMMON_KEYS = (EVENT_TIME, WATERMARK, AS, REFRESH)
 DEAD_LETTERS_METRIC = "dead_letters"
-MAX_RECORDS, MAX_FILES = "max_records_per_batch", "max_files_per_batch"
-"""The keys of a source that bound its micro-batches: by what can be counted before it is read."""
 MOST_PER_BATCH = 1_000_000_000
+MAX_RECORDS = Number(
+    "max_records_per_batch",
+    "How many records a micro-batch has at most, by offsets or rows.",
+    number=1_000_000,
+    least=1,
+    most=MOST_PER_BATCH,
+)
+MAX_FILES = Number(
+    "max_files_per_batch", "How many files a micro-batch has at most.", number=1_000, least=1, most=MOST_PER_BATCH
+)
+MAX_TABLE_FILES = Number(
+    "max_files_per_batch",
+    "How many files of the table a micro-batch has at most.",
+    least=1,
+    most=MOST_PER_BATCH,
+    absent="no bound",
+)
+"""The keys that bound micro-batches: by what can be counted before it is read."""
 
 
 class SpecHead(msgspec.Struct, frozen=True):
@@ -59,9 +92,9 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     on the event time; None: nothing is ever too late. `as_table`: streams are joined with all that is there;
     `refresh_ms`: how old that may be; None: each micro-batch reads it anew."""
 
-    NAMED_BY: ClassVar[tuple[str, ...]]
+    NAMED_BY: ClassVar[tuple[Key, ...]]
     """The keys of which one asks for this kind."""
-    KEYS: ClassVar[tuple[str, ...]] = ()
+    KEYS: ClassVar[tuple[Key, ...]] = ()
     """What else may stand in such a source, beside COMMON_KEYS."""
     DEFAULT_EVENT_TIME: ClassVar[str | None] = None
     GIVEN_COLUMNS: ClassVar[str] = ""
@@ -79,34 +112,34 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def parse_common(cls, source: Section) -> CommonKeys:
-        as_table = source.choice("as", ("stream", "table"), default="stream") == "table"
+        as_table = AS.of(source) == TABLE
         if as_table and cls.load_table is Source.load_table:
-            source.refuse("as", "table is not possible here: such a source can only be read as a stream")
-        for key in ("event_time", "watermark") if as_table else ("refresh",):
+            source.refuse(AS, "table is not possible here: such a source can only be read as a stream")
+        for key in (EVENT_TIME, WATERMARK) if as_table else (REFRESH,):
             if source.has(key):
                 source.refuse(key, f"has no meaning for a {'table' if as_table else 'stream'}")
-        event_time = source.text("event_time", default="") or None
-        watermark = source.text("watermark", default="") or None
+        event_time = EVENT_TIME.if_given(source)
+        watermark = source.text(WATERMARK, default="") or None
         if watermark:
-            source.interval_ms("watermark", 0)
+            WATERMARK.of(source)
             if event_time is None and cls.DEFAULT_EVENT_TIME is None:
-                source.refuse("watermark", "needs `event_time`, a column of type timestamp: rows are late by it")
+                source.refuse(WATERMARK, "needs `event_time`, a column of type timestamp: rows are late by it")
         return {
             "event_time": event_time,
             "watermark": watermark,
             "as_table": as_table,
-            "refresh_ms": source.interval_ms("refresh", 0) or None,
+            "refresh_ms": REFRESH.of(source) or None,
         }
 
     @staticmethod
-    def parse_limit(source: Section, key: str) -> int | None:
+    def parse_limit(source: Section, key: Number) -> int | None:
         """How many records, or files, a micro-batch has at most; None: the page does not say. A checkpoint takes any.
         Raises SpecError."""
         if not source.has(key):
             return None
-        if source.text("as", default="") == "table":
+        if source.text(AS, default="") == TABLE:
             source.refuse(key, "has no meaning for a table, which is read whole")
-        return source.number(key, 1, least=1, most=MOST_PER_BATCH)
+        return key.of(source)
 
     @abstractmethod
     def describe(self) -> str:

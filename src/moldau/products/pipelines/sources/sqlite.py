@@ -19,12 +19,15 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from moldau.products.pipelines.core.keys import LocalPath
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
 from moldau.products.pipelines.databases.names import quoted
+from moldau.products.pipelines.databases.postgresql import TABLE
 from moldau.products.pipelines.sources.by_key import (
-    DELAY_MS,
+    BY,
+    DELAY,
     ROWS_AT_A_TIME,
     ByKeyFeed,
     ByKeySource,
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+SQLITE = LocalPath("sqlite", "An [SQLite file](sources.md#sqlite).")
 TEXTS = ("CHAR", "CLOB", "TEXT")
 """Words in the declared type of a column of texts."""
 NUMBER, TEXT, TIME = "number", "text", "time"
@@ -47,10 +51,10 @@ NUMBER, TEXT, TIME = "number", "text", "time"
 
 
 class SqliteSource(ByKeySource, frozen=True, kw_only=True):
-    """`delay_ms`: of a `by` that is a time; None: a whole number is none, and other times have DELAY_MS."""
+    """`delay_ms`: of a `by` that is a time; None: a whole number is none, and other times have that of DELAY."""
 
-    NAMED_BY = ("sqlite",)
-    KEYS = ("table", "by", "delay", MAX_RECORDS)
+    NAMED_BY = (SQLITE,)
+    KEYS = (TABLE, BY, DELAY, MAX_RECORDS)
 
     file: Path
     delay_ms: int | None = None
@@ -58,9 +62,9 @@ class SqliteSource(ByKeySource, frozen=True, kw_only=True):
     @classmethod
     def parse(cls, source: Section, head: SpecHead) -> SqliteSource:
         return cls(
-            file=source.local_path("sqlite", head.directory),
-            table=source.text("table"),
-            delay_ms=source.interval_ms("delay", DELAY_MS) if source.has("delay") else None,
+            file=SQLITE.of(source, head.directory),
+            table=TABLE.of(source),
+            delay_ms=DELAY.of(source) if source.has(DELAY) else None,
             **cls.parse_by(source),
         )
 
@@ -113,7 +117,7 @@ class SqliteFeed(ByKeyFeed):
             )
         if form is None:
             return newest
-        delay_ms = DELAY_MS if self._source.delay_ms is None else self._source.delay_ms
+        delay_ms = DELAY.default_ms if self._source.delay_ms is None else self._source.delay_ms
         return self._outermost("max", after, form.bound(before_now(delay_ms)))
 
     def _form_of(self, key: Key) -> TimeForm | None:

@@ -18,17 +18,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 
 from moldau.client.protocol.access import ClusterAccess
-from moldau.products.pipelines.core.cluster import CLUSTER_KEYS, names_cluster, parse_cluster
+from moldau.products.pipelines.core.cluster import TOPIC_CLUSTER_KEYS, names_cluster, parse_cluster
 from moldau.products.pipelines.core.failures import FlowError, Offsets
+from moldau.products.pipelines.core.keys import Choice, Key, Text, TopicName
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
 from moldau.products.pipelines.formats import all_formats, keys_of
 from moldau.products.pipelines.formats.by_schema import SchemaFormat
+from moldau.products.pipelines.formats.format import FORMAT
 from moldau.products.pipelines.formats.given import json_text
 from moldau.products.pipelines.formats.text import READ, JsonFormat
-from moldau.products.pipelines.sources.records import STOP, RecordSource
-from moldau.products.pipelines.sources.source import MAX_RECORDS, SpecHead, read_anew
+from moldau.products.pipelines.sources.records import BAD_RECORDS, DEAD_LETTERS_TOPIC, STOP, RecordSource
+from moldau.products.pipelines.sources.source import EVENT_TIME, MAX_RECORDS, SpecHead, read_anew
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,11 +40,24 @@ if TYPE_CHECKING:
 
 STRING, BINARY = "string", "binary"
 FORMATS = (*all_formats(), STRING, BINARY)
-STARTS = ("earliest", "latest")
-LOST_RECORDS, SKIP = "lost_records", "skip"
-"""What a stream does where records are gone that it has not read."""
+SKIP = "skip"
+TOPIC = TopicName("topic", "The topic to read.")
+PATTERN = Text("pattern", "Reads all topics whose whole names match this regular expression.", absent="or `topic`")
+RECORD_FORMAT = Choice(FORMAT, FORMATS, "How a record becomes [columns](formats.md).")
+START = Choice(
+    "start",
+    ("earliest", "latest"),
+    "Where the first run starts; later runs continue where the checkpoint ends.",
+    default="earliest",
+)
+LOST_RECORDS = Choice(
+    "lost_records",
+    (STOP, SKIP),
+    "Whether the query ends or continues after [lost records](sources.md#topics).",
+    default=STOP,
+)
 
-MAX_OFFSETS_PER_TRIGGER = 1_000_000
+MAX_OFFSETS_PER_TRIGGER = MAX_RECORDS.number
 """Where the page says nothing: so that the first run over a full topic shows progress, and a killed driver repeats at
 most this much."""
 
@@ -58,11 +73,17 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
     """`topic` or `pattern`, a regular expression of whole names. `max_records`: of a micro-batch. `skips_lost`: the
     stream goes on where records are gone before it has read them."""
 
-    NAMED_BY = ("topic", "pattern")
+    NAMED_BY = (TOPIC, PATTERN)
     KEYS = (
-        *CLUSTER_KEYS, "format", *keys_of(all_formats()), "start", "bad_records", "dead_letters", LOST_RECORDS,
+        *TOPIC_CLUSTER_KEYS,
+        RECORD_FORMAT,
+        *keys_of(all_formats()),
+        START,
+        BAD_RECORDS,
+        DEAD_LETTERS_TOPIC,
+        LOST_RECORDS,
         MAX_RECORDS,
-    )  # fmt: skip
+    )
     DEFAULT_EVENT_TIME = "_timestamp"
     GIVEN_COLUMNS = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp"
     RECORD_COLUMNS: ClassVar = {
@@ -83,29 +104,29 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
 
     @classmethod
     def parse(cls, source: Section, head: SpecHead) -> TopicSource:
-        record_format = source.choice("format", FORMATS)
+        record_format = RECORD_FORMAT.of(source)
         decoded = cls.parse_format(source, record_format, head)
-        if decoded["decoder"] is None and source.has("event_time"):
-            source.refuse("event_time", f"has no meaning for the format {record_format}")
+        if decoded["decoder"] is None and source.has(EVENT_TIME):
+            source.refuse(EVENT_TIME, f"has no meaning for the format {record_format}")
         common = cls.parse_common(source)
         cls.check_event_time(source, decoded["decoder"], common["event_time"])
-        for key in ("pattern", "start", LOST_RECORDS):
+        for key in (PATTERN, START, LOST_RECORDS):
             if common["as_table"] and source.has(key):
                 source.refuse(key, "has no meaning for a table: it is the newest record of each key of one topic")
-        topic = source.topic("topic") if source.has("topic") else None
+        topic = TOPIC.of(source) if source.has(TOPIC) else None
         pattern = _pattern(source)
         dead_letters = decoded["dead_letters"]
         if dead_letters is not None and (dead_letters == topic or (pattern and re.fullmatch(pattern, dead_letters))):
-            key = "dead_letters" if source.has("dead_letters") else "pattern"
-            source.refuse(key, "must not be the topic that is read: what does not parse would be read again")
+            named: Key = DEAD_LETTERS_TOPIC if source.has(DEAD_LETTERS_TOPIC) else PATTERN
+            source.refuse(named, "must not be the topic that is read: what does not parse would be read again")
         return cls(
             access=parse_cluster(source, head.directory) if names_cluster(source) else head.access,
             topic=topic,
             pattern=pattern,
             format=record_format,
-            start=source.choice("start", STARTS, default="earliest"),
+            start=START.of(source),
             max_records=cls.parse_limit(source, MAX_RECORDS),
-            skips_lost=source.choice(LOST_RECORDS, (STOP, SKIP), default=STOP) == SKIP,
+            skips_lost=LOST_RECORDS.of(source) == SKIP,
             **decoded,
             **common,
         )

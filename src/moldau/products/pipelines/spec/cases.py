@@ -20,14 +20,15 @@ from itertools import chain
 
 from moldau.products.pipelines.core.case import Case, Expected
 from moldau.products.pipelines.core.section import Section
+from moldau.products.pipelines.spec.keys import CASE_KEYS, EXPECT, GIVEN
 
 
 def parse_cases(tests: Section, sources: Collection[str], results: Collection[str]) -> Iterator[Case]:
     """`results`: the names of flows and targets. Raises SpecError."""
     for name in tests.entries():
         case = tests.section(name)
-        case.allow("given", "expect")
-        given, expect = case.section("given"), case.section("expect")
+        case.allow(*CASE_KEYS)
+        given, expect = GIVEN.of(case), EXPECT.of(case)
         given.allow(*sources)
         expect.allow(*results)
         yield Case(

@@ -61,15 +61,33 @@ from moldau.products.pipelines.sources.records import RecordSource
 from moldau.products.pipelines.sources.source import COMMON_KEYS, Source, SpecHead
 from moldau.products.pipelines.sources.topic import TopicSource
 from moldau.products.pipelines.spec.cases import parse_cases
+from moldau.products.pipelines.spec.keys import (
+    BATCH_INTERVAL,
+    CHECKPOINT,
+    FIRST_CONTACT_TIMEOUT,
+    FLOW_KEYS,
+    FLOWS,
+    FROM,
+    GROUP,
+    LONG_FORM,
+    MORE_KEYS,
+    NAME,
+    RETRY_TIMEOUT,
+    SHORT_FORM,
+    SINK,
+    SOURCE,
+    SOURCES,
+    SQL,
+    SQL_FILE,
+    TARGETS,
+    TESTS,
+)
 from moldau.products.pipelines.spec.module import WrittenModule, read_pipeline
 from moldau.products.pipelines.targets import all_targets
 from moldau.products.pipelines.targets.target import Target
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame
-
-SHORT_FORM = ("source", "sql", "sink")
-LONG_FORM = ("sources", "flows", "targets")
 
 Kind = TypeVar("Kind", Source, Target)
 
@@ -187,21 +205,18 @@ def _make_spec(
 ) -> PipelineSpec:
     """`written`: where the flows are not those of the page."""
     is_long = any(spec.has(key) for key in LONG_FORM)
-    spec.allow(
-        "name", *CLUSTER_KEYS, *(LONG_FORM if is_long else SHORT_FORM), "checkpoint", "group",
-        "batch_interval", "first_contact_timeout", "retry_timeout", "tests",
-    )  # fmt: skip
-    name = spec.text("name")
+    spec.allow(NAME, *CLUSTER_KEYS, *(LONG_FORM if is_long else SHORT_FORM), *MORE_KEYS)
+    name = NAME.of(spec)
     if not _is_name(name, 200):
-        spec.refuse("name", "must be 1 to 200 letters, digits, dots, dashes or underscores, and not only dots")
-    checkpoint = spec.local_path("checkpoint", directory, default=f"checkpoints/{name}")
+        spec.refuse(NAME, "must be 1 to 200 letters, digits, dots, dashes or underscores, and not only dots")
+    checkpoint = spec.local_path(CHECKPOINT, directory, default=f"checkpoints/{name}")
     head = SpecHead(name, spec_cluster(spec, directory, profile), directory, checkpoint)
     if is_long:
         flows, files = (written.flows, written.files) if written else _parse_flows(spec, directory)
         parts = _long_form(spec, head, flows)
     else:
         parts, files = _short_form(spec, head), ()
-    group = spec.text("group", default=GROUP_PREFIX + name)
+    group = spec.text(GROUP, default=GROUP_PREFIX + name)
     try:
         plan = make_plan(name, [step for step, _ in parts.sources], parts.flows, [step for step, _ in parts.targets])
         queries = tuple(_queries(plan, parts, head, group, is_long=is_long))
@@ -217,10 +232,10 @@ def _make_spec(
         file_name=spec.file_name,
         files=files,
         functions=written.functions if written else {},
-        cases=tuple(parse_cases(spec.section("tests"), views, results)) if spec.has("tests") else (),
-        batch_interval_ms=spec.interval_ms("batch_interval", 0),
-        first_contact_timeout_ms=spec.interval_ms("first_contact_timeout", FIRST_CONTACT_TIMEOUT_MS),
-        retry_timeout_ms=spec.interval_ms("retry_timeout", RETRY_TIMEOUT_MS),
+        cases=tuple(parse_cases(TESTS.of(spec), views, results)) if spec.has(TESTS) else (),
+        batch_interval_ms=BATCH_INTERVAL.of(spec),
+        first_contact_timeout_ms=FIRST_CONTACT_TIMEOUT.of(spec),
+        retry_timeout_ms=RETRY_TIMEOUT.of(spec),
     )
 
 
@@ -256,16 +271,16 @@ class _Parts(msgspec.Struct, frozen=True):
 
 def _short_form(spec: Section, head: SpecHead) -> _Parts:
     """The source is named `source`; the flow and the target are named after the page."""
-    flow = make_flow(head.name, spec.text("sql"), place="sql", line=spec.line_of("sql"))
+    flow = make_flow(head.name, SQL.of(spec), place=SQL, line=spec.line_of(SQL))
     return _Parts(
-        [_parse_source(spec, "source", "source", head)],
+        [_parse_source(spec, SOURCE, SOURCE, head)],
         [flow],
-        [_parse_target(spec, "sink", head.name, head.directory, reads=flow.name)],
+        [_parse_target(spec, SINK, head.name, head.directory, reads=flow.name)],
     )
 
 
 def _long_form(spec: Section, head: SpecHead, flows: list[FlowStep]) -> _Parts:
-    sources, targets = spec.section("sources"), spec.section("targets")
+    sources, targets = SOURCES.of(spec), TARGETS.of(spec)
     if not targets.entries():
         targets.refuse(None, "must name a target, such as `lake: {from: orders, path: out}`")
     for name in targets.entries():
@@ -275,7 +290,7 @@ def _long_form(spec: Section, head: SpecHead, flows: list[FlowStep]) -> _Parts:
         [_parse_source(sources, name, _view(sources, name), head) for name in sources.entries()],
         flows,
         [
-            _parse_target(targets, name, name, head.directory, reads=targets.section(name).text("from", default=name))
+            _parse_target(targets, name, name, head.directory, reads=targets.section(name).text(FROM, default=name))
             for name in targets.entries()
         ],
     )
@@ -307,7 +322,7 @@ def _parse_source(section: Section, key: str, name: str, head: SpecHead) -> tupl
 def _parse_target(section: Section, key: str, name: str, directory: Path, *, reads: str) -> tuple[TargetStep, Target]:
     sink = section.section(key)
     kinds = all_targets()
-    more = () if section.name == PAGE else ("from",)
+    more = () if section.name == PAGE else (FROM,)
     kind = _kind(sink, kinds, more)
     sink.allow(kind.NAMED_BY, *kind.KEYS, *more)
     parsed = kind.parse(sink, directory)
@@ -328,9 +343,9 @@ def _kind(section: Section, kinds: Mapping[str, type[Kind]], more: Sequence[str]
 
 def _parse_flows(spec: Section, directory: Path) -> tuple[list[FlowStep], tuple[Path, ...]]:
     """A text is SQL; a mapping has `sql`, or `sql_file`, a path: these files are named too."""
-    if not spec.has("flows"):
+    if not spec.has(FLOWS):
         return [], ()
-    flows = spec.section("flows")
+    flows = FLOWS.of(spec)
     steps: list[FlowStep] = []
     files: list[Path] = []
     for name in flows.entries():
@@ -338,14 +353,14 @@ def _parse_flows(spec: Section, directory: Path) -> tuple[list[FlowStep], tuple[
             sql = flows.text(name)
         else:
             flow = flows.section(name)
-            flow.allow("sql", "sql_file")
-            if flow.has("sql") == flow.has("sql_file"):
+            flow.allow(*FLOW_KEYS)
+            if flow.has(SQL) == flow.has(SQL_FILE):
                 flow.refuse(None, "needs either `sql` or `sql_file`")
-            if flow.has("sql"):
-                sql = flow.text("sql")
+            if flow.has(SQL):
+                sql = SQL.of(flow)
             else:
-                files.append(flow.local_path("sql_file", directory))
-                sql = flow.fill("sql_file", read_text(files[-1]), 1, str(files[-1]))
+                files.append(SQL_FILE.of(flow, directory))
+                sql = flow.fill(SQL_FILE, read_text(files[-1]), 1, str(files[-1]))
         steps.append(make_flow(_view(flows, name), sql, place=f"{flows.name}.{name}", line=flows.line_of(name)))
     return steps, tuple(files)
 

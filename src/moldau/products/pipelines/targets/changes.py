@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from moldau.products.pipelines.core.failures import FlowError
+from moldau.products.pipelines.core.keys import Choice, Names, Text
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.statement import literal, quoted
 from moldau.products.pipelines.targets.target import refuse_double_columns
@@ -30,11 +31,27 @@ START_AT, END_AT = "__START_AT", "__END_AT"
 """The columns of a history, with Spark's names: from which place in the sequence on a row held, and from which on no
 more (null: it holds)."""
 
-NEEDS_SEQUENCE = (
-    "apply_as_deletes", "column_list", "except_column_list", "stored_as_scd_type", "track_history_column_list",
-    "track_history_except_column_list",
-)  # fmt: skip
-CHANGE_KEYS = ("sequence_by", *NEEDS_SEQUENCE)
+KEY = Names("key", "With `mode: update`: the columns by which a row replaces the older one.")
+SEQUENCE_BY = Text(
+    "sequence_by",
+    "SQL that orders the [changes](changes.md) of a key.",
+    absent="each row is newer than those before it",
+)
+APPLY_AS_DELETES = Text("apply_as_deletes", "SQL: whether a change removes the row of its key.", absent="none does")
+COLUMN_LIST = Names("column_list", "The columns of the table.", absent="all")
+EXCEPT_COLUMN_LIST = Names("except_column_list", "The columns that the table does not have.")
+SCD_TYPE = Choice(
+    "stored_as_scd_type",
+    ("1", "2"),
+    "The newest row of each key, or its [history](changes.md#the-history-of-each-key).",
+    default="1",
+)
+TRACKED = Names(
+    "track_history_column_list", "The columns whose new values make another row of the history.", absent="all"
+)
+UNTRACKED = Names("track_history_except_column_list", "The columns whose new values do not.")
+NEEDS_SEQUENCE = (APPLY_AS_DELETES, COLUMN_LIST, EXCEPT_COLUMN_LIST, SCD_TYPE, TRACKED, UNTRACKED)
+CHANGE_KEYS = (SEQUENCE_BY, *NEEDS_SEQUENCE)
 """Of a page's target."""
 
 _CHANGES, _ONE = "_moldau_changes", "_moldau_one_change"
@@ -138,25 +155,25 @@ class Changes(msgspec.Struct, frozen=True):
 
 
 def parse_changes(sink: Section) -> Changes | None:
-    """What the page says of changes; None: nothing. Raises SpecError."""
-    if not sink.has("sequence_by"):
+    """What the file says of changes; None: nothing. Raises SpecError."""
+    if not sink.has(SEQUENCE_BY):
         for key in NEEDS_SEQUENCE:
             if sink.has(key):
                 sink.refuse(key, "needs `sequence_by`: SQL that orders the changes of a key")
         return None
-    columns_of_key = sink.names("key")
-    has_history = sink.choice("stored_as_scd_type", ("1", "2"), default="1") == "2"
-    kept, left_out = _one_of_two(sink, "column_list")
-    tracked, untracked = _one_of_two(sink, "track_history_column_list")
+    columns_of_key = KEY.of(sink)
+    has_history = SCD_TYPE.of(sink) == "2"
+    kept, left_out = _one_of_two(sink, COLUMN_LIST, EXCEPT_COLUMN_LIST)
+    tracked, untracked = _one_of_two(sink, TRACKED, UNTRACKED)
     if kept and not set(columns_of_key) <= set(kept):
-        sink.refuse("column_list", "must have the columns of the `key` too")
+        sink.refuse(COLUMN_LIST, "must have the columns of the `key` too")
     if set(columns_of_key) & set(left_out):
-        sink.refuse("except_column_list", "must not leave out the `key`")
-    for word in ("track_history_column_list", "track_history_except_column_list"):
+        sink.refuse(EXCEPT_COLUMN_LIST, "must not leave out the `key`")
+    for word in (TRACKED, UNTRACKED):
         if sink.has(word) and not has_history:
             sink.refuse(word, "needs `stored_as_scd_type: 2`, with which the table has the history of each key")
-    deletes = sink.text("apply_as_deletes", default="") or None
-    return Changes(columns_of_key, sink.text("sequence_by"), deletes, kept, left_out, has_history, tracked, untracked)
+    deletes = APPLY_AS_DELETES.if_given(sink)
+    return Changes(columns_of_key, SEQUENCE_BY.of(sink), deletes, kept, left_out, has_history, tracked, untracked)
 
 
 def check_key(names: Sequence[str], key: Sequence[str]) -> None:
@@ -223,10 +240,9 @@ def _chosen(names: Sequence[str], key: str, kept: Sequence[str], left_out: Seque
     ]
 
 
-def _one_of_two(sink: Section, key: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _one_of_two(sink: Section, key: Names, opposite: Names) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The names of `key`, and of its opposite."""
-    opposite = key.replace("column", "except_column")
-    kept, left_out = sink.names(key), sink.names(opposite)
+    kept, left_out = key.of(sink), opposite.of(sink)
     if kept and left_out:
         sink.refuse(key, f"and `{opposite}` say the same in two ways: write one of them")
     return kept, left_out

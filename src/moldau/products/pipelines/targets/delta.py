@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from moldau.extras import require_extra
 from moldau.products.pipelines.core.failures import FlowError
+from moldau.products.pipelines.core.keys import PathOrAddress
 from moldau.products.pipelines.core.places import one_spelling
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.databases.names import quoted
@@ -36,7 +37,6 @@ from moldau.products.pipelines.targets.table_target import (
     commit_again,
     evaluate,
     is_committed,
-    parse_compact_every,
     refuse_nested_key,
 )
 from moldau.products.pipelines.targets.target import Owner, TargetError, TargetQuery, refuse_empty_structs
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("moldau.pipelines")
 
+DELTA = PathOrAddress("delta", "A [Delta table](targets.md#delta).")
 COMMIT_ATTEMPTS = 3
 """Of one batch, where another writer changed the same rows meanwhile."""
 
@@ -57,12 +58,12 @@ COMMIT_ATTEMPTS = 3
 class DeltaTarget(TableTarget, frozen=True, kw_only=True):
     """`compact_every`: after so many batches small files are joined to large ones."""
 
-    NAMED_BY = "delta"
-    KEYS = (*TableTarget.KEYS, "compact_every")
+    NAMED_BY = DELTA
+    KEYS = (*TableTarget.KEYS, COMPACT_EVERY)
     LACKS = ("void", "interval", "variant", "time")
 
     location: str
-    compact_every: int = COMPACT_EVERY
+    compact_every: int = COMPACT_EVERY.number
 
     @classmethod
     def parse(cls, sink: Section, directory: Path) -> DeltaTarget:
@@ -72,8 +73,8 @@ class DeltaTarget(TableTarget, frozen=True, kw_only=True):
             mode=mode,
             key=key,
             changes=changes,
-            location=sink.place("delta", directory),
-            compact_every=parse_compact_every(sink),
+            location=DELTA.of(sink, directory),
+            compact_every=COMPACT_EVERY.of(sink),
         )
 
     def describe(self) -> tuple[str, str]:

@@ -26,7 +26,7 @@ from moldau.extras import require_extra
 from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.places import places_of_iceberg
 from moldau.products.pipelines.core.section import OBJECT_STORE, Section
-from moldau.products.pipelines.databases.iceberg import PLACE_KEYS, open_catalog, parse_table
+from moldau.products.pipelines.databases.iceberg import ICEBERG, PLACE_KEYS, open_catalog, parse_table
 from moldau.products.pipelines.targets.changes import DELETED
 from moldau.products.pipelines.targets.rights import check_database, check_folder
 from moldau.products.pipelines.targets.table_target import (
@@ -37,7 +37,6 @@ from moldau.products.pipelines.targets.table_target import (
     commit_again,
     evaluate,
     is_committed,
-    parse_compact_every,
     refuse_nested_key,
 )
 from moldau.products.pipelines.targets.target import (
@@ -72,20 +71,20 @@ class IcebergTarget(TableTarget, frozen=True, kw_only=True):
     """`compact_every`: in the mode update, after so many batches small files are joined to large ones. (What joins them
     in the mode append would have to be a snapshot `replace`, for readers of new rows: pyiceberg makes none.)"""
 
-    NAMED_BY = "iceberg"
-    KEYS = (*TableTarget.KEYS, "compact_every", *PLACE_KEYS)
+    NAMED_BY = ICEBERG
+    KEYS = (*TableTarget.KEYS, COMPACT_EVERY, *PLACE_KEYS)
     LACKS = ("void", "interval", "variant", NANOSECOND_TIME)
 
     table: str
     warehouse: str
     catalog: Path
-    compact_every: int = COMPACT_EVERY
+    compact_every: int = COMPACT_EVERY.number
 
     @classmethod
     def parse(cls, sink: Section, directory: Path) -> IcebergTarget:
         mode = cls.parse_mode(sink)
-        if mode == "append" and sink.has("compact_every"):
-            sink.refuse("compact_every", "is for the mode update; with append another engine joins small files")
+        if mode == "append" and sink.has(COMPACT_EVERY):
+            sink.refuse(COMPACT_EVERY, "is for the mode update; with append another engine joins small files")
         table, warehouse, catalog = parse_table(sink, directory)
         key, changes = cls.parse_rows(sink, mode)
         return cls(
@@ -95,7 +94,7 @@ class IcebergTarget(TableTarget, frozen=True, kw_only=True):
             table=table,
             warehouse=warehouse,
             catalog=catalog,
-            compact_every=parse_compact_every(sink),
+            compact_every=COMPACT_EVERY.of(sink),
         )
 
     def describe(self) -> tuple[str, str]:

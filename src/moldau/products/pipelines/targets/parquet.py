@@ -15,11 +15,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from moldau.products.pipelines.core.keys import PathOrAddress
 from moldau.products.pipelines.core.places import one_spelling
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.targets import folder_owner
 from moldau.products.pipelines.targets.rights import check_folder
 from moldau.products.pipelines.targets.target import (
+    MODE,
     NANOSECOND_TIME,
     Owner,
     Target,
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from moldau.spark.folders import Folder
     from moldau.spark.parquet_parts import ParquetPart
 
+PATH = PathOrAddress("path", "A directory of [Parquet files](targets.md#parquet-files); only `mode: append`.")
 SPARK_SINK_DIRECTORY = "_spark_metadata"
 JOINED = "joined.parquet"
 _LACKS = ("variant", "interval(?! (?:day|hour|minute|second))", NANOSECOND_TIME)
@@ -42,7 +45,7 @@ _LACKS = ("variant", "interval(?! (?:day|hour|minute|second))", NANOSECOND_TIME)
 
 
 class FilesTarget(Target, frozen=True, kw_only=True):
-    NAMED_BY = "path"
+    NAMED_BY = PATH
 
     location: str
 
@@ -50,8 +53,8 @@ class FilesTarget(Target, frozen=True, kw_only=True):
     def parse(cls, sink: Section, directory: Path) -> FilesTarget:
         mode = cls.parse_mode(sink)
         if mode == "update":
-            sink.refuse("mode", "update cannot go to files, which only grow; use append, or a topic")
-        return cls(mode=mode, location=sink.place("path", directory))
+            sink.refuse(MODE, "update cannot go to files, which only grow; use append, or a topic")
+        return cls(mode=mode, location=PATH.of(sink, directory))
 
     def describe(self) -> tuple[str, str]:
         return f"Parquet files in {self.location}", "exactly once: one file for each batch"

@@ -27,6 +27,8 @@ from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.statement import quoted as spark_quoted
 from moldau.products.pipelines.databases.names import listed, path_of, quoted
 from moldau.products.pipelines.databases.postgresql import (
+    POSTGRESQL,
+    TABLE,
     UnreachableError,
     connect,
     connected,
@@ -80,8 +82,8 @@ TYPES = {
 class PostgresqlTarget(TableTarget, frozen=True, kw_only=True):
     """`server`: libpq's connection string. `table`: its name, after that of its schema if the page says one."""
 
-    NAMED_BY = "postgresql"
-    KEYS = (*TableTarget.KEYS, "table")
+    NAMED_BY = POSTGRESQL
+    KEYS = (*TableTarget.KEYS, TABLE)
     LACKS = (NANOSECOND_TIME,)
 
     server: str

@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau.products.pipelines.core.failures import FlowError
+from moldau.products.pipelines.core.keys import LocalPath
 from moldau.products.pipelines.core.places import one_spelling
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.statement import quoted as spark_quoted
 from moldau.products.pipelines.databases.names import listed, quoted
+from moldau.products.pipelines.databases.postgresql import TABLE
 from moldau.products.pipelines.formats.json_text import json_of_column
 from moldau.products.pipelines.targets.changes import DELETED
 from moldau.products.pipelines.targets.rights import check_database
@@ -58,9 +60,12 @@ TYPES = {
 """Everything else is text."""
 
 
+SQLITE = LocalPath("sqlite", "An [SQLite file](targets.md#postgresql-and-sqlite).")
+
+
 class SqliteTarget(TableTarget, frozen=True, kw_only=True):
-    NAMED_BY = "sqlite"
-    KEYS = (*TableTarget.KEYS, "table")
+    NAMED_BY = SQLITE
+    KEYS = (*TableTarget.KEYS, TABLE)
     LACKS = ("interval", "variant", NANOSECOND_TIME)
 
     file: Path
@@ -69,7 +74,7 @@ class SqliteTarget(TableTarget, frozen=True, kw_only=True):
     @classmethod
     def parse(cls, sink: Section, directory: Path) -> SqliteTarget:
         mode = cls.parse_mode(sink)
-        file, table = sink.local_path("sqlite", directory), sink.text("table")
+        file, table = SQLITE.of(sink, directory), TABLE.of(sink)
         key, changes = cls.parse_rows(sink, mode)
         return cls(mode=mode, key=key, changes=changes, file=file, table=table)
 

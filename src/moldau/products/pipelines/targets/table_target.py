@@ -13,10 +13,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from moldau.products.pipelines.core.failures import FlowError
+from moldau.products.pipelines.core.keys import Key, Number
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
-from moldau.products.pipelines.targets.changes import CHANGE_KEYS, Changes, check_key, parse_changes
+from moldau.products.pipelines.targets.changes import CHANGE_KEYS, KEY, SEQUENCE_BY, Changes, check_key, parse_changes
 from moldau.products.pipelines.targets.target import (
+    MODE,
     Target,
     TargetError,
     TargetQuery,
@@ -31,8 +33,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("moldau.pipelines")
 
-COMPACT_EVERY = 100
-MOST_BATCHES = 1_000_000
+COMPACT_EVERY = Number(
+    "compact_every", "After how many batches small files are joined.", number=100, least=1, most=1_000_000
+)
 
 
 class TableTarget(Target, frozen=True, kw_only=True):
@@ -41,7 +44,7 @@ class TableTarget(Target, frozen=True, kw_only=True):
 
     LACKS: ClassVar[tuple[str, ...]] = ()
     """Types of Spark that the table has no columns for, as `refuse_types` takes them."""
-    KEYS: ClassVar[tuple[str, ...]] = (*Target.KEYS, "key", *CHANGE_KEYS)
+    KEYS: ClassVar[tuple[Key, ...]] = (*Target.KEYS, KEY, *CHANGE_KEYS)
 
     key: tuple[str, ...] = ()
     changes: Changes | None = None
@@ -49,10 +52,10 @@ class TableTarget(Target, frozen=True, kw_only=True):
     @staticmethod
     def parse_rows(sink: Section, mode: str) -> tuple[tuple[str, ...], Changes | None]:
         """`key` and `changes`. Raises SpecError."""
-        key, changes = sink.names("key"), parse_changes(sink)
+        key, changes = KEY.of(sink), parse_changes(sink)
         if mode == "update" and not key:
-            sink.refuse("mode", "update needs `key`: the columns by which a row takes the place of an older one")
-        for word in ("key", "sequence_by"):
+            sink.refuse(MODE, "update needs `key`: the columns by which a row takes the place of an older one")
+        for word in (KEY, SEQUENCE_BY):
             if mode == "append" and sink.has(word):
                 sink.refuse(word, "is for the mode update; with append every row is another one")
         return (key, None) if changes is None else (changes.key_in_table, changes)
@@ -84,11 +87,6 @@ def refuse_nested_key(result: DataFrame, key: Sequence[str]) -> None:
                 f"the column {name!r}, which `key` names, has the type {kind}: rows are told apart by plain values, "
                 "such as `to_json` of it"
             )
-
-
-def parse_compact_every(sink: Section) -> int:
-    """After how many batches the table joins its small files."""
-    return sink.number("compact_every", COMPACT_EVERY, least=1, most=MOST_BATCHES)
 
 
 def commit_again(

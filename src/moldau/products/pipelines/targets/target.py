@@ -14,6 +14,7 @@ from moldau.client.protocol.access import ClusterAccess
 from moldau.errors import MoldauError
 from moldau.products.pipelines.core.column_types import double_name
 from moldau.products.pipelines.core.failures import FlowError
+from moldau.products.pipelines.core.keys import Choice, Key
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
@@ -21,7 +22,12 @@ from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
 if TYPE_CHECKING:
     from moldau.spark import DataFrame
 
-MODES = ("append", "update")
+MODE = Choice(
+    "mode",
+    ("append", "update"),
+    "Whether each row is another one, or is written again when its aggregate changes.",
+    default="append",
+)
 
 
 class TargetError(MoldauError):
@@ -97,9 +103,9 @@ class Owner(msgspec.Struct, frozen=True):
 class Target(msgspec.Struct, frozen=True, kw_only=True):
     """`topic`: the one that must be there before Spark starts. `access`: to its cluster; None: to the page's."""
 
-    NAMED_BY: ClassVar[str]
+    NAMED_BY: ClassVar[Key]
     """The key of the page's target that asks for this kind."""
-    KEYS: ClassVar[tuple[str, ...]] = ("mode",)
+    KEYS: ClassVar[tuple[Key, ...]] = (MODE,)
     """What else may stand in such a target."""
     NEEDS_DRIVER: ClassVar[bool] = False
     """Whether the rows go to the process that runs the page, and so not to one of a Spark Connect server."""
@@ -115,7 +121,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     @staticmethod
     def parse_mode(sink: Section) -> str:
-        return sink.choice("mode", MODES, default="append")
+        return MODE.of(sink)
 
     @abstractmethod
     def describe(self) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from moldau.products.pipelines.core.keys import Choice, Number
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.statement import quoted
 from moldau.products.pipelines.targets.target import Target, TargetQuery
@@ -15,7 +16,8 @@ from moldau.products.service.look.words import visible
 if TYPE_CHECKING:
     from moldau.spark import DataFrame
 
-ROWS, MOST_ROWS = 20, 1_000
+TERMINAL = Choice("terminal", ("true",), "Shows the first rows of each batch as a table.")
+ROWS = Number("rows", "How many rows of a batch are shown.", number=20, least=1, most=1_000)
 _AS_TEXT = re.compile("timestamp|interval|variant")
 """In types of columns that Spark turns into texts: Python has no interval of months, and in its own zone no time before
 the year 1."""
@@ -24,16 +26,16 @@ the year 1."""
 class TerminalTarget(Target, frozen=True, kw_only=True):
     """`rows`: how many of a batch are shown."""
 
-    NAMED_BY = "terminal"
-    KEYS = (*Target.KEYS, "rows")
+    NAMED_BY = TERMINAL
+    KEYS = (*Target.KEYS, ROWS)
     NEEDS_DRIVER = True
 
-    rows: int = ROWS
+    rows: int = ROWS.number
 
     @classmethod
     def parse(cls, sink: Section, directory: Path) -> TerminalTarget:
-        sink.choice("terminal", ("true",))
-        return cls(mode=cls.parse_mode(sink), rows=sink.number("rows", ROWS, least=1, most=MOST_ROWS))
+        TERMINAL.of(sink)
+        return cls(mode=cls.parse_mode(sink), rows=ROWS.of(sink))
 
     def describe(self) -> tuple[str, str]:
         return "the terminal", "for the eye: a batch that a crash cuts short is shown again"

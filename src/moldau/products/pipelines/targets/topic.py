@@ -16,25 +16,43 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau.client.protocol.access import ClusterAccess
-from moldau.products.pipelines.core.cluster import CLUSTER_KEYS, names_cluster, parse_cluster
+from moldau.products.pipelines.core.cluster import TOPIC_CLUSTER_KEYS, names_cluster, parse_cluster
 from moldau.products.pipelines.core.failures import FlowError
+from moldau.products.pipelines.core.keys import Choice, Text, TopicName
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.statement import quoted
-from moldau.products.pipelines.formats import keys_of, parse_written, writable_formats
+from moldau.products.pipelines.formats import JSON, keys_of, parse_written, writable_formats
 from moldau.products.pipelines.formats.by_schema import SchemaFormat
+from moldau.products.pipelines.formats.format import FORMAT
 from moldau.products.pipelines.formats.json_text import json_of_row
 from moldau.products.pipelines.targets.target import Target, TargetQuery, refuse_double_columns
 
 ORIGIN_TYPES = {"_topic": "string", "_partition": "int", "_offset": "bigint"}
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once", "at_least_once"
+TOPIC = TopicName("topic", "The [topic](targets.md#topics) to write.")
+KEY = Text(
+    "key", "The column that becomes the record's key, as text.", absent="none; of a row that is only a `value`, `key`"
+)
+DELIVERY = Choice(
+    "delivery",
+    (EXACTLY_ONCE, AT_LEAST_ONCE),
+    "Whether a batch is a [transaction](operating.md#delivery).",
+    default=EXACTLY_ONCE,
+)
+RECORD_FORMAT = Choice(
+    FORMAT,
+    (JSON, *writable_formats()),
+    "The format of the records, [with a schema](formats.md#writing-with-a-schema).",
+    default=JSON,
+)
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame
 
 
 class TopicTarget(Target, frozen=True, kw_only=True):
-    NAMED_BY = "topic"
-    KEYS = (*Target.KEYS, *CLUSTER_KEYS, "key", "delivery", "format", *keys_of(writable_formats()))
+    NAMED_BY = TOPIC
+    KEYS = (*Target.KEYS, *TOPIC_CLUSTER_KEYS, KEY, DELIVERY, RECORD_FORMAT, *keys_of(writable_formats()))
 
     key: str | None
     delivery: str = EXACTLY_ONCE
@@ -43,14 +61,14 @@ class TopicTarget(Target, frozen=True, kw_only=True):
     @classmethod
     def parse(cls, sink: Section, directory: Path) -> TopicTarget:
         mode = cls.parse_mode(sink)
-        delivery = sink.choice("delivery", (EXACTLY_ONCE, AT_LEAST_ONCE), default=EXACTLY_ONCE)
+        delivery = DELIVERY.of(sink)
         return cls(
             mode=mode,
-            topic=sink.topic("topic"),
+            topic=TOPIC.of(sink),
             access=parse_cluster(sink, directory) if names_cluster(sink) else None,
-            key=sink.text("key", default="") or None,
+            key=KEY.if_given(sink),
             delivery=delivery,
-            format=parse_written(sink, directory),
+            format=parse_written(sink, RECORD_FORMAT.of(sink), directory),
         )
 
     def describe(self) -> tuple[str, str]:

@@ -25,6 +25,7 @@ import msgspec
 from moldau.errors import MoldauError
 from moldau.products.pipelines.core import http_retries
 from moldau.products.pipelines.core.commit_metadata import PIPELINE_HEADER, REASON_HEADER
+from moldau.products.pipelines.core.keys import Choice, Number, Text, TopicName, WebAddress
 from moldau.products.pipelines.core.patience import keep_trying
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.formats.json_text import json_of_row
@@ -36,10 +37,17 @@ if TYPE_CHECKING:
 
     from moldau.spark import DataFrame
 
-EXAMPLE = "https://example.com/orders"
+WEBHOOK = WebAddress(
+    "webhook", "https://example.com/orders", "An [HTTP server](targets.md#webhooks) that gets the rows."
+)
 LINES, ARRAY = "lines", "array"
 CONTENT_TYPES = {LINES: "application/x-ndjson", ARRAY: "application/json"}
-ROWS_PER_REQUEST, MOST_ROWS_PER_REQUEST = 100, 10_000
+BODY = Choice("body", (LINES, ARRAY), "One JSON object for each line, or one array.", default=LINES)
+ROWS_PER_REQUEST = Number("rows_per_request", "How many rows a request has.", number=100, least=1, most=10_000)
+AUTHORIZATION = Text("authorization", "The header `Authorization`, such as `Bearer ${TOKEN}`.", absent="none")
+DEAD_LETTERS = TopicName(
+    "dead_letters", "An existing topic for rejected rows.", absent="a rejected row ends the pipeline"
+)
 ANSWER_SECONDS = 30
 LETTER = "value string, headers array<struct<key: string, value: binary>>"
 
@@ -51,25 +59,25 @@ class WebhookError(MoldauError):
 class WebhookTarget(Target, frozen=True, kw_only=True):
     """`topic`: that of the dead letters; None: a refusal ends the pipeline."""
 
-    NAMED_BY = "webhook"
-    KEYS = (*Target.KEYS, "body", "rows_per_request", "authorization", "dead_letters")
+    NAMED_BY = WEBHOOK
+    KEYS = (*Target.KEYS, BODY, ROWS_PER_REQUEST, AUTHORIZATION, DEAD_LETTERS)
 
     url: str
     body: str = LINES
-    rows_per_request: int = ROWS_PER_REQUEST
+    rows_per_request: int = ROWS_PER_REQUEST.number
     authorization: str = ""
 
     @classmethod
     def parse(cls, sink: Section, directory: Path) -> WebhookTarget:
-        url, authorization = sink.web_address("webhook", EXAMPLE), sink.text("authorization", default="")
+        url, authorization = WEBHOOK.of(sink), AUTHORIZATION.if_given(sink) or ""
         if not re.fullmatch(r"[\x20-\x7e\xa0-\xff]*", authorization):
-            sink.refuse("authorization", "must be one line of letters that a header takes, such as `Bearer abc`")
+            sink.refuse(AUTHORIZATION, "must be one line of letters that a header takes, such as `Bearer abc`")
         return cls(
             mode=cls.parse_mode(sink),
-            topic=sink.topic("dead_letters") if sink.has("dead_letters") else None,
+            topic=DEAD_LETTERS.of(sink) if sink.has(DEAD_LETTERS) else None,
             url=url,
-            body=sink.choice("body", (LINES, ARRAY), default=LINES),
-            rows_per_request=sink.number("rows_per_request", ROWS_PER_REQUEST, least=1, most=MOST_ROWS_PER_REQUEST),
+            body=BODY.of(sink),
+            rows_per_request=ROWS_PER_REQUEST.of(sink),
             authorization=authorization,
         )
 
