@@ -139,6 +139,9 @@ class TopicName(Key):
 
     __slots__ = ()
 
+    def __new__(cls, name: str, meaning: str = "", *, absent: str = "") -> Self:
+        return super().__new__(cls, name, meaning, absent=absent, values="name of a topic")
+
     def of(self, section: Section) -> str:
         """Raises SpecError."""
         return section.topic(self)

@@ -220,7 +220,7 @@ class Section:
         node = self._nodes.get(key)
         if node is None:
             self.refuse(key, "is missing", line=self._line)
-        return Section(self.file_name, key if self.name == PAGE else f"{self.name}.{key}", node, self._parameters)
+        return Section(self.file_name, f"{key}" if self.name == PAGE else f"{self.name}.{key}", node, self._parameters)
 
     def local_path(self, key: str, directory: Path, default: str | None = None) -> Path:
         """A path below `directory`, where it does not say where it begins."""

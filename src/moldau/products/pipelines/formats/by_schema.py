@@ -41,6 +41,8 @@ SCHEMA_FILE = LocalPath(
     absent="the newest one of `subject`",
 )
 SUBJECT = Text("subject", "The subject of the registry whose newest schema is used.", absent="`<topic>-value`")
+TOPIC = "topic"
+"""The key of a source or target whose topic names the subject."""
 UNREGISTERED = -1
 """The id of a schema that comes from a file."""
 IDS_KEPT = 1_000
@@ -67,8 +69,8 @@ class SchemaFormat(Format, frozen=True, kw_only=True):
             section.refuse(SUBJECT, "is a name in a registry: say in which one with `registry`")
         if schema_file is not None and not schema_file.is_file():
             section.refuse(SCHEMA_FILE, f"there is no file {schema_file}")
-        if registry is not None and subject is None and section.has("topic"):
-            subject = f"{section.text('topic')}-value"
+        if registry is not None and subject is None and section.has(TOPIC):
+            subject = f"{section.text(TOPIC)}-value"
         if schema_file is None and subject is None:
             section.refuse(FORMAT, "needs a `subject` whose newest schema tells the columns, or a `schema_file`")
         return cls(schema_file=schema_file, registry=registry, subject=subject, **cls.parse_more(section))

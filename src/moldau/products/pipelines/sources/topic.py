@@ -294,11 +294,11 @@ def _bytes(value: object) -> str | None:
 
 
 def _pattern(source: Section) -> str | None:
-    if not source.has("pattern"):
+    pattern = PATTERN.if_given(source)
+    if pattern is None:
         return None
-    pattern = source.text("pattern")
     try:
         re.compile(pattern)
     except re.error as error:
-        source.refuse("pattern", f"is no regular expression: {error}")
+        source.refuse(PATTERN, f"is no regular expression: {error}")
     return pattern

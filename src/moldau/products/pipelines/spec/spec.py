@@ -271,9 +271,9 @@ class _Parts(msgspec.Struct, frozen=True):
 
 def _short_form(spec: Section, head: SpecHead) -> _Parts:
     """The source is named `source`; the flow and the target are named after the page."""
-    flow = make_flow(head.name, SQL.of(spec), place=SQL, line=spec.line_of(SQL))
+    flow = make_flow(head.name, SQL.of(spec), place="sql", line=spec.line_of(SQL))
     return _Parts(
-        [_parse_source(spec, SOURCE, SOURCE, head)],
+        [_parse_source(spec, SOURCE, "source", head)],
         [flow],
         [_parse_target(spec, SINK, head.name, head.directory, reads=flow.name)],
     )

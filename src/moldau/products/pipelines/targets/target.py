@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MODE = Choice(
     "mode",
     ("append", "update"),
-    "Whether each row is another one, or is written again when its aggregate changes.",
+    "`append`: each row is another one; `update`: a row is written again when its aggregate changes.",
     default="append",
 )
 
