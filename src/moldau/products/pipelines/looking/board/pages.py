@@ -40,7 +40,7 @@ def serve_board(state: BoardState, listening: socket.socket, opening: Opening) -
 
 def open_board(state: BoardState, opening: Opening) -> tuple[Service, ASGIApp]:
     """The run asks the cluster, not the people who look at it. Raises LoginFileError."""
-    entrance = entrance_of("pipeline", opening, state.page.access, asks_cluster=False)
+    entrance = entrance_of("pipeline", opening, state.spec.access, asks_cluster=False)
     service = Service("pipeline", entrance.admit)
     entrance.join(service)
     service.wake_at_close(state.close)
@@ -75,7 +75,7 @@ class BoardPages:
     async def status(self, _: Request) -> Response:
         """What the page shows, as JSON for programs."""
         body = {
-            "pipeline": self._state.page.name,
+            "pipeline": self._state.spec.name,
             "uptime_s": round(time.time() - self._state.began_s, 1),
             "queries": [_status_of(state) for state in self._state.queries()],
             "troubles": msgspec.to_builtins(self._state.troubles()),
@@ -106,9 +106,9 @@ class BoardPages:
         queries = self._state.queries()
         lags = [state.lag for state in queries if state.lag is not None]
         return {
-            "cluster": str(self._state.page.access),
+            "cluster": str(self._state.spec.access),
             "live": "/",
-            "page": self._state.page,
+            "spec": self._state.spec,
             "uptime_s": int(time.time() - self._state.began_s),
             "queries": queries,
             "records": sum(state.records_read for state in queries),
@@ -122,8 +122,8 @@ class BoardPages:
 
     def _plan(self, queries: list[PipelineState]) -> tuple[list[Box], list[Edge]]:
         """The picture with what goes on: rates on the lines into targets, lag at their boxes, trouble marked."""
-        boxes, edges = boxes_and_edges(self._state.page)
-        by_target = {query.step.target.name: query.name for query in self._state.page.queries}
+        boxes, edges = boxes_and_edges(self._state.spec)
+        by_target = {query.step.target.name: query.name for query in self._state.spec.queries}
         states = {state.name: state for state in queries}
         for place, box in enumerate(boxes):
             state = states.get(by_target[box.name]) if box.kind == "target" else None
