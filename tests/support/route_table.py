@@ -23,7 +23,7 @@ from moldau.client.protocol.access import ClusterAccess
 from moldau.products.console.service import Console
 from moldau.products.pipelines.looking.board.pages import open_board
 from moldau.products.pipelines.looking.board.state import BoardState
-from moldau.products.pipelines.page.page import parse_page
+from moldau.products.pipelines.spec.spec import parse_spec
 from moldau.products.service.logins.opened import Opening, read_opening
 from moldau.products.service.people import Role
 from moldau.products.service.routes import ServedFiles, ServedRoute
@@ -155,7 +155,7 @@ class Running:
     def _serve_board(self, opening: Opening, access: ClusterAccess, directory: Path) -> None:
         text = "name: p\nbootstrap_servers: 127.0.0.1:9092\nsources: {o: {topic: o, format: json, schema: a int}}\n"
         text += "flows: {f: select * from o}\ntargets: {t: {from: f, path: out}}\n"
-        page = replace(parse_page(text, file_name="p.yaml", directory=directory), access=access)
+        page = replace(parse_spec(text, file_name="p.yaml", directory=directory), access=access)
         self._serve("board", *open_board(BoardState(page), opening))
 
     def _serve(self, name: str, service: Service, app: object) -> None:

@@ -199,11 +199,29 @@ def test_no_large_or_foreign_file_is_kept() -> None:
         assert path.suffix not in {".jar", ".class", ".so", ".pyc", ".parquet", ".log"}, path
 
 
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+
+
 def test_the_documents_name_only_files_that_exist() -> None:
-    for document in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]:
+    for document in DOCUMENTS:
         text = document.read_text()
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text) + re.findall(r'(?:src|href)="([^"#:]+)"', text):
             assert (document.parent / target).exists(), f"{document.name} points to {target}"
+
+
+def anchors_of(text: str) -> set[str]:
+    """What a link can name after `#`: a heading in lower case, without punctuation, with dashes for blanks."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE)
+    plain = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings]
+    return {re.sub(r"[^\w\- ]", "", heading).strip().replace(" ", "-") for heading in plain}
+
+
+def test_links_between_documents_lead_to_headings() -> None:
+    anchors = {document: anchors_of(document.read_text()) for document in DOCUMENTS}
+    for document in DOCUMENTS:
+        for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", document.read_text()):
+            found = (document.parent / target).resolve() if target else document
+            assert anchor in anchors.get(found, {anchor}), f"{document.name} points to {target}#{anchor}"
 
 
 def test_the_makefile_has_the_promised_targets() -> None:
