@@ -48,8 +48,8 @@ message Invoice { string user = 1; double amount = 2; }
 """
 
 
-def of(language: str, *, spec: str = "") -> list[Block]:
-    return [block for block in ALL if block.language == language and spec in block.spec]
+def of(language: str, *, page: str = "") -> list[Block]:
+    return [block for block in ALL if block.language == language and page in block.page]
 
 
 def modules() -> list[str]:
