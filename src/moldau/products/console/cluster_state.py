@@ -18,6 +18,7 @@ from moldau.products.console.sampler import Snapshot
 
 MAX_ROWS = 50
 """Partitions that are shown of those not in sync, and of those that move."""
+_DENIED = "CLUSTER_AUTHORIZATION_FAILED"
 
 
 class BrokerRow(msgspec.Struct, frozen=True):
@@ -60,6 +61,8 @@ class ClusterState(msgspec.Struct, frozen=True):
     """Topic and partition of those that nobody leads, or whose replicas are not all in sync."""
     has_controller: bool = True
     """False: what is said of brokers and partitions is what a broker knew last."""
+    is_denied: bool = False
+    """Who asks may not describe the cluster, so `voters` and `moves` are empty."""
 
     @property
     def active_controller(self) -> int | None:
@@ -124,15 +127,25 @@ def read_state(admin: ClusterAdmin, topics: Iterable[TopicFacts]) -> ClusterStat
         )
         for row in describe_cluster(admin, with_fenced=True).brokers
     )
-    moves = tuple(
-        MoveRow(partition.topic, partition.partition, *replicas)
-        for partition, replicas in sorted(list_reassignments(admin).items())
-    )
     behind = tuple((name, each) for name, each in named if not is_whole(each))
+    try:
+        moves = _moves(admin)
+    except KafkaError as error:
+        if error.name != _DENIED:
+            raise
+        return ClusterState(brokers, (), (), behind, is_denied=True)
     try:
         return ClusterState(brokers, _voters(admin), moves, behind)
     except KafkaError as error:
         return ClusterState(brokers, (), moves, behind, has_controller=not is_without_controller(error))
+
+
+def _moves(admin: ClusterAdmin) -> tuple[MoveRow, ...]:
+    """Raises KafkaError."""
+    return tuple(
+        MoveRow(partition.topic, partition.partition, *replicas)
+        for partition, replicas in sorted(list_reassignments(admin).items())
+    )
 
 
 def _voters(admin: ClusterAdmin) -> tuple[VoterRow, ...]:
