@@ -1,6 +1,9 @@
-"""A Kafka client of our own, for columns, administration and the simulator; it runs against Moldau and Apache Kafka.
+"""A Kafka client of our own, for columns, administration and the simulator, on Moldau and Apache Kafka.
 
-`protocol` decides: frames, correlation, versions, metadata, retries; it has no socket, and the time is an argument.
-`blocking` drives those decisions in the caller's thread, over a port that dials (`ports.Dialer`); `async_driver` drives
-them on an event loop. `admin` holds what an administrator asks: topics, settings, groups, quotas.
+`protocol` decides and has no socket; `blocking` and `async_driver` move the bytes.
+
+admin/: requests of administrators
+async_driver: drives the client on an event loop
+blocking/: drives the client on a thread that waits
+protocol/: frames, versions, metadata and retries
 """

@@ -1,6 +1,21 @@
 """Topics as Arrow: `read_topic` gives record batches, `TopicWriter` takes them.
 
-Usable alone, without Spark, on Moldau and on Apache Kafka; needs the extra `columnar`.
+It works without Spark, on Moldau and on Apache Kafka, and needs the extra `columnar`.
+
+claims: which of several writers of one producer owns a partition
+decode: record batches to Arrow columns
+encode: Arrow columns to record batches
+equal_keys: one form for keys that are equal in SQL (0.0 and -0.0, NaN)
+nested: replaces arrays inside nested arrays
+origins: columns that say where a row came from, for errors
+partitioner: the partition of a record: murmur2 of its key, or sticky runs
+reader: `read_topic` for people, `RangeReader` for tasks
+record_splits: places in a batch where a record begins, to walk pieces together
+record_starts: where each record of a batch begins
+texts: text columns with valid UTF-8
+transactional_writer: tables and offsets in transactions (KIP-98, 447, 890)
+varints: many varints at once
+writer: `TopicWriter`: tables by an idempotent producer
 """
 
 from __future__ import annotations

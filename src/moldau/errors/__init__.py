@@ -11,6 +11,10 @@
 
 A `KafkaError` is raised where the fact is known, and becomes a response field in one place (the handler's entry for
 that partition, topic or group).
+
+kafka: one class for each error code of the protocol
+reference_page: writes docs/reference/errors.md
+roots: the base classes
 """
 
 from __future__ import annotations

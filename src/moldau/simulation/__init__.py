@@ -1,19 +1,46 @@
-"""A broker, its disk, its network and its clients in one deterministic process: `python -m moldau.simulation --seed 7`.
+"""A broker, its disk, its network and its clients in one process, from a seed: `python -m moldau.simulation --seed 7`.
 
-    loop       an asyncio loop whose clock is a number; a killed process is dropped through its context
-    network    hosts and ports: the same protocol classes as on sockets, bytes cut and delayed, resets, cut links
-    ports      clock, disk, workers and random of one process; it may die inside any change of its disk
-    machine    a host: boots, kills and stops real Nodes on disks that outlive them
-    world      the machines of a seed, and the rules over them
-    scenario   from a seed to topics, clients, troubles, and an end in which everything is read back
-    troubles   what goes wrong, each trouble by a timetable of its own
-    workloads  producers, readers, group members, a topic owner: small clients in every served version
-    late_end_txn  one small scenario alone, thousands of seeds of it
-    checkers   what was promised (ledger, group_ledger), and what the disk holds, read by other code (survivors)
-
-Randomness comes from `random_of(seed, name)`: each trouble, client, host and setting has a stream of its own; nothing
-iterates a set, reads a clock or depends on an address. A seed gives the same trace on every run; CI compares two hash
+Randomness comes from `random_of(seed, name)`: each fault, client, host and setting has its own stream. No code iterates
+over a set, reads a clock or depends on an address. A seed gives the same trace in every run, and CI compares two hash
 seeds. Each rule is the text of a ViolationError.
+
+__main__: the command: one seed or many
+audits: clients that look once
+calls: requests between hosts, late, lost or reordered
+checkers/: rules
+client: the simulator's client with time limits
+client_world: what clients of any world see
+cluster/: several whole nodes
+damaged_machine: a machine with damaged disks after a story
+exploring: visits every state of a small world
+flipped_bits: flips one bit and starts a node
+flipped_reading: what clients read after a flipped bit
+host_faults: deaths, cut links and pauses of hosts
+host_network: the network of one host
+host_story: a world of hosts that call each other
+kinds: kinds of load and faults, and random streams
+late_end_txn: an EndTxn that arrives late
+links: links between two hosts
+loop: an event loop in virtual time
+machine: disks and clock that outlive processes
+network: simulated connections with real protocol classes
+node_machine: a machine with real nodes
+ports: clock and disk of one simulated process
+raft/: the quorum alone
+receive_buffers: reuses receive buffers, to find late readers
+replication/: the replicas of a partition alone
+run: one seed
+scenario: topics, clients and faults of a seed
+seeds: what the commands of simulators share
+surroundings: seed, time, network and trace of a world
+trace: the events of a seed, and their hash
+transaction_events: counted events of transactions
+troubles: one method for each fault
+used_up_epochs: producer ids with few epochs left
+violation: the error of a broken rule
+workers: threads in virtual time
+workloads/: clients
+world: machines, network, clients, rules
 """
 
 from moldau.extras import require_extra

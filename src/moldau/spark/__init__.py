@@ -1,7 +1,42 @@
-"""Topics in Apache Spark: the one room that imports pyspark.
+"""Topics in Apache Spark: the only package that imports pyspark.
 
-`open_session()` gives a SparkSession with no Java to install; `register(spark)` makes `format("moldau")` known to any
+`open_session()` gives a SparkSession and needs no installed Java. `register(spark)` adds `format("moldau")` to any
 session.
+
+auto_cdc: `create_auto_cdc_flow` in a pipeline's module
+by_record: whether each row comes from one record
+checkpoint_offsets: the query and offsets of a checkpoint, for the sink
+class_cache: a JVM's class cache, for a faster start
+client_pool: clients that a process keeps between tasks
+columns: columns computed in Python
+connect: sessions of a Spark Connect server
+definitions: reads a module with `pyspark.pipelines`
+executors: checks the executors of a cluster
+feeds: rows of any place as a stream
+folders: a directory on a disk or in an object store
+function_code: the code that a flow's function depends on
+in_words: our errors without Python's traceback
+java: finds Java, and the programs that Spark starts
+late_session: the session in a pipeline's module
+offsets: options to offsets, offsets to tasks
+options: options of readers and writers
+parquet_parts: rows of a batch as Parquet files
+pipelines: words for pipeline modules next to Spark's
+query_states: the state of streaming queries as table and metrics
+query_watch: shows streaming queries while they run
+reading: a task's ranges as Arrow batches
+refused_options: options that are rejected, and what to use
+session: a local SparkSession
+sink: the sink of `format("moldau")`
+source: the source of `format("moldau")`
+target_partitions: brings rows to the task of their partition
+task_secrets: whether tasks can read referenced secrets
+topics: partitions and offsets for the source
+transactions: one transaction for each batch
+worker_daemon: Spark's Python daemon, with imports done
+worker_host: a process that forks Python workers
+worker_launch: starts a worker through the worker host
+worker_start: starts the worker host
 """
 
 from __future__ import annotations

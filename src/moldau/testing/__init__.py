@@ -7,6 +7,29 @@
 
 With pytest, the fixture `moldau_cluster` gives a started Cluster that the whole session shares. docs/use/testing.md
 shows the rest: faults, time travel, records, lag.
+
+cluster: `Cluster`
+contents: topics, records and groups of a cluster
+error_responses: an error answer to any request
+faults: `cluster.faults`
+formatting: directories of a new cluster
+history/: recorded histories and their judge
+injector: injects faults into requests
+inside: questions to a broker, on its loop
+links: the network between brokers
+member: one broker of a cluster
+members: all brokers of a cluster
+partitioning: the partition of a keyed record
+pipelines: tests of pipelines under pytest
+ports: ports that a cluster keeps
+pytest_plugin: the pytest plugin
+rights: `allow` and `deny`
+runtime: a node in a thread
+security: TLS, logins and ACLs of a test
+tracebacks: short tracebacks
+troubles: `cluster.troubles`
+waiting: `wait_for`
+writing: `cluster.produce`
 """
 
 from __future__ import annotations

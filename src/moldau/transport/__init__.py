@@ -1,4 +1,26 @@
-"""How a program of ours reaches others, and is reached: sockets for clients that block their thread and for loops, TLS,
-an HTTP endpoint, and metrics as text. The broker shares this floor, and nothing else of its shell, with what stands
-above it.
+"""Sockets for clients and for event loops, TLS, an HTTP endpoint, and metrics as text.
+
+The broker shares this floor with everything above it.
+
+access: opens clients by a `ClusterAccess`
+assertions: signed assertions for issuers (RFC 7523, KIP-1258)
+authority: a certificate authority
+authority_folder: its folder
+exposition: Prometheus' text format
+held_port: a port that is kept for a later server
+http_authorization: the header `Authorization`
+http_endpoint: a small HTTP server for operators
+https_request: one bounded HTTPS request to an issuer
+librdkafka: a `ClusterAccess` as librdkafka's settings
+network: the network port and TCP on the running loop
+oauth: tokens of issuers for clients and nodes
+pkcs12: PKCS#12 stores as PEM
+profiles: profiles of clusters in a file
+secrets: reads referenced secrets
+security: secrets and TLS contexts of a `ClusterAccess`
+service_tls: TLS of HTTP services
+tcp: TCP for clients that block
+tls: TLS contexts from settings
+tls_stream: TLS for clients that block
+tls_transport: TLS over an asyncio transport
 """

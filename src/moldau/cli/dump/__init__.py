@@ -1,3 +1,7 @@
-"""What lies in the files of a log directory, line by line as Kafka's dump-log tool prints it: `batches` the segments
-and snapshots of metadata, `indexes` all other files, `decoders` keys and values of the broker's own topics as JSON.
+"""Readers of the files of a log directory, for `moldau log dump` and `kafka-dump-log`.
+
+batches: segments: batches and records
+decoders: records of internal topics and of the metadata log as JSON
+index_checks: whether indexes fit their segment
+indexes: indexes, producer snapshots, checkpoints, properties
 """

@@ -1,5 +1,19 @@
-"""What an administrator asks of a cluster: plain values in, plain values or a KafkaError out.
+"""What administrators ask a cluster, as functions over a client.
 
-`client` opens the cluster and says which brokers there are; the other modules hold the questions, as functions over its
-ClusterAdmin. Nothing here prints.
+acls: access control lists, and those that a kind of client needs
+brokers: brokers, their APIs, unregistration
+client: connections to any broker, a named one, or a coordinator
+configs: settings of topics, brokers, groups and loggers
+error_texts: Kafka's names and texts of errors
+features: feature levels (KIP-584, 1022)
+groups: members and committed offsets of consumer groups
+offsets: log ends, and the plan of an offset reset
+partitions: elections, reassignments, deleted records, log directories
+quorum: leader, voters and observers of the metadata log (KIP-595, 836)
+quotas: quotas of users, client ids and addresses
+reassignments: moved replicas and throttles (KIP-73, 113, 455)
+scram: SCRAM credentials (KIP-554)
+tokens: delegation tokens (KIP-48, 373)
+topics: topics: create, list, grow, delete
+transactions: transactions: list, describe, abort, find hanging (KIP-664)
 """

@@ -1,4 +1,6 @@
-"""What a node writes down for auditors: refusals, and changes that administrators made.
+"""Events of the audit log. The queue is in `shell/network`, the file in `shell/node`.
 
-`lines.py`: an event as a line of JSON; `changes.py`: what a request changed, from it and its answer; `repeated.py`: how
-often a refusal may be written."""
+changes: what an administrator's request changed, one event for each thing
+lines: an event as a line of JSON
+repeated: how often denials of one client are written
+"""

@@ -1,4 +1,9 @@
-"""Who may do what: the rules of Apache Kafka's StandardAuthorizer over the ACLs of the metadata (KIP-11, 801).
+"""Access control lists (KIP-11): who may do what, and why.
 
-`filters.py`: which ACLs a filter names; `hosts.py`: networks as hosts (KIP-1276); `index.py`: the ACLs as decisions
-look them up; `authorizer.py`: a decision, and why."""
+authorizer: decisions and their reasons (KIP-11, 801)
+filters: which ACLs a filter matches (KIP-140, 290)
+hosts: networks as hosts of ACLs (KIP-1276)
+index: ACLs by principal, resource and host
+settings: settings of the authorizer
+stored: all ACLs by id, with an index for filters
+"""

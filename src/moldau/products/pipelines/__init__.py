@@ -1,4 +1,16 @@
-"""Pipelines on Spark. The rooms, each of which imports only those before it: `core` (plans and refusals), `checkpoints`
-(what lies on disk between two runs), `formats` (records as columns), `databases` (what sources and targets share),
-`sources` and `targets` (a module for each kind), `page` (the file that a pipeline is written in), `running` (its
-queries in Spark), `looking` (what is told of it without a run: its tests too)."""
+"""Pipelines on Spark.
+
+Each folder imports only those before it in this order: core, checkpoints, formats, databases, sources and targets,
+spec, running, looking, serving.
+
+checkpoints/: checkpoints and who may use them
+core/: a pipeline before it runs, without Spark
+databases/: Iceberg and PostgreSQL, shared by sources and targets
+formats/: bytes of records to columns, and back
+looking/: plans, status, tests, pictures and the board
+running/: queries while they run
+serving/: a directory of pipelines, each in a process
+sources/: kinds of sources
+spec/: pipeline files, of YAML or Python
+targets/: kinds of targets
+"""

@@ -1,1 +1,8 @@
-"""A schema registry over a topic: Confluent's HTTP interface and records, above any Kafka cluster."""
+"""The schema registry with Confluent's HTTP interface.
+
+__main__: the registry as a child of a broker
+core/: decisions of the registry, without a cluster
+routes: paths and answers
+service: the registry as a service
+topic: the topic `_schemas`, read and written
+"""

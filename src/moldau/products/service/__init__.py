@@ -1,0 +1,11 @@
+"""What the web console, the registry and the board share as HTTP services.
+
+admission: who may ask a service
+logins/: people and machines that log in
+look/: pages, charts and plans in HTML and SVG
+people: persons and machines with a role
+routes: routes, each with its least role
+scrubbed: overwrites received bytes after use
+service: application, streams, metrics and stop
+serving: a service on a socket
+"""

@@ -1,7 +1,17 @@
-"""A quorum of three or five voters, or of as many as are asked for, from a seed: crashes, losses of power and of disks,
-a network that cuts and delays, voters that change, snapshots.
+"""A quorum from a seed: crashes, lost power and disks, cut networks, changed voters, snapshots.
 
-`world` puts it together; `node` drives `core.raft` over a real log; `faults` and `membership` make the trouble;
-`ledger` knows what must hold. `python -m moldau.simulation.raft --seeds 1..300` runs it. `schedules` follows every
-schedule of a small quorum instead.
+`python -m moldau.simulation.raft --seeds 1..300` runs it.
+
+__main__: the command: one seed or many
+clients: writers
+faults: faults of hosts and splits
+files: metadata log and snapshots of a node (KIP-630)
+ledger: rules of a quorum
+machine: a machine with nodes
+membership: an operator who changes voters
+messages: messages of clients
+node: a process that drives `core.raft`
+schedules: every order of events of a small quorum
+story: what all hosts share
+world: machines, network, writers, final checks
 """

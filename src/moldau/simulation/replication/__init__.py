@@ -1,6 +1,16 @@
-"""One partition on two or three machines, from a seed: crashes, losses of power, a network that cuts and delays.
+"""One partition on two or three machines, from a seed: crashes, losses of power, cut and slow networks.
 
-`world` puts it together; `broker` drives `core.replication` over a real log; `controller` chooses leaders; `faults`
-makes the trouble; `ledger` knows what must hold. `python -m moldau.simulation.replication --seeds 1..300` runs it.
-`schedules` follows every schedule of a small partition instead.
+`python -m moldau.simulation.replication --seeds 1..300` runs it.
+
+__main__: the command: one seed or many
+broker: a process that drives `core.replication`
+clients: producers and readers
+controller: a controller that never fails
+faults: faults of hosts, brokers and controller
+ledger: rules of replicas
+machine: a machine with brokers
+messages: messages between hosts
+schedules: every order of events of a small partition
+story: what all hosts share
+world: machines, controller, clients, final checks
 """

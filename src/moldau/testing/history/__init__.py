@@ -7,6 +7,24 @@
     assert not verdict.findings, verdict
 
 docs/reference/history.md lists the findings and describes the file.
+
+committed_offsets: what the committed offset of a group may be
+copies: whether a topic is a copy
+cycles: cycles of transactions
+events: the lines of a history
+evidence: lines folded into what rules need
+file: a history as a file
+findings: findings and their proof
+judge: the judge
+logs: records by partition and offset
+naming: names of records
+readers: the way of a consumer through partitions
+recorded_consumer: a consumer that records
+recorded_producer: a producer that records
+recorder: `record`
+records: rules of single records
+session: what recorded clients share
+timeline: a history as a picture
 """
 
 from __future__ import annotations

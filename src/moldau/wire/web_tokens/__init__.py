@@ -1,5 +1,8 @@
-"""JSON Web Tokens (RFC 7519) to claims, for the broker (OAUTHBEARER) and for the services.
+"""JSON Web Tokens (RFC 7519) to claims, for listeners and HTTP services.
 
-`rules`: what a token must say, and why it is rejected. `key_set`: the keys of an issuer. `judge`: whether a token is
-valid. Only the last two import the packages of the extra `oauth`.
+Only `judge` and `key_set` import packages of the extra `oauth`.
+
+judge: whether a token is signed and valid (RFC 7519)
+key_set: public keys of an issuer (JWKS, RFC 7517)
+rules: required claims, and errors of rejected tokens
 """

@@ -1,1 +1,6 @@
-"""`moldau up --brokers N`: a cluster of several nodes on this machine, each a process, from one directory."""
+"""The nodes of `moldau up --brokers` as processes of one machine.
+
+layout: the directory of the cluster and the settings of its nodes
+node: `moldau node`
+supervisor: starts, restarts and stops the processes
+"""

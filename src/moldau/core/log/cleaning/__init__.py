@@ -1,0 +1,10 @@
+"""What a log loses: compaction and retention.
+
+cleanable: which part of a compacted log is cleaned next
+cleaned_records: what compaction keeps of a batch
+cleaned_transactions: which transactional batches compaction may drop
+compaction: one round of compaction (KIP-354, 534)
+key_offsets: the last offset of each key, in bounded memory
+retention: which segments are deleted
+swap: puts cleaned segments in place
+"""

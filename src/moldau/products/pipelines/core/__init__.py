@@ -1,1 +1,22 @@
-"""What a page may say and what it plans: values and decisions, without Spark, files or sockets."""
+"""A pipeline before it runs: sources, flows, targets, checks. Without Spark.
+
+case: a test of a pipeline
+cluster: the cluster that a pipeline, a source or a target names
+column_types: declared columns with Spark's types
+commit_metadata: metadata that a pipeline commits with its offsets
+failures: a failure as a sentence, and the record that caused it
+function: what a Python flow reads, by its text
+http_retries: which HTTP answers are tried again, and when
+keys: declarations of keys: name, type, meaning
+kinds: finds the kinds of sources and targets
+parameters: `${NAME}` in a pipeline file
+patience: retries while another system is away
+places: places that a source and a target may share
+plan: sources, flows and targets as a graph
+section: one mapping of a pipeline file; errors have its line
+select: columns of a plain SELECT
+slips: names that are probably misspelt
+start: where a pipeline begins again
+statement: what a SQL statement reads, and whether it groups
+times: timeouts of tasks
+"""

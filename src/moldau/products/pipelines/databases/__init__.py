@@ -1,1 +1,6 @@
-"""What sources and targets share that are tables of databases."""
+"""Databases that sources and targets share.
+
+iceberg: warehouse and catalogue of an Iceberg table
+names: quoted names in SQL
+postgresql: tables of PostgreSQL and connections
+"""

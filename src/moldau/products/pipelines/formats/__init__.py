@@ -1,5 +1,24 @@
-"""How the bytes of a record become the columns of a row, and back. Each format is a class in a module here, and is
-found by being here."""
+"""Formats: the bytes of a record to columns, and back. Each format is a class in a module here.
+
+avro: Avro
+avro_columns: flat Avro values, whole columns at a time
+avro_defaults: defaults of Avro fields
+avro_levels: the depth of a recursive Avro value
+avro_reading: Avro records by schema resolution
+avro_schema: an Avro schema as a tree of types
+avro_writing: rows to Avro values
+by_schema: formats with a schema in a file or a registry
+format: the base class of formats
+given: values of tests, from JSON to Python
+json_columns: plain JSON objects as whole columns
+json_kinds: columns of a JSON Schema
+json_schema: JSON with a JSON Schema
+json_text: rows as JSON in SQL
+protobuf: Protobuf
+registry: a client of schema registries
+registry_security: TLS and logins of that client
+text: JSON and CSV
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,20 @@
-"""Where a pipeline's rows may come from: each module here is one kind of source, and is found by being here."""
+"""Sources of pipelines. Each kind is a class in a module here.
+
+by_key: rows of a database table in the order of a column
+delta: a Delta table
+feed_source: sources over `moldau.spark.feeds`
+file_patterns: patterns of file names
+files: files of a directory or an object store
+iceberg: an Iceberg table
+object_files: files of an object store as a feed
+object_form: one version of an object in a store
+postgresql: a table in PostgreSQL
+records: sources whose records are decoded
+source: the base class of sources
+sqlite: a table in SQLite
+stored_times: times as SQLite stores them
+topic: a topic, several topics, or the newest record of each key
+"""
 
 from __future__ import annotations
 

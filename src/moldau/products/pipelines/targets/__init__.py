@@ -1,4 +1,21 @@
-"""Where a pipeline's rows may go: each module here is one kind of target, and is found by being here."""
+"""Targets of pipelines. Each kind is a class in a module here.
+
+changes: changes of rows by key, also with history
+delta: a Delta table
+folder_owner: the owner of a directory
+iceberg: an Iceberg table
+iceberg_upsert: replaces rows of an Iceberg table
+parquet: a directory of Parquet files
+postgresql: a table in PostgreSQL
+rights: whether this process can write to a local place
+sql_table: what PostgreSQL and SQLite share
+sqlite: a table in SQLite
+table_target: targets that are tables
+target: the base class of targets
+terminal: the terminal
+topic: a topic
+webhook: an HTTP server
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,8 @@
-"""What the pages of all products look like: style sheet, frame, charts, and how numbers are written."""
+"""HTML and SVG of services.
+
+charts: small charts
+history: samples and rates
+pages: templates and static files
+plan: steps and edges as a picture
+words: numbers and foreign text for people
+"""

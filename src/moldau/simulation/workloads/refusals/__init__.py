@@ -1,1 +1,11 @@
-"""Requests that must be refused, or answered with what is known beforehand: one module for each family of them."""
+"""Requests that must be rejected, by subject.
+
+case: a request and its expected answer
+cluster_cases: cluster, features, credentials, ACLs
+frame_cases: bytes that are no request
+group_cases: groups
+record_cases: records
+scenes: requests that build on each other
+settings_cases: settings and quotas
+topic_cases: topics and partitions
+"""

@@ -1,0 +1,37 @@
+"""Requests, responses and stored records, declared once for all versions.
+
+acls: ACLs (KIP-140, 290, 430)
+api_versions: ApiVersions (KIP-35, 511, 584, 1242)
+broker_lifecycle: registration and heartbeats (KIP-631, 841, 858, 866, 919, 1066)
+client_quotas: quotas (KIP-546, 612, 599)
+cluster: cluster, quorum and features (KIP-584, 595, 631, 700, 836, 853, 919, 1073)
+configs: settings (KIP-133, 226, 339, 1000, 1142)
+consumer_groups: KIP-848 groups, to reject them
+coordinators: FindCoordinator (KIP-98, 699)
+delegation_tokens: delegation tokens (KIP-48, 373)
+delete_records: DeleteRecords (KIP-107)
+envelope: Envelope (KIP-590)
+fetch: Fetch (KIP-227, 392, 595, 951)
+group_admin: DeleteGroups and OffsetDelete (KIP-229, 496)
+group_records: records of `__consumer_offsets`
+groups_classic: classic groups (KIP-62, 345, 394, 429, 559)
+in_sync_replicas: AlterPartition (KIP-497, 704, 841, 903)
+leader_epochs: OffsetForLeaderEpoch (KIP-101, 279, 320)
+list_offsets: ListOffsets (KIP-79, 405)
+log_dirs: log directories (KIP-113, 827, 1066)
+metadata: Metadata (KIP-4, 516)
+metadata_records: records of `__cluster_metadata` (KIP-631)
+offsets: OffsetCommit and OffsetFetch (KIP-211, 447, 709, 848)
+partitions: partitions, elections, reassignments (KIP-195, 455, 460, 860, 966)
+produce: Produce (KIP-98, 516, 890, 951)
+producer_ids: producer ids (KIP-98, 360, 664, 730)
+quorum: Vote, BeginQuorumEpoch, EndQuorumEpoch, FetchSnapshot (KIP-595, 630, 996)
+raft_records: control records and `quorum-state` (KIP-595, 630, 853)
+raft_voters: changes of voters (KIP-853)
+sasl: SaslHandshake and SaslAuthenticate (KIP-43, 152, 368)
+scram: SCRAM credentials (KIP-554)
+share_records: records of `__share_group_state` (KIP-932)
+topics: CreateTopics and DeleteTopics (KIP-4, 516)
+transaction_records: records of `__transaction_state`
+transactions: transactions (KIP-98, 360, 447, 664, 890, 994, 1152, 1228, 1319)
+"""
