@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 
 from benchmarks.peers import PeerError
-from moldau.spark.query_states import PHASES
+from moldau.spark.session.query_states import PHASES
 
 PROGRESS = "org.apache.spark.sql.streaming.StreamingQueryListener$QueryProgressEvent"
 

@@ -31,9 +31,10 @@ from moldau.products.pipelines.running.runner import run_pipeline
 from moldau.products.pipelines.sources import topic
 from moldau.products.pipelines.spec.spec import PipelineSpec, load_spec
 from moldau.products.pipelines.targets.target import Target, TargetQuery
-from moldau.spark import QUICK_START, open_session, source
-from moldau.spark.sink import TopicBatchWriter
-from moldau.spark.source import TopicDataSource
+from moldau.spark import QUICK_START, open_session
+from moldau.spark.sink.sink import TopicBatchWriter
+from moldau.spark.source import source
+from moldau.spark.source.source import TopicDataSource
 from tests.exactly_once import spark_driver
 from tests.exactly_once.spark_driver import AT_END, BATCH, JVM, newest_commit, start_copy
 from tests.exactly_once.tables import KINDS

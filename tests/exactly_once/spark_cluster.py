@@ -13,7 +13,7 @@ from pathlib import Path
 import pyspark
 
 from moldau.spark import QUICK_START
-from moldau.spark.java import find_java, java_home
+from moldau.spark.session.java import find_java, java_home
 from tests.support.talking_process import TalkingProcess
 
 PATIENCE_S = 120.0

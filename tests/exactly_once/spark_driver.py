@@ -17,9 +17,10 @@ from typing import Any
 
 import moldau.columnar.writer as columnar_writer
 from moldau.columnar.writer import TopicWriter
-from moldau.spark import QUICK_START, by_target_partition, open_session, transactions
-from moldau.spark.sink import TopicStreamWriter
-from moldau.spark.source import TopicDataSource
+from moldau.spark import QUICK_START, by_target_partition, open_session
+from moldau.spark.sink import transactions
+from moldau.spark.sink.sink import TopicStreamWriter
+from moldau.spark.source.source import TopicDataSource
 
 POINTS = (
     "before the first produce",

@@ -97,7 +97,7 @@ def _read_sqlite(table: str) -> Callable[[Place], Iterable[Row]]:
     return read
 
 
-_PARTS = ("moldau.spark.parquet_parts", "write_parts")
+_PARTS = ("moldau.spark.frames.parquet_parts", "write_parts")
 _COPIED = ("moldau.products.pipelines.targets.postgresql", "_copied")
 _UPDATE = "mode: update, key: key"
 _CHANGES = "apply_as_deletes: number % 7 = 0, " + _UPDATE

@@ -25,7 +25,7 @@ from moldau.products.pipelines.running.progress import PipelineState
 from moldau.products.pipelines.spec.spec import PipelineSpec, parse_spec
 from moldau.products.service.logins.opened import Opening, read_opening
 from moldau.products.service.look.plan import BOX_HEIGHT, BOX_WIDTH, Box, Edge, draw_plan
-from moldau.spark.query_states import QueryState
+from moldau.spark.session.query_states import QueryState
 from moldau.testing.cluster import Cluster
 from moldau.transport.service_tls import ServiceTls
 from tests.support.certificates import authority

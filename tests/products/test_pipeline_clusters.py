@@ -13,7 +13,7 @@ from moldau.client.protocol.access import ClusterAccess
 from moldau.products.pipelines.checkpoints.checkpoint import claim_checkpoint, write_whole
 from moldau.products.pipelines.running.group import GroupOffsets
 from moldau.products.pipelines.spec.spec import load_spec
-from moldau.spark.offsets import StreamOffset, offset_to_dict
+from moldau.spark.source.offsets import StreamOffset, offset_to_dict
 from moldau.testing import Cluster
 from moldau.types import TopicPartition
 

@@ -54,8 +54,8 @@ def test_of_a_trace_of_python_its_error_is_told():
 def test_a_sentence_of_ours_is_told_whether_spark_shows_its_trace_or_not():
     for report in (
         "[PYTHON_DATA_SOURCE_ERROR] Failed to plan: Traceback (most recent call last):\n  File x\n"
-        "moldau.spark.offsets.StartError: topic 't' does not exist\nSQLSTATE: 38000",
-        "[PYTHON_DATA_SOURCE_ERROR] Failed to plan: moldau.spark.offsets.StartError: topic 't' does not exist\n"
+        "moldau.spark.source.offsets.StartError: topic 't' does not exist\nSQLSTATE: 38000",
+        "[PYTHON_DATA_SOURCE_ERROR] Failed to plan: moldau.spark.source.offsets.StartError: topic 't' does not exist\n"
         "SQLSTATE: 38000",
     ):
         assert what_failed(report) == "topic 't' does not exist"

@@ -11,7 +11,7 @@ from rich.console import Console
 from moldau.cli.pipelines.pipeline_files import exit_code_of
 from moldau.products.pipelines.core.failures import PipelineFailedError
 from moldau.products.pipelines.running.progress import PipelineState, ProgressDisplay, details_of
-from moldau.spark.query_states import Bounds, QueryState
+from moldau.spark.session.query_states import Bounds, QueryState
 from moldau.types import TopicPartition
 
 PHASES = {"latest": 1, "plan": 20, "work": 1_300, "checkpoint": 5}

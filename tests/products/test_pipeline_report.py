@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from moldau.products.pipelines.core.failures import PipelineFailedError
 from moldau.products.pipelines.looking.report import FIRST_INTERVAL_S, MOST_SAMPLES, RunReport
 from moldau.products.pipelines.running.progress import PipelineState
-from moldau.spark.query_states import QueryState
+from moldau.spark.session.query_states import QueryState
 
 
 def state(name: str, records: int) -> PipelineState:

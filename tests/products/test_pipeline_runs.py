@@ -36,7 +36,7 @@ from moldau.products.pipelines.running.generations import (
 from moldau.products.pipelines.running.group import GroupError, GroupOffsets
 from moldau.products.pipelines.running.query_progress import QueryProgress
 from moldau.products.pipelines.spec.spec import PipelineQuery, load_spec
-from moldau.spark.offsets import StreamOffset, offset_to_dict
+from moldau.spark.source.offsets import StreamOffset, offset_to_dict
 from moldau.testing import Cluster
 from moldau.transport.access import open_admin
 from moldau.types import TopicPartition

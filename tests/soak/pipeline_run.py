@@ -73,7 +73,7 @@ def _collected(jvm: Any) -> int:
 
 
 def _workers_bytes(jvm: int) -> int:
-    """Workers are forks of the session's host (`moldau.spark.worker_host`), which is a child of this process."""
+    """Workers are forks of the session's host (`spark.session.worker_host`), which is a child of this process."""
     found = 0
     for process in psutil.Process().children(recursive=True):
         if process.pid == jvm:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 
-from moldau.spark.feeds import Feed, Place
+from moldau.spark.source.feeds import Feed, Place
 
 
 class Reader:

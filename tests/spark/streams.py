@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from moldau.spark.options import parse_source_options
-from moldau.spark.source import TopicStreamReader
+from moldau.spark.source.source import TopicStreamReader
 from moldau.testing import Cluster
 
 

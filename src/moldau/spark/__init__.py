@@ -3,40 +3,15 @@
 `open_session()` gives a SparkSession and needs no installed Java. `register(spark)` adds `format("moldau")` to any
 session.
 
-auto_cdc: `create_auto_cdc_flow` in a pipeline's module
-by_record: whether each row comes from one record
-checkpoint_offsets: the query and offsets of a checkpoint, for the sink
-class_cache: a JVM's class cache, for a faster start
-client_pool: clients that a process keeps between tasks
-columns: columns computed in Python
-connect: sessions of a Spark Connect server
-definitions: reads a module with `pyspark.pipelines`
-executors: checks the executors of a cluster
-feeds: rows of any place as a stream
-folders: a directory on a disk or in an object store
-function_code: the code that a flow's function depends on
+session: the session, its Java and Python processes, the state of its queries
+source: topics, and other places, as streams
+sink: topics as a sink
+frames: columns and files of DataFrames
+definitions: reads a pipeline that is a Python module
 in_words: our errors without Python's traceback
-java: finds Java, and the programs that Spark starts
-late_session: the session in a pipeline's module
-offsets: options to offsets, offsets to tasks
 options: options of readers and writers
-parquet_parts: rows of a batch as Parquet files
 pipelines: words for pipeline modules next to Spark's
-query_states: the state of streaming queries as table and metrics
-query_watch: shows streaming queries while they run
-reading: a task's ranges as Arrow batches
 refused_options: options that are rejected, and what to use
-session: a local SparkSession
-sink: the sink of `format("moldau")`
-source: the source of `format("moldau")`
-target_partitions: brings rows to the task of their partition
-task_secrets: whether tasks can read referenced secrets
-topics: partitions and offsets for the source
-transactions: one transaction for each batch
-worker_daemon: Spark's Python daemon, with imports done
-worker_host: a process that forks Python workers
-worker_launch: starts a worker through the worker host
-worker_start: starts the worker host
 """
 
 from __future__ import annotations
@@ -58,13 +33,13 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from moldau.client.protocol.access import ClusterAccess
-    from moldau.spark.query_watch import QueryWatch
+    from moldau.spark.session.query_watch import QueryWatch
 
 from moldau.extras import require_extra
 
 require_extra("moldau.spark", "spark", ("numpy", "pyarrow", "pyspark", "pandas"))
 
-from moldau.spark.session import QUICK_START, available_cores, open_session
+from moldau.spark.session.session import QUICK_START, available_cores, open_session
 
 __all__ = [
     "QUICK_START",
@@ -84,8 +59,8 @@ __all__ = [
 
 
 def by_target_partition(frame: DataFrame, access: ClusterAccess | str, topic: str) -> DataFrame:
-    """The rows so distributed that each partition of `topic` has one task: see `moldau.spark.target_partitions`."""
-    from moldau.spark import target_partitions
+    """The rows, distributed so that one task has each partition of `topic` (`sink.target_partitions`)."""
+    from moldau.spark.sink import target_partitions
 
     return target_partitions.by_target_partition(frame, access, topic)
 
@@ -94,8 +69,8 @@ def decoding_format(
     spark: SparkSession, column: str, function: Callable[[pa.Array], pa.Array], kind: pa.DataType
 ) -> str:
     """The name of a format as "moldau", for streams, with the column that `function` makes of the values where they are
-    read: see `moldau.spark.reading.Decoding`."""
-    from moldau.spark import reading, source
+    read: see `moldau.spark.source.reading.Decoding`."""
+    from moldau.spark.source import reading, source
 
     return source.decoding_format(spark, reading.Decoding(column, kind, function))
 
@@ -153,16 +128,16 @@ def check_stream(rows: DataFrame, mode: str) -> None:
 
 
 def register(spark: SparkSession) -> None:
-    """Makes `format("moldau")` known to this session, for reading and writing: see `moldau.spark.source`."""
+    """Makes `format("moldau")` known to this session, for reading and writing: see `moldau.spark.source.source`."""
     # pyspark takes a while to import: only a caller pays for it
-    from moldau.spark import source
+    from moldau.spark.source import source
 
     source.register(spark)
 
 
 def is_connect(spark: SparkSession) -> bool:
     """Whether this is a session of a Spark Connect server."""
-    from moldau.spark import connect
+    from moldau.spark.session import connect
 
     return connect.is_connect(spark)
 
@@ -174,6 +149,6 @@ def watch(spark: SparkSession, *, console: Console | None = None, metrics_port: 
     Raises OSError for a port that is taken, MissingExtraError.
     """
     require_extra("moldau.spark.watch", "spark", ("rich",))
-    from moldau.spark.query_watch import QueryWatch
+    from moldau.spark.session.query_watch import QueryWatch
 
     return QueryWatch(spark, console=console, metrics_port=metrics_port)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import sys
 
-from moldau.spark.definitions import Declared, declare
+from moldau.spark.definitions.definitions import Declared, declare
 
 
 def pipeline(name: str, *, bootstrap_servers: str | None = None, **keys: object) -> None:

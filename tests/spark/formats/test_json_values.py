@@ -11,7 +11,7 @@ import pytest
 
 from moldau.products.pipelines.formats.format import CORRUPT_COLUMN
 from moldau.products.pipelines.formats.text import READ, JsonFormat
-from moldau.spark.reading import Decoding
+from moldau.spark.source.reading import Decoding
 
 SCHEMA = "id bigint, n int, d double, ok boolean, s string, at timestamp"
 NAMES = ("id", "n", "d", "ok", "s", "at")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from moldau.spark.class_cache import class_cache, noting, of_installations_before, using
-from moldau.spark.java import Java, find_java
+from moldau.spark.session.class_cache import class_cache, noting, of_installations_before, using
+from moldau.spark.session.java import Java, find_java
 
 SESSION = """
 from moldau.spark import open_session

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from moldau.spark import watch
-from moldau.spark.query_states import MOST_QUERIES, QueryStates, metrics_page, state_line, states_table
+from moldau.spark.session.query_states import MOST_QUERIES, QueryStates, metrics_page, state_line, states_table
 from moldau.types import TopicPartition
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)

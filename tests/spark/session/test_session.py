@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from moldau.spark import open_session
-from moldau.spark.java import Java, SparkStartError, cache_folder, find_java, java_home
+from moldau.spark.session.java import Java, SparkStartError, cache_folder, find_java, java_home
 
 VECTOR = "--add-modules=jdk.incubator.vector"
 
@@ -90,7 +90,7 @@ def test_a_jvm_that_does_not_start_says_why(tmp_path: Path):
     broken.chmod(0o755)
     (tmp_path / "jdk" / "release").write_text('JAVA_VERSION="21"\nMODULES="jdk.incubator.vector"\n')
     program = (
-        "from moldau.spark.session import *\n"
+        "from moldau.spark.session.session import *\n"
         "try:\n    open_session()\nexcept SparkStartError as error:\n    print('refused:', error)\n"
     )
     import os

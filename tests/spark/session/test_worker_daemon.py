@@ -10,10 +10,10 @@ from moldau.testing import Cluster
 
 READ = """
 import sys
-import moldau.spark.worker_daemon
+import moldau.spark.session.worker_daemon
 from moldau.columnar import PartitionRange
 from moldau.spark.options import parse_source_options
-from moldau.spark.reading import read_ranges
+from moldau.spark.source.reading import read_ranges
 
 before = set(sys.modules)
 servers, topic = sys.argv[1:]

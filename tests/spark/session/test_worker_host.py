@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.spark.worker_start import ADDRESS_VARIABLE, launch_script, worker_host
+from moldau.spark.session.worker_start import ADDRESS_VARIABLE, launch_script, worker_host
 
 SAY_ALL = """
 import os, sys

@@ -14,7 +14,7 @@ from moldau.client.protocol.access import ClusterAccess
 from moldau.columnar.reader import read_topic
 from moldau.columnar.writer import TopicWriter
 from moldau.spark.options import SinkOptions
-from moldau.spark.transactions import (
+from moldau.spark.sink.transactions import (
     BatchAbortedError,
     SinkError,
     SinkTransaction,

@@ -15,11 +15,9 @@ from moldau.client.protocol.metadata import PartitionLeader, TopicMetadata
 from moldau.client.protocol.transactions import TransactionalProducer
 from moldau.columnar.writer import Written
 from moldau.errors import kafka_error
-from moldau.spark.checkpoint_offsets import CheckpointUnreadableError, batch_ends, query_id
-from moldau.spark.offsets import StreamOffset
 from moldau.spark.options import OptionError, SinkOptions
-from moldau.spark.source import TopicDataSource, register
-from moldau.spark.transactions import (
+from moldau.spark.sink.checkpoint_offsets import CheckpointUnreadableError, batch_ends, query_id
+from moldau.spark.sink.transactions import (
     BatchAbortedError,
     SinkError,
     SinkTransaction,
@@ -29,6 +27,8 @@ from moldau.spark.transactions import (
     offsets_here,
     why_it_ended,
 )
+from moldau.spark.source.offsets import StreamOffset
+from moldau.spark.source.source import TopicDataSource, register
 from moldau.types import ZERO_UUID, TopicPartition, Uuid, uuid_to_text
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse

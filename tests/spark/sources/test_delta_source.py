@@ -12,7 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 from moldau.errors import MoldauError
 from moldau.products.pipelines.sources.delta import DeltaSource
 from moldau.products.pipelines.sources.feed_source import SKIP
-from moldau.spark.feeds import stream_of
+from moldau.spark.source.feeds import stream_of
 from tests.spark.feeds import Reader
 
 

@@ -23,7 +23,7 @@ from moldau.products.pipelines.databases.iceberg import open_catalog
 from moldau.products.pipelines.sources.feed_source import SKIP
 from moldau.products.pipelines.sources.iceberg import IcebergFeed, IcebergSource
 from moldau.spark import lacks_type
-from moldau.spark.feeds import read_whole, stream_of
+from moldau.spark.source.feeds import read_whole, stream_of
 from tests.spark.feeds import Reader
 
 COLUMNS = Schema(NestedField(1, "id", LongType()), NestedField(2, "day", StringType()))

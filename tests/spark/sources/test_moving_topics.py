@@ -9,10 +9,10 @@ import msgspec
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from moldau.spark.offsets import DataLossError, StartError
 from moldau.spark.options import LATEST, parse_source_options
-from moldau.spark.source import TopicStreamReader
-from moldau.spark.topics import SubscribedTopics
+from moldau.spark.source.offsets import DataLossError, StartError
+from moldau.spark.source.source import TopicStreamReader
+from moldau.spark.source.topics import SubscribedTopics
 from moldau.testing import Cluster
 from moldau.types import TopicPartition
 from tests.spark.streams import Stream, add_partitions, delete_records, through_text
@@ -406,7 +406,7 @@ def test_a_query_from_the_latest_offset_lives_while_records_come_partitions_appe
         def tell(batches):
             import pyarrow as pa
 
-            from moldau.spark.sink import follows_a_batch
+            from moldau.spark.sink.sink import follows_a_batch
 
             list(batches)
             yield pa.RecordBatch.from_pydict({"follows": [follows_a_batch()]})

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.columnar import PartitionRange
-from moldau.spark.offsets import (
+from moldau.spark.options import EARLIEST, LATEST, Subscription, parse_source_options
+from moldau.spark.source.offsets import (
     SMALL_TASK_OFFSETS,
     DataLossError,
     StartError,
@@ -25,7 +26,6 @@ from moldau.spark.offsets import (
     resolve_start,
     subscribed_partitions,
 )
-from moldau.spark.options import EARLIEST, LATEST, Subscription, parse_source_options
 from moldau.types import ZERO_UUID, TopicPartition, Uuid
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)

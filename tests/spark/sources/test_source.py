@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from moldau.spark import reading
+from moldau.spark.source import reading
 
 CONNECTOR_SCHEMA = (
     "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int>"

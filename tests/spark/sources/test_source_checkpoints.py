@@ -13,7 +13,7 @@ import pytest
 
 from moldau.products.pipelines.checkpoints.checkpoint import CheckpointError, move_to_spark_kafka
 from moldau.products.pipelines.checkpoints.lease import Lease
-from moldau.spark.offsets import StartError
+from moldau.spark.source.offsets import StartError
 from moldau.testing import Cluster
 from tests.spark.streams import Stream
 

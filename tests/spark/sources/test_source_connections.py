@@ -9,8 +9,8 @@ import pytest
 
 from moldau.client.protocol.access import ClusterAccess
 from moldau.errors import KafkaError
-from moldau.spark import reading
-from moldau.spark.client_pool import ClientPool
+from moldau.spark.source import reading
+from moldau.spark.source.client_pool import ClientPool
 from moldau.testing import Cluster
 from tests.spark.streams import Stream
 

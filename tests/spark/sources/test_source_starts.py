@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from moldau.spark.offsets import DataLossError, StartError
 from moldau.spark.options import parse_source_options
-from moldau.spark.source import TopicBatchReader
+from moldau.spark.source.offsets import DataLossError, StartError
+from moldau.spark.source.source import TopicBatchReader
 from moldau.testing import Cluster
 from tests.spark.streams import Stream, through_text
 

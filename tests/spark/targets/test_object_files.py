@@ -27,7 +27,7 @@ from moldau.products.pipelines.sources.object_files import (
     parquet_columns,
 )
 from moldau.products.pipelines.spec.spec import parse_spec
-from moldau.spark.feeds import read_whole
+from moldau.spark.source.feeds import read_whole
 from tests.spark.feeds import Reader
 from tests.support.object_store import ScriptedStore, environment_of, moto_server
 

@@ -14,8 +14,8 @@ from moldau.products.pipelines.targets.delta import DeltaTarget
 from moldau.products.pipelines.targets.iceberg import IcebergTarget
 from moldau.products.pipelines.targets.parquet import FilesTarget
 from moldau.products.pipelines.targets.target import Owner
-from moldau.spark.checkpoint_offsets import CheckpointUnreadableError, batch_ends, query_id
-from moldau.spark.feeds import read_whole
+from moldau.spark.sink.checkpoint_offsets import CheckpointUnreadableError, batch_ends, query_id
+from moldau.spark.source.feeds import read_whole
 from tests.support.object_store import Bucket
 
 

@@ -1,4 +1,4 @@
-"""`moldau pipeline warm-up`: makes the file from which Spark starts faster (`moldau.spark.class_cache`).
+"""`moldau pipeline warm-up`: makes the file from which Spark starts faster (`moldau.spark.session.class_cache`).
 
 A page with a window, a table of files and a topic runs once, over a broker in this process, in a JVM that notes what it
 loads. The JVM writes the file after the page has ended, so the file gets its name when the JVM is gone.
@@ -59,8 +59,8 @@ def add_verb(verbs: Subparsers[argparse.ArgumentParser]) -> None:
 
 def warm_up_spark() -> int:
     """Raises SparkStartError, WarmUpError."""
-    from moldau.spark.class_cache import class_cache, noting, of_installations_before
-    from moldau.spark.java import find_java
+    from moldau.spark.session.class_cache import class_cache, noting, of_installations_before
+    from moldau.spark.session.java import find_java
 
     java = find_java()
     file = class_cache(java)

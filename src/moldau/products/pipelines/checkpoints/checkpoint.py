@@ -5,7 +5,7 @@ stands in `commits` are exactly what the sink holds, in this run or in one that 
 Format (Spark, OffsetSeqLog): a version line `v1`, a line of JSON about the batch, then one line of JSON per source.
 
 The offsets of our source and of Spark's own Kafka connector are the same JSON, but for what our source keeps beside the
-topics (`moldau.spark.offsets`): Spark's connector refuses that, and `move_to_spark_kafka` takes it out.
+topics (`moldau.spark.source.offsets`): Spark's connector refuses that, and `move_to_spark_kafka` takes it out.
 
 Beside Spark's files the directory holds two of ours: `pipeline.json`, the query that this checkpoint belongs to, and
 `dead-letters.json`, up to which batch the source was searched for records that do not parse. The checkpoint of the
@@ -26,8 +26,15 @@ from typing import Any
 import msgspec
 
 from moldau.errors import MoldauError
-from moldau.spark.checkpoint_offsets import VERSION_LINE, offsets_if_topics
-from moldau.spark.offsets import FIRST_START, StreamOffset, TopicIds, offset_from_dict, read_by_all, topic_offsets
+from moldau.spark.sink.checkpoint_offsets import VERSION_LINE, offsets_if_topics
+from moldau.spark.source.offsets import (
+    FIRST_START,
+    StreamOffset,
+    TopicIds,
+    offset_from_dict,
+    read_by_all,
+    topic_offsets,
+)
 from moldau.types import TopicPartition
 
 NO_OFFSET = "-"

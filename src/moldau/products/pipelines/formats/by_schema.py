@@ -91,7 +91,7 @@ class SchemaFormat(Format, frozen=True, kw_only=True):
         return self.registry.newest(self.subject, form)
 
     def decoded(self, records: DataFrame) -> DataFrame:
-        from moldau.spark.columns import with_column  # a page is checked without Spark
+        from moldau.spark.frames.columns import with_column  # a page is checked without Spark
 
         values = self.values()
         return with_column(records, "_value", "value", values, values.kind)
@@ -102,7 +102,7 @@ class SchemaFormat(Format, frozen=True, kw_only=True):
     def encoded(self, rows: DataFrame, fields: str) -> DataFrame:
         """Adds the column `value`, which has the struct `fields` as bytes, in its place. Raises FlowError where those
         are not the fields of the schema, RegistryError."""
-        from moldau.spark.columns import with_column
+        from moldau.spark.frames.columns import with_column
 
         writer = self.writer()
         writer.check(rows.select(f"{fields}.*").columns)

@@ -57,7 +57,7 @@ class JsonFormat(Format, frozen=True, kw_only=True):
             columns = self.reader(records.sparkSession)
             if columns is None:
                 return records.selectExpr("*", f"{text} as _value")
-            from moldau.spark.columns import with_column  # a page is checked without Spark
+            from moldau.spark.frames.columns import with_column  # a page is checked without Spark
 
             records = with_column(records, READ, "cast(value as binary)", columns, columns.kind)
         return records.selectExpr(*names, f"coalesce({READ}, {text}) as _value")

@@ -24,8 +24,8 @@ from moldau.products.pipelines.targets.changes import DELETED
 from moldau.products.pipelines.targets.terminal import first_of
 from moldau.products.service.look.words import show_size
 from moldau.spark import QUICK_START, open_session, spark_error
-from moldau.spark.connect import REMOTE
-from moldau.spark.task_secrets import check_secrets
+from moldau.spark.session.connect import REMOTE
+from moldau.spark.session.task_secrets import check_secrets
 from moldau.types import counted
 
 if TYPE_CHECKING:

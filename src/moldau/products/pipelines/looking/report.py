@@ -13,7 +13,7 @@ import msgspec
 
 from moldau.products.pipelines.core.failures import PipelineFailedError
 from moldau.products.pipelines.running.progress import PipelineState
-from moldau.spark.query_states import PHASES
+from moldau.spark.session.query_states import PHASES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

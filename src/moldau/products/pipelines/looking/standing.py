@@ -20,7 +20,7 @@ from moldau.products.pipelines.checkpoints.lease import Holder, holder_of
 from moldau.products.pipelines.running.generations import chosen_start, first_offsets, lost_topics
 from moldau.products.pipelines.running.group import GroupError, GroupOffsets, lag
 from moldau.products.pipelines.spec.spec import PipelineQuery, PipelineSpec
-from moldau.spark.offsets import StreamOffset, TopicIds, read_by_all, recreated_topics
+from moldau.spark.source.offsets import StreamOffset, TopicIds, read_by_all, recreated_topics
 from moldau.types import ZERO_UUID, TopicPartition, Uuid
 
 MOST_PARTITIONS = 8

@@ -35,8 +35,8 @@ from moldau.products.pipelines.sources.topic import TopicSource
 from moldau.products.pipelines.spec.spec import PipelineSpec
 from moldau.products.pipelines.targets.topic import write_to_topic
 from moldau.spark import spark_error
-from moldau.spark.offsets import topic_offsets
 from moldau.spark.options import nested_offsets
+from moldau.spark.source.offsets import topic_offsets
 
 if TYPE_CHECKING:
     from moldau.spark import SparkSession

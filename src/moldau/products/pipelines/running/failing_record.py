@@ -28,7 +28,7 @@ from moldau.products.pipelines.running.flow import load_sources, make_views
 from moldau.products.pipelines.sources.topic import TopicSource
 from moldau.products.pipelines.spec.spec import PipelineQuery, PipelineSpec
 from moldau.spark import register, spark_error
-from moldau.spark.by_record import is_by_record
+from moldau.spark.frames.by_record import is_by_record
 from moldau.types import TopicPartition
 
 if TYPE_CHECKING:

@@ -92,7 +92,7 @@ def _rows_of_flow(spark: SparkSession, flow: FlowStep, function: Callable[[], Da
     """Raises FlowError, and what Spark says of SQL."""
     if function is None:
         return spark.sql(flow.text)
-    from moldau.spark.definitions import DefinitionError, frame_of
+    from moldau.spark.definitions.definitions import DefinitionError, frame_of
 
     try:
         return frame_of(function, spark)

@@ -31,8 +31,8 @@ from moldau.products.pipelines.core.start import EARLIEST, Start
 from moldau.products.pipelines.running.group import GroupError, check_groups, opened_group
 from moldau.products.pipelines.sources.topic import TopicSource
 from moldau.products.pipelines.spec.spec import PipelineQuery, PipelineSpec
-from moldau.spark.offsets import StreamOffset, TopicIds, offset_from_dict, offset_to_dict, recreated_topics
 from moldau.spark.options import offsets_to_json
+from moldau.spark.source.offsets import StreamOffset, TopicIds, offset_from_dict, offset_to_dict, recreated_topics
 from moldau.types import TopicPartition
 
 logger = logging.getLogger("moldau.pipelines")

@@ -72,7 +72,7 @@ class GroupOffsets:
 
     def begin(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Commits where a new generation of the checkpoint begins, and takes the notes of the old one away. What is no
-        source of this cluster has one too: the partition of a target (see `moldau.spark.transactions`), or a topic that
+        source of this cluster has one too: the partition of a target (see `spark.sink.transactions`), or a topic that
         is not read any more. Raises GroupError."""
         self.commit(offsets)
         self.commit({one: at.offset for one, at in self._positions().items() if is_noted(at.metadata)})

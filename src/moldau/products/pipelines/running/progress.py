@@ -15,7 +15,7 @@ from rich.text import Text
 
 from moldau.products.pipelines.sources.source import DEAD_LETTERS_METRIC
 from moldau.products.service.look.words import show_size, visible
-from moldau.spark.query_states import QueryState, input_rows, observed_row
+from moldau.spark.session.query_states import QueryState, input_rows, observed_row
 
 if TYPE_CHECKING:
     from moldau.spark import StreamingQuery

@@ -116,8 +116,8 @@ def run_pipeline(
     Call it from the main thread: it takes SIGINT and SIGTERM while it runs.
     """
     from moldau.spark import open_session
-    from moldau.spark.connect import REMOTE
-    from moldau.spark.task_secrets import check_secrets
+    from moldau.spark.session.connect import REMOTE
+    from moldau.spark.session.task_secrets import check_secrets
 
     stop = StopRequest()
     on_server = REMOTE in (settings or {})

@@ -44,8 +44,8 @@ from moldau.products.pipelines.sources.source import MAX_TABLE_FILES, SpecHead
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from moldau.spark.feeds import Place
-    from moldau.spark.folders import Folder
+    from moldau.spark.frames.folders import Folder
+    from moldau.spark.source.feeds import Place
 
 DELTA = PathOrAddress("delta", "A [Delta table](sources.md#delta-tables).")
 READ_FEATURES = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
@@ -185,7 +185,7 @@ class DeltaFeed(msgspec.Struct, frozen=True):
         import pyarrow as pa
         import pyarrow.dataset as ds
 
-        from moldau.spark.folders import opened
+        from moldau.spark.frames.folders import opened
 
         stored = pa.schema([column for column in self.columns if column.name not in self.partitioned_by])
         options = ds.ParquetReadOptions(coerce_int96_timestamp_unit="us")
@@ -211,7 +211,7 @@ class DeltaFeed(msgspec.Struct, frozen=True):
 
     @property
     def _log(self) -> Folder:
-        from moldau.spark.folders import Folder  # a page is checked without it
+        from moldau.spark.frames.folders import Folder  # a page is checked without it
 
         return Folder(self.location).inside("_delta_log")
 

@@ -1,4 +1,4 @@
-"""Sources that Spark does not know: each is a feed (`moldau.spark.feeds`), as a stream or as a table."""
+"""Sources that Spark does not know: each is a feed (`moldau.spark.source.feeds`), as a stream or as a table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from moldau.spark import DataFrame, SparkSession
-    from moldau.spark.feeds import Feed
+    from moldau.spark.source.feeds import Feed
 
 ROWS_A_BATCH = 10_000
 
@@ -137,14 +137,14 @@ class FeedSource(Source, frozen=True, kw_only=True):
         self.feed()
 
     def load(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
-        from moldau.spark.feeds import stream_of  # a page is checked without Spark
+        from moldau.spark.source.feeds import stream_of  # a page is checked without Spark
 
         feed = self.feed(times)
         check_types(self.describe(), feed.columns)
         return stream_of(spark, feed)
 
     def load_table(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
-        from moldau.spark.feeds import columns_of, read_whole
+        from moldau.spark.source.feeds import columns_of, read_whole
 
         feed = self.feed(times)
         check_types(self.describe(), feed.columns)

@@ -213,7 +213,7 @@ class StoredFileSource(FileSource, frozen=True, kw_only=True):
         check_store(self.files)
 
     def load(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
-        from moldau.spark.feeds import stream_of  # a page is checked without Spark
+        from moldau.spark.source.feeds import stream_of  # a page is checked without Spark
 
         feed = self._feed(spark, times)
         check_types(self.describe(), feed.columns)
@@ -233,7 +233,7 @@ class StoredFileSource(FileSource, frozen=True, kw_only=True):
 
     def _feed(self, spark: SparkSession, times: SourceTimes) -> ObjectFilesFeed:
         """Raises FlowError where Parquet files tell no columns."""
-        from moldau.spark.target_partitions import tasks_of  # a page is checked without Spark
+        from moldau.spark.sink.target_partitions import tasks_of  # a page is checked without Spark
 
         patience_ms = times.retry_timeout_ms
         try:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from moldau.products.pipelines.checkpoints.found_files import FoundFile, FoundFiles
-    from moldau.spark.feeds import Place
+    from moldau.spark.source.feeds import Place
 
 logger = logging.getLogger("moldau.pipelines")
 
@@ -51,7 +51,7 @@ def check_store(address: str) -> None:
     """Raises ObjectFilesError where the store does not answer, has no such bucket, or what is named is a file."""
     from pyarrow import fs
 
-    from moldau.spark.folders import opened, said_by_store  # a page is checked without it
+    from moldau.spark.frames.folders import opened, said_by_store  # a page is checked without it
 
     folder, _ = split_pattern(address)
     bucket = "/".join(folder.split("/")[:3])
@@ -122,7 +122,7 @@ class ObjectFilesFeed:
 
     def read(self, part: Sequence[FoundFile]) -> Iterator[pa.RecordBatch]:
         """Raises ObjectFilesError."""
-        from moldau.spark.folders import said_by_store
+        from moldau.spark.frames.folders import said_by_store
 
         for file in part:
             try:
@@ -170,7 +170,7 @@ class ObjectFilesFeed:
     def _with_patience(self, file: FoundFile) -> Iterator[pa.RecordBatch]:
         """The batches of a file; none where it is gone. Where the store is away meanwhile, the file is begun again, and
         the batches that were given are left out."""
-        from moldau.spark.folders import is_away
+        from moldau.spark.frames.folders import is_away
 
         given = 0
         form = OneForm(file)
@@ -195,7 +195,7 @@ class ObjectFilesFeed:
     def _batches(self, address: str, form: OneForm) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        from moldau.spark.folders import opened
+        from moldau.spark.frames.folders import opened
 
         rows = self._rows_of_parquet if self._is_parquet else _lines
         for columns in rows(address, form):
@@ -212,7 +212,7 @@ class ObjectFilesFeed:
         import pyarrow.compute as pc
         import pyarrow.parquet as pq
 
-        from moldau.spark.folders import opened
+        from moldau.spark.frames.folders import opened
 
         system, path = opened(address)
         wanted = [column for column in self.columns if column.name != FILE_COLUMN]
@@ -234,7 +234,7 @@ class ObjectFilesFeed:
 
 def listed(address: str, patience_ms: int) -> list[FoundFile]:
     """All that is there now, the oldest first. `patience_ms`: for a store that is away. Raises ObjectFilesError."""
-    from moldau.spark.folders import is_away, said_by_store  # a page is checked without it
+    from moldau.spark.frames.folders import is_away, said_by_store  # a page is checked without it
 
     try:
         return keep_trying(lambda: _listed(address), is_away, patience_ms, f"the list of {address}")
@@ -247,7 +247,7 @@ def parquet_columns(files: Sequence[FoundFile]) -> pa.Schema:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from moldau.spark.folders import opened, said_by_store
+    from moldau.spark.frames.folders import opened, said_by_store
 
     if not files:
         raise ObjectFilesError("there is no Parquet file yet")
@@ -270,7 +270,7 @@ def _listed(address: str) -> list[FoundFile]:
     from pyarrow import fs
 
     from moldau.products.pipelines.checkpoints.found_files import FoundFile
-    from moldau.spark.folders import opened
+    from moldau.spark.frames.folders import opened
 
     folder, pattern = split_pattern(address)
     system, root = opened(folder)
@@ -289,7 +289,7 @@ def _lines(address: str, form: OneForm) -> Iterator[list[pa.Array]]:
     """As Spark's `text` has them: a line ends with LF, CR LF or CR. What is no UTF-8 stays as it is."""
     import pyarrow as pa
 
-    from moldau.spark.folders import opened
+    from moldau.spark.frames.folders import opened
 
     system, path = opened(address)
     with system.open_input_stream(path, compression="detect", buffer_size=BLOCK_BYTES) as stream:

@@ -183,7 +183,7 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
         starts = {one: span.starts.get(one, 0) for one in span.ends if self.reads(one.topic)}
         # a page is checked without Spark
         from moldau.products.pipelines.checkpoints.checkpoint import topic_ids
-        from moldau.spark.offsets import recreated_topics
+        from moldau.spark.source.offsets import recreated_topics
 
         # of a topic that was made anew the new records alone are there
         anew = recreated_topics(topic_ids(span.checkpoint, span.first - 1), topic_ids(span.checkpoint, span.last))

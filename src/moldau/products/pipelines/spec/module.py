@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from moldau.spark import DataFrame
-    from moldau.spark.auto_cdc import DefinedChanges
-    from moldau.spark.definitions import DefinedFlow, DefinedOutput, ModuleDefinitions
+    from moldau.spark.definitions.auto_cdc import DefinedChanges
+    from moldau.spark.definitions.definitions import DefinedFlow, DefinedOutput, ModuleDefinitions
 
 KEYS_OF_FORMATS = {"kafka": "topic", "moldau": "topic", "parquet": "path"}
 """Spark's names of what the targets of a page name by another key."""
@@ -52,7 +52,7 @@ class WrittenModule(msgspec.Struct, frozen=True):
 
 def read_pipeline(path: Path) -> WrittenModule:
     """Raises SpecError, MissingExtraError."""
-    from moldau.spark.definitions import DefinitionError, read_module
+    from moldau.spark.definitions.definitions import DefinitionError, read_module
 
     try:
         return _written(read_module(path))

@@ -101,7 +101,7 @@ class DeltaTarget(TableTarget, frozen=True, kw_only=True):
     def rows_of(self, result: DataFrame) -> DataFrame:
         from deltalake import DeltaTable
 
-        from moldau.spark.parquet_parts import arrow_schema  # a page is checked without Spark
+        from moldau.spark.frames.parquet_parts import arrow_schema  # a page is checked without Spark
 
         super().rows_of(result)
         refuse_empty_structs(result.dtypes, "Delta")
@@ -120,7 +120,7 @@ class _Writer:
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError
 
-        from moldau.spark.folders import Folder
+        from moldau.spark.frames.folders import Folder
 
         self._target = target
         self._folder = Folder(target.location)
@@ -150,7 +150,7 @@ class _Writer:
     def _make_table(self, batch: DataFrame) -> None:
         from deltalake import DeltaTable
 
-        from moldau.spark.parquet_parts import arrow_schema
+        from moldau.spark.frames.parquet_parts import arrow_schema
 
         self._folder.make()
         if not _is_table(self._target.location):
@@ -174,7 +174,7 @@ class _Writer:
     def _append(self, table: DeltaTable, batch: DataFrame, batch_id: int) -> None:
         from deltalake.transaction import AddAction
 
-        from moldau.spark.parquet_parts import remove_other_parts, write_parts
+        from moldau.spark.frames.parquet_parts import remove_other_parts, write_parts
 
         prefix = f"{self._prefix}-{batch_id:010}"
         parts = write_parts(batch, self._folder, prefix)
@@ -191,7 +191,7 @@ class _Writer:
         remove_other_parts(self._folder, prefix, parts)
 
     def _merge(self, table: DeltaTable, batch: DataFrame, batch_id: int) -> None:
-        from moldau.spark.parquet_parts import columns_of_parts, rows_of_parts, write_parts
+        from moldau.spark.frames.parquet_parts import columns_of_parts, rows_of_parts, write_parts
 
         self._staging.clear()
         parts = write_parts(batch, self._staging, str(batch_id), self._target.key)

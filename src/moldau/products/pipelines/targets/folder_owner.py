@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from moldau.products.pipelines.targets.target import Owner, TargetError
 
 if TYPE_CHECKING:
-    from moldau.spark.folders import Folder
+    from moldau.spark.frames.folders import Folder
 
 NOTE = ".moldau-owner-"
 
@@ -41,6 +41,6 @@ def cannot_be_made(location: str, error: OSError) -> TargetError:
 
 
 def _folder(location: str) -> Folder:
-    from moldau.spark.folders import Folder  # a page is checked without it
+    from moldau.spark.frames.folders import Folder  # a page is checked without it
 
     return Folder(location)

@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from moldau.spark import DataFrame
-    from moldau.spark.folders import Folder
-    from moldau.spark.parquet_parts import ParquetPart
+    from moldau.spark.frames.folders import Folder
+    from moldau.spark.frames.parquet_parts import ParquetPart
 
 COMMIT_ATTEMPTS = 5
 """Of one batch, where another writer commits meanwhile."""
@@ -130,7 +130,7 @@ class IcebergTarget(TableTarget, frozen=True, kw_only=True):
         return next(owners, None)
 
     def rows_of(self, result: DataFrame) -> DataFrame:
-        from moldau.spark.parquet_parts import arrow_schema  # a page is checked without Spark
+        from moldau.spark.frames.parquet_parts import arrow_schema  # a page is checked without Spark
 
         super().rows_of(result)
         refuse_empty_structs(result.dtypes, "Iceberg")
@@ -195,7 +195,7 @@ class _Writer:
             self._merge(table, batch, batch_id)
 
     def _append(self, table: Table, batch: DataFrame, batch_id: int) -> None:
-        from moldau.spark.parquet_parts import remove_other_parts, write_parts
+        from moldau.spark.frames.parquet_parts import remove_other_parts, write_parts
 
         folder, prefix = _data_folder(table), f"{self._prefix}-{batch_id:010}"
         parts = write_parts(batch, folder, prefix)
@@ -213,7 +213,7 @@ class _Writer:
     def _merge(self, table: Table, batch: DataFrame, batch_id: int) -> None:
         """The rows go through this process: with them come those that stay of the files that are written anew."""
         from moldau.products.pipelines.targets.iceberg_upsert import files_to_replace, join_manifests, replace_files
-        from moldau.spark.parquet_parts import columns_of_parts, remove_other_parts, write_parts, write_rows
+        from moldau.spark.frames.parquet_parts import columns_of_parts, remove_other_parts, write_parts, write_rows
 
         folder, prefix = _data_folder(table), f"{self._prefix}-{batch_id:010}"
         staging = folder.inside(f".unfinished-{self._prefix}")
@@ -248,7 +248,7 @@ def _columns(batch: DataFrame, table: Table | None = None) -> pa.Schema:
     """Of the rows in the files of the table; None: of the one that the batch makes."""
     import pyarrow as pa
 
-    from moldau.spark.parquet_parts import arrow_schema
+    from moldau.spark.frames.parquet_parts import arrow_schema
 
     required = {field.name for field in table.schema().fields if field.required} if table else ()
     wanted = arrow_schema(batch.drop(DELETED))
@@ -259,7 +259,7 @@ def _newer(folder: Folder, parts: list[ParquetPart], columns: pa.Schema) -> Iter
     """The rows of a batch, without those that only remove one."""
     import pyarrow.compute as pc
 
-    from moldau.spark.parquet_parts import rows_of_parts
+    from moldau.spark.frames.parquet_parts import rows_of_parts
 
     for batch in rows_of_parts(folder, parts):
         rows = batch.filter(pc.invert(batch.column(DELETED))) if DELETED in batch.schema.names else batch
@@ -278,7 +278,7 @@ def _once(table: Table) -> Table:
 
 def _data_folder(table: Table) -> Folder:
     """Raises TargetError for a table that lies where a pipeline does not write."""
-    from moldau.spark.folders import Folder, local_folder
+    from moldau.spark.frames.folders import Folder, local_folder
 
     location = table.location()
     if location.startswith("file:"):

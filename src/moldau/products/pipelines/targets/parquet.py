@@ -34,8 +34,8 @@ from moldau.products.pipelines.targets.target import (
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame
-    from moldau.spark.folders import Folder
-    from moldau.spark.parquet_parts import ParquetPart
+    from moldau.spark.frames.folders import Folder
+    from moldau.spark.frames.parquet_parts import ParquetPart
 
 PATH = PathOrAddress("path", "A directory of [Parquet files](targets.md#parquet-files); only `mode: append`.")
 SPARK_SINK_DIRECTORY = "_spark_metadata"
@@ -89,7 +89,7 @@ class ParquetTarget:
 
     def __init__(self, location: str, pipeline: str, checkpoint_id: str) -> None:
         """Makes the directory, and takes away what a killed driver left half written. Raises TargetError."""
-        from moldau.spark.folders import Folder  # a page is checked without it
+        from moldau.spark.frames.folders import Folder  # a page is checked without it
 
         check_target(location)
         self._folder = Folder(location)
@@ -103,7 +103,7 @@ class ParquetTarget:
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
         """When it returns, the batch is readable. A batch without rows makes no file."""
-        from moldau.spark.parquet_parts import write_parts
+        from moldau.spark.frames.parquet_parts import write_parts
 
         parts = write_parts(batch, self._unfinished, f"part-{batch_id}")
         target = f"{self._prefix}-{batch_id:010}.parquet"
@@ -130,7 +130,7 @@ def _join(folder: Folder, parts: Sequence[ParquetPart]) -> str:
     """The name of one file of all parts. A single part is that file already."""
     import pyarrow.parquet as pq
 
-    from moldau.spark.parquet_parts import rows_of_parts
+    from moldau.spark.frames.parquet_parts import rows_of_parts
 
     if len(parts) == 1:
         return parts[0].name

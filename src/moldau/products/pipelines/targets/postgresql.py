@@ -271,7 +271,7 @@ class _Writer:
 
 def _copied(batch: DataFrame, server: str, staging: str, key: Sequence[str]) -> dict[str, int]:
     """The tasks copy the rows into the table `staging`; gives the rows of each attempt that Spark counts."""
-    from moldau.spark.columns import map_in_arrow
+    from moldau.spark.frames.columns import map_in_arrow
 
     copy = f"copy {staging} ({listed(batch.columns)}, {ATTEMPT}) from stdin (format csv)"
     as_text = batch.selectExpr(*(_as_text(batch, name, kind) for name, kind in batch.dtypes))

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from moldau.spark import DataFrame
-    from moldau.spark.folders import Folder
-    from moldau.spark.parquet_parts import ParquetPart
+    from moldau.spark.frames.folders import Folder
+    from moldau.spark.frames.parquet_parts import ParquetPart
 
 BUSY_SECONDS = 60
 """How long another connection may hold the file."""
@@ -159,8 +159,8 @@ class _Writer:
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
         """When it returns, the batch is committed."""
-        from moldau.spark.folders import local_folder
-        from moldau.spark.parquet_parts import write_parts
+        from moldau.spark.frames.folders import local_folder
+        from moldau.spark.frames.parquet_parts import write_parts
 
         with self._target.connected() as connection:
             is_there = is_committed(self._newest(connection), batch_id)
@@ -189,7 +189,7 @@ class _Writer:
         connection.execute(f"create table if not exists {quoted(self._target.table)} ({columns}{key})")
 
     def _insert(self, connection: sqlite3.Connection, staging: Folder, parts: list[ParquetPart]) -> None:
-        from moldau.spark.parquet_parts import columns_of_parts, rows_of_parts
+        from moldau.spark.frames.parquet_parts import columns_of_parts, rows_of_parts
 
         if not parts:
             return

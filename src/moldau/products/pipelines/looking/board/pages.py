@@ -27,7 +27,7 @@ from moldau.products.service.people import Person, Role, person_of
 from moldau.products.service.routes import ServedRoute, ServiceRoute
 from moldau.products.service.service import Service, event
 from moldau.products.service.serving import served_in_thread
-from moldau.spark.query_states import metrics_page
+from moldau.spark.session.query_states import metrics_page
 
 HEARTBEAT_S = 10.0
 _TEMPLATES = Path(__file__).parent / "templates"

@@ -13,7 +13,7 @@ import msgspec
 from moldau.products.pipelines.running.progress import PipelineState, slowest_first
 from moldau.products.pipelines.spec.spec import PipelineSpec
 from moldau.products.service.look.history import History, Series
-from moldau.spark.query_states import QueryState
+from moldau.spark.session.query_states import QueryState
 
 SAMPLE_EVERY_S = 2.0
 MOST_ERRORS = 20

@@ -13,7 +13,7 @@ import msgspec
 from pyspark.sql import Column
 
 from moldau.errors import MoldauError
-from moldau.spark.late_session import ColumnText
+from moldau.spark.definitions.late_session import ColumnText
 
 
 class DefinedChanges(msgspec.Struct, frozen=True):

@@ -19,8 +19,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from moldau.columnar.equal_keys import with_equal_keys
 from moldau.columnar.nested import rebuilt
 from moldau.columnar.texts import with_valid_texts
-from moldau.spark.columns import map_in_arrow
-from moldau.spark.folders import Folder
+from moldau.spark.frames.columns import map_in_arrow
+from moldau.spark.frames.folders import Folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -1,4 +1,4 @@
-"""A SparkSession on this machine that asks for no Java: `moldau.spark.java` finds one, or brings one.
+"""A SparkSession on this machine that asks for no Java: `moldau.spark.session.java` finds one, or brings one.
 
 One session a process: a start costs seconds, and Spark itself allows one context. The JVM ends with the process.
 
@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from moldau.errors import MoldauError
-from moldau.spark import class_cache, connect
-from moldau.spark.java import Java, SparkStartError, find_java, java_home, program_home
-from moldau.spark.worker_start import ADDRESS_VARIABLE, launch_script, worker_host
+from moldau.spark.session import class_cache, connect
+from moldau.spark.session.java import Java, SparkStartError, find_java, java_home, program_home
+from moldau.spark.session.worker_start import ADDRESS_VARIABLE, launch_script, worker_host
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,8 +50,8 @@ def open_session(
     """
     from pyspark.sql import SparkSession
 
-    from moldau.spark.executors import check_executors
-    from moldau.spark.source import register
+    from moldau.spark.session.executors import check_executors
+    from moldau.spark.source.source import register
 
     running = SparkSession.getActiveSession()
     if running is not None:
@@ -100,7 +100,7 @@ def _all_settings(java: Java, cores: int | None, settings: Mapping[str, str] | N
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.timeType.enabled": "true",  # columns of Avro, Iceberg and PostgreSQL have it
         "spark.python.unix.domain.socket.enabled": "true",
-        "spark.python.daemon.module": "moldau.spark.worker_daemon",
+        "spark.python.daemon.module": "moldau.spark.session.worker_daemon",
         # The other manager makes each of the small files of a micro-batch 10 ms dearer. What it guards against, two
         # drivers on one checkpoint, is the lease's work (moldau.products.pipelines.checkpoints.lease).
         "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."

@@ -13,9 +13,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from moldau.columnar.decode import DecodeSettings
 from moldau.columnar.reader import PartitionRange, RangeReader, ReaderSettings
 from moldau.errors import KafkaError
-from moldau.spark.client_pool import ClientPool
-from moldau.spark.offsets import DataLossError
 from moldau.spark.options import SourceOptions
+from moldau.spark.source.client_pool import ClientPool
+from moldau.spark.source.offsets import DataLossError
 from moldau.types import ZERO_UUID
 
 if TYPE_CHECKING:

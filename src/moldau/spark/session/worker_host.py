@@ -9,8 +9,8 @@ and three streams over to the host and ends when the fork that the host makes of
 module that Spark named, as `python -m` would. Where the host is gone, the program becomes the Python that Spark asked
 for. The host ends with the driver: the pipe that is the host's standard input closes then.
 
-Run as `python -m moldau.spark.worker_host LISTENER FOLDER`: the descriptor of a socket that listens, and a folder to
-remove at the end.
+Run as `python -m moldau.spark.session.worker_host LISTENER FOLDER`: the descriptor of a socket that listens, and a
+folder to remove at the end.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import sys
 import msgspec
 
 _IMPORTED_EARLY = (
-    "moldau.spark.worker_daemon",
+    "moldau.spark.session.worker_daemon",
     "pyspark.worker",
     "pyspark.sql.streaming.python_streaming_source_runner",
     "pyspark.sql.worker.commit_data_source_write",

@@ -22,7 +22,7 @@ from pyspark.sql.streaming.listener import (
 from rich.console import Console
 from rich.live import Live
 
-from moldau.spark.query_states import QueryStates, metrics_page, state_line, states_table
+from moldau.spark.session.query_states import QueryStates, metrics_page, state_line, states_table
 from moldau.transport.exposition import CONTENT_TYPE
 from moldau.transport.http_endpoint import is_loopback_host
 

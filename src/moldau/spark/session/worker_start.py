@@ -52,7 +52,7 @@ def worker_host(threads: str) -> WorkerHost:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
         try:
             process = subprocess.Popen(
-                (sys.executable, "-m", "moldau.spark.worker_host", str(listener.fileno()), str(folder)),
+                (sys.executable, "-m", "moldau.spark.session.worker_host", str(listener.fileno()), str(folder)),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 env=environment,

@@ -13,11 +13,11 @@ import pyarrow
 from pyspark import daemon
 
 import moldau.columnar
-import moldau.spark.reading
-import moldau.spark.source
+import moldau.spark.source.reading
+import moldau.spark.source.source
 
 # `encodings.idna`: the first connection by a name imports it
-PRELOADED = (encodings.idna, numpy, pyarrow, moldau.columnar, moldau.spark.reading, moldau.spark.source)
+PRELOADED = (encodings.idna, numpy, pyarrow, moldau.columnar, moldau.spark.source.reading, moldau.spark.source.source)
 
 # The first array of numpy's makes pyarrow import pandas, which takes half a second in each worker otherwise.
 pyarrow.array(numpy.zeros(1))

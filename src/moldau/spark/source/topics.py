@@ -10,8 +10,8 @@ from moldau.client.protocol.offsets import READ_UNCOMMITTED
 from moldau.client.protocol.retries import NO_SUCH_TOPIC
 from moldau.columnar.reader import ISOLATION_LEVELS
 from moldau.errors import KafkaError, kafka_error
-from moldau.spark.offsets import StartError, subscribed_partitions
 from moldau.spark.options import LATEST, SourceOptions
+from moldau.spark.source.offsets import StartError, subscribed_partitions
 from moldau.transport.access import open_client
 from moldau.types import TopicPartition, Uuid
 

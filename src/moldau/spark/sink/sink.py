@@ -28,7 +28,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from moldau.errors import KafkaError, kafka_error
 from moldau.spark.in_words import told_in_words
 from moldau.spark.options import EXACTLY_ONCE, OptionError, SinkOptions
-from moldau.spark.transactions import (
+from moldau.spark.sink.transactions import (
     SinkTransaction,
     TaskReport,
     abort_transaction,

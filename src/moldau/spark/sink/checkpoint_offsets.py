@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from moldau.errors import MoldauError
-from moldau.spark.offsets import StreamOffset, offset_from_dict, topic_offsets
+from moldau.spark.source.offsets import StreamOffset, offset_from_dict, topic_offsets
 from moldau.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def offsets_if_topics(nested: Mapping[str, Any]) -> dict[TopicPartition, int]:
     """What a source has noted, where it is a topic; nothing for another one."""
     for topic, partitions in nested.items():
         if topic.startswith("@"):
-            continue  # the source's own notes: see moldau.spark.offsets
+            continue  # the source's own notes: see moldau.spark.source.offsets
         if not isinstance(partitions, Mapping):
             return {}
         if not all(number.isdecimal() and type(offset) is int for number, offset in partitions.items()):
@@ -93,7 +93,7 @@ def _store(checkpoint: str) -> tuple[fs.FileSystem, str]:
     """The file system of Arrow, and the path in it."""
     from pyarrow import fs
 
-    from moldau.spark.folders import opened
+    from moldau.spark.frames.folders import opened
 
     scheme, _, rest = checkpoint.partition(":")
     if scheme in _AMAZON:

@@ -14,8 +14,8 @@ import pyarrow as pa
 from moldau.client.protocol.access import ClusterAccess
 from moldau.client.protocol.security import PLAIN_TEXT
 from moldau.errors import KafkaError
-from moldau.spark.connect import is_connect
-from moldau.spark.executors import ExecutorError, ask_all, why_no_task
+from moldau.spark.session.connect import is_connect
+from moldau.spark.session.executors import ExecutorError, ask_all, why_no_task
 from moldau.transport.security import check_readable
 
 if TYPE_CHECKING:

@@ -45,9 +45,9 @@ from moldau.client.protocol.offsets import CommittedOffset
 from moldau.client.protocol.transactions import GroupMember, TransactionalProducer
 from moldau.columnar.writer import Written
 from moldau.errors import KafkaError, MoldauError
-from moldau.spark.checkpoint_offsets import batch_ends, query_id
-from moldau.spark.offsets import StreamOffset, read_by_all, recreated_topics
 from moldau.spark.options import OptionError, SinkOptions
+from moldau.spark.sink.checkpoint_offsets import batch_ends, query_id
+from moldau.spark.source.offsets import StreamOffset, read_by_all, recreated_topics
 from moldau.transport.access import open_client
 from moldau.types import TopicPartition
 

@@ -34,10 +34,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 
 from moldau.columnar import PartitionRange
 from moldau.errors import KafkaError
-from moldau.spark import offsets as planning
-from moldau.spark.connect import count_tasks, is_connect
 from moldau.spark.in_words import told_in_words, without_trace
-from moldau.spark.offsets import StreamOffset
 from moldau.spark.options import (
     EARLIEST,
     EXACTLY_ONCE,
@@ -50,8 +47,11 @@ from moldau.spark.options import (
     refuse_secrets,
     wants_headers,
 )
-from moldau.spark.reading import SCHEMA, SCHEMA_WITH_HEADERS, Decoding, read_ranges
-from moldau.spark.topics import SubscribedTopics
+from moldau.spark.session.connect import count_tasks, is_connect
+from moldau.spark.source import offsets as planning
+from moldau.spark.source.offsets import StreamOffset
+from moldau.spark.source.reading import SCHEMA, SCHEMA_WITH_HEADERS, Decoding, read_ranges
+from moldau.spark.source.topics import SubscribedTopics
 from moldau.types import TopicPartition, Uuid
 
 if TYPE_CHECKING:
@@ -128,13 +128,13 @@ class TopicDataSource(DataSource):
 
     @told_in_words
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        from moldau.spark.sink import TopicBatchWriter
+        from moldau.spark.sink.sink import TopicBatchWriter
 
         return TopicBatchWriter(self._sink_options(), schema, overwrite=overwrite)
 
     @told_in_words
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
-        from moldau.spark.sink import TopicStreamWriter
+        from moldau.spark.sink.sink import TopicStreamWriter
 
         return TopicStreamWriter(self._sink_options(), schema)
 

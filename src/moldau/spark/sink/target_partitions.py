@@ -20,8 +20,8 @@ from moldau.client.protocol.access import ClusterAccess
 from moldau.columnar.encode import binary_column
 from moldau.columnar.partitioner import partitions_of_keys
 from moldau.columnar.varints import IntArray
-from moldau.spark.connect import is_connect
 from moldau.spark.options import DEFAULT_CLIENT_ID, OptionError
+from moldau.spark.session.connect import is_connect
 from moldau.transport.access import open_client
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 import moldau
 from moldau.extras import require_extra
-from moldau.spark.executors import ExecutorError, why_no_task
-from moldau.spark.java import SparkStartError
+from moldau.spark.session.executors import ExecutorError, why_no_task
+from moldau.spark.session.java import SparkStartError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyspark
 
-from moldau.spark.java import Java, cache_folder
+from moldau.spark.session.java import Java, cache_folder
 
 _ONE_STEP = 25
 """The first Java that makes the file at the end of one run, with nothing of its own to build on (JEP 514)."""

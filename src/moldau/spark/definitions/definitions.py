@@ -27,9 +27,9 @@ from pyspark.pipelines.output import MaterializedView, Output, Sink, Table, Temp
 from pyspark.sql import Column, DataFrame, SparkSession, functions
 
 from moldau.errors import MoldauError
-from moldau.spark.auto_cdc import DefinedChanges, create_auto_cdc_flow
-from moldau.spark.function_code import Part, code_of, is_below
-from moldau.spark.late_session import NO_SPARK, ColumnText, LateSession, no_session, replaced, session_is
+from moldau.spark.definitions.auto_cdc import DefinedChanges, create_auto_cdc_flow
+from moldau.spark.definitions.function_code import Part, code_of, is_below
+from moldau.spark.definitions.late_session import NO_SPARK, ColumnText, LateSession, no_session, replaced, session_is
 
 MODULE = "__pipeline__"
 """The name of the module while it is read: that of its file may be another module's."""

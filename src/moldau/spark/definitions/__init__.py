@@ -1,0 +1,7 @@
+"""Pipelines that a Python module defines with `pyspark.pipelines`.
+
+auto_cdc: `create_auto_cdc_flow` in a pipeline's module
+definitions: reads a module with `pyspark.pipelines`
+function_code: the code that a flow's function depends on
+late_session: the session in a pipeline's module
+"""
