@@ -4,10 +4,10 @@
 session.
 
 session: the session, its Java and Python processes, the state of its queries
-source: topics, and other places, as streams
-sink: topics as a sink
-frames: columns and files of DataFrames
-definitions: reads a pipeline that is a Python module
+source/: topics, and other places, as streams
+sink/: topics as a sink
+frames/: columns and files of DataFrames
+definitions/: reads a pipeline that is a Python module
 in_words: our errors without Python's traceback
 options: options of readers and writers
 pipelines: words for pipeline modules next to Spark's
