@@ -21,7 +21,7 @@ _LEAST_WORDS = 5
 
 
 def _sentences(text: str) -> Iterator[str]:
-    for sentence in re.split(r"(?<=[.!?])\s+|\n\n|\n(?=[-|#*])", text):
+    for sentence in re.split(r"(?<=[.!?])\s+|\n\n|\n(?=[-|#*]|\w+/?: )", text):
         plain = " ".join(sentence.split())
         if len(plain.split()) >= _LEAST_WORDS:
             yield plain
