@@ -3,7 +3,7 @@
 `open_session()` gives a SparkSession and needs no installed Java. `register(spark)` adds `format("moldau")` to any
 session.
 
-session: the session, its Java and Python processes, the state of its queries
+session/: the session, its Java and Python processes, the state of its queries
 source/: topics, and other places, as streams
 sink/: topics as a sink
 frames/: columns and files of DataFrames
