@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from starlette.requests import Request
 from moldau.products.service.admission import Refusal
 from moldau.products.service.logins.machines import (
     MAX_MACHINES,
+    MAX_TRIES,
+    MAX_WAITING,
     SLOW_S,
     Callers,
     admit_callers,
@@ -144,6 +147,33 @@ def test_guesses_that_a_broker_answers_late_are_bounded(tmp_path: Path) -> None:
     statuses = [found(callers, basic("ann", "guess")) for _ in range(100)]
     assert statuses[:5] == [503] * 5
     assert statuses.count(429) > 80
+
+
+def test_the_wait_for_a_place_is_no_wrong_login(tmp_path: Path) -> None:
+    """The first logins are slow to be refused; those behind them are answered at once that the cluster is silent."""
+    now_s, asked, all_are_slow = [0.0], [], threading.Barrier(MAX_TRIES)
+
+    def check(name: str, password: str) -> Person:
+        asked.append(name)
+        if name == "slow":
+            now_s[0] += SLOW_S
+            all_are_slow.wait(60)
+            raise LoginRefused("wrong", is_wrong=True)
+        raise NoAnswer("later")
+
+    path = tmp_path / "people.toml"
+    path.write_text(FILE)
+    path.chmod(0o600)
+    callers = Callers(read_machines(read_login_file(path)), KnownPasswords(check), clock=lambda: now_s[0])
+
+    async def act() -> list[Person | Refusal | None]:
+        requests = [asking(basic(name, "password")) for name in (*["slow"] * MAX_TRIES, *["ann"] * MAX_WAITING)]
+        return await asyncio.gather(*(callers(request) for request in requests))
+
+    statuses = [each.status if isinstance(each, Refusal) else 0 for each in asyncio.run(act())]
+    assert statuses == [401] * MAX_TRIES + [503] * MAX_WAITING
+    assert found(callers, basic("ann", "password")) == 503  # after MAX_TRIES failures, not after all
+    assert asked.count("ann") == MAX_WAITING + 1
 
 
 def test_a_service_without_pages_asks_who_it_is(tmp_path: Path) -> None:

@@ -112,31 +112,33 @@ class Callers:
 
     async def _tried(self, ask: Callable[[], Person] | None, name: str, address: str) -> Person | Refusal:
         """`name`: what failures are counted by, beside the address."""
-        began_s = self._clock()
-        wait_s = self._attempts.wait_s(address, name, began_s)
+        wait_s = self._attempts.wait_s(address, name, self._clock())
         if wait_s > 0:
             return Refusal(429, "too many wrong logins: try again later", (("retry-after", str(int(wait_s) + 1)),))
-        found = await self._within_bounds(ask)
+        found, took_s = await self._within_bounds(ask)
         if isinstance(found, LoginRefused):
             if not found.is_wrong:
                 return Refusal(403, str(found))
             self._attempts.failed(address, name, self._clock())
             return unauthorized()
         if isinstance(found, NoAnswer):
-            if self._clock() - began_s >= SLOW_S:
+            if took_s >= SLOW_S:
                 self._attempts.failed(address, name, self._clock())
             return Refusal(503, str(found), (("retry-after", "1"),))
         return found
 
-    async def _within_bounds(self, ask: Callable[[], Person] | None) -> Person | LoginRefused | NoAnswer:
+    async def _within_bounds(self, ask: Callable[[], Person] | None) -> tuple[Person | LoginRefused | NoAnswer, float]:
+        """What `ask` gives, and how long it took without the wait for a place."""
         if ask is None:
-            return LoginRefused("", is_wrong=True)
+            return LoginRefused("", is_wrong=True), 0.0
         if self._waiting >= MAX_TRIES + MAX_WAITING:
-            return NoAnswer("too many logins at once: try again in a moment")
+            return NoAnswer("too many logins at once: try again in a moment"), 0.0
         self._waiting += 1
         try:
             async with self._tries:
-                return await run_in_threadpool(outcome_of, ask)
+                began_s = self._clock()
+                found = await run_in_threadpool(outcome_of, ask)
+                return found, self._clock() - began_s
         finally:
             self._waiting -= 1
 
