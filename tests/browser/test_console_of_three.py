@@ -62,7 +62,7 @@ def check_without_script(browser: Chrome, page: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_dead_broker_partitions_without_a_replica_and_a_move_come_and_go_by_themselves(
+def test_dead_brokers_short_partitions_and_moves_appear_and_vanish_without_a_reload(
     tmp_path: Path, browser: Chrome, browser_without_script: Chrome
 ) -> None:
     with (

@@ -102,7 +102,7 @@ def test_announcing_large_frames_costs_nothing(start_broker: StartBroker) -> Non
 
 
 @pytest.mark.slow
-def test_large_frames_that_never_end_share_the_memory_for_requests_until_their_deadline(
+def test_endless_large_frames_share_the_request_memory_until_their_deadline(
     start_broker: StartBroker,
 ) -> None:
     broker = start_broker("moldau.request.memory.bytes=67108864", "moldau.frame.timeout.ms=1000")

@@ -132,7 +132,7 @@ def test_what_is_placed_on_a_broker_while_it_is_taken_out_is_moved_too(cluster: 
 
 
 @pytest.mark.slow
-def test_a_broker_is_taken_out_by_the_same_command_again_where_the_first_one_was_ended(cluster: Cluster) -> None:
+def test_repeating_an_interrupted_command_drains_a_broker(cluster: Cluster) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
     with taking_out_slowly(cluster, admin, "heavier"):
         pass
@@ -156,7 +156,7 @@ def test_a_broker_is_taken_out_by_the_same_command_again_where_the_first_one_was
 
 
 @pytest.mark.slow
-def test_partitions_are_placed_by_the_same_command_again_where_the_first_one_was_ended(cluster: Cluster) -> None:
+def test_repeating_an_interrupted_command_places_partitions(cluster: Cluster) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
     words = ("partitions", "reassign", "placed", "--brokers", "1,2")
     with moving_slowly(cluster, admin, "placed", *words):

@@ -66,7 +66,7 @@ def read(address: str) -> list[bytes]:
 
 
 @pytest.mark.slow
-def test_a_broker_whose_only_log_directory_fails_halts_and_keeps_what_it_acknowledged(tmp_path: Path) -> None:
+def test_a_broker_whose_only_log_directory_fails_halts_and_loses_nothing(tmp_path: Path) -> None:
     directory = tmp_path / "data"
     broker = start(directory)
     create(broker.address, "events")
@@ -106,7 +106,7 @@ def test_a_broker_whose_metadata_log_cannot_be_written_answers_and_halts(tmp_pat
 
 
 @pytest.mark.slow
-def test_of_three_brokers_one_whose_disk_fails_is_started_again_and_no_client_gets_an_error(tmp_path: Path) -> None:
+def test_a_broker_with_a_failed_disk_is_restarted_and_no_client_sees_an_error(tmp_path: Path) -> None:
     cluster = start(tmp_path / "data", "--brokers", "3")
     create(cluster.address, "events")
     producer = new_producer(cluster.address)

@@ -73,7 +73,7 @@ def asked(cluster: ClusterOfThree, *words: str) -> tuple[int, str]:
 
 
 @pytest.mark.slow
-def test_voters_that_do_not_change_and_a_majority_that_is_gone_are_told_in_a_sentence(tmp_path: Path) -> None:
+def test_static_voters_and_a_lost_majority_are_reported_in_a_sentence(tmp_path: Path) -> None:
     with cluster_of_three(tmp_path, dict.fromkeys(NODE_IDS, moldau_command)) as cluster:
         code, told = asked(cluster, "remove", "3")
         assert (code, "the voters are those of controller.quorum.voters" in told) == (1, True), told
@@ -139,7 +139,7 @@ def check_that_it_serves_what_it_said(cluster: ClusterOfThree, told: str, state:
 
 
 @pytest.mark.slow
-def test_what_the_others_took_while_the_survivor_stood_still_is_missing_from_where_it_says(tmp_path: Path) -> None:
+def test_records_written_while_the_survivor_was_frozen_are_missing_as_it_says(tmp_path: Path) -> None:
     """The survivor never hears that it is out of sync: its own metadata says the contrary, and a broker that lives does
     better."""
     with cluster_of_three(tmp_path, dict.fromkeys(NODE_IDS, moldau_command), settings=SETTINGS) as cluster:
@@ -178,7 +178,7 @@ def alter(cluster: ClusterOfThree, kind: ConfigResource.Type, name: str, setting
 
 
 @pytest.mark.slow
-def test_a_survivor_that_had_not_caught_up_says_from_where_its_partitions_may_lack_records(tmp_path: Path) -> None:
+def test_a_survivor_that_lagged_says_where_its_partitions_may_lack_records(tmp_path: Path) -> None:
     """It is back in the cluster, and copies too slowly to be in sync when the others are lost."""
     with cluster_of_three(tmp_path, dict.fromkeys(NODE_IDS, moldau_command), settings=SETTINGS) as cluster:
         cluster.create_topic()

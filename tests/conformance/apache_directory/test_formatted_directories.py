@@ -77,7 +77,7 @@ def test_apache_kafka_starts_first_on_a_directory_that_our_tool_has_formatted(tm
         check(cluster.bootstrap_servers, content)
 
 
-def test_a_default_cluster_comes_to_us_with_features_taken_back_and_raises_them_again(tmp_path: Path) -> None:
+def test_a_default_cluster_moves_here_with_lowered_features_and_raises_them_again(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with apache_kafka(tmp_path / "kafka", data) as servers:
         for feature in UNSERVED:

@@ -59,7 +59,7 @@ def test_nodes_of_both_kinds_reach_each_other_over_tls(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("of_kafka", [(1, 2), (3,)], ids=["two of kafka", "two of moldau"])
-def test_in_a_mixed_cluster_clients_with_default_retries_see_no_error_while_each_is_killed(
+def test_clients_with_default_retries_see_no_error_while_each_node_is_killed(
     tmp_path: Path, of_kafka: tuple[int, ...]
 ) -> None:
     kafka = apache_command(os.environ["MOLDAU_KAFKA_LIBS"])
@@ -96,7 +96,7 @@ def test_with_separate_roles_each_may_be_killed_and_kafkas_tool_sees_one_quorum(
 
 
 @pytest.mark.timeout(600)
-def test_a_node_gone_for_good_is_replaced_by_an_empty_one_of_the_other_kind_under_load(tmp_path: Path) -> None:
+def test_a_lost_node_is_replaced_by_an_empty_one_of_the_other_kind_under_load(tmp_path: Path) -> None:
     kafka = apache_command(os.environ["MOLDAU_KAFKA_LIBS"])
     commands = {1: kafka, 2: kafka, 3: moldau_command}
     with cluster_of_three(tmp_path, commands, (1, 2), voters_in_log=True) as cluster:
@@ -133,9 +133,7 @@ def test_all_nodes_are_succeeded_by_empty_ones_of_the_other_kind_and_back_under_
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("of_kafka", [(1, 3), (3,)], ids=["controller of kafka", "controller of moldau"])
-def test_cordoned_directories_of_either_kind_leave_the_same_records_and_take_no_replica(
-    tmp_path: Path, of_kafka: tuple[int, ...]
-) -> None:
+def test_cordoned_directories_take_no_replica_and_keep_their_records(tmp_path: Path, of_kafka: tuple[int, ...]) -> None:
     kafka = apache_command(os.environ["MOLDAU_KAFKA_LIBS"])
     commands = {node_id: kafka if node_id in of_kafka else moldau_command for node_id in SEPARATE_ROLES}
     with cluster_of_three(tmp_path, commands, of_kafka, SEPARATE_ROLES) as cluster:
@@ -148,7 +146,7 @@ def test_cordoned_directories_of_either_kind_leave_the_same_records_and_take_no_
 
 
 @pytest.mark.timeout(300)
-def test_a_node_does_not_join_a_cluster_with_features_that_it_lacks_until_they_are_taken_back(tmp_path: Path) -> None:
+def test_a_node_cannot_join_a_cluster_with_features_that_it_lacks(tmp_path: Path) -> None:
     kafka = apache_command(os.environ["MOLDAU_KAFKA_LIBS"])
     with cluster_of_three(tmp_path, dict.fromkeys(NODE_IDS, kafka), NODE_IDS, SEPARATE_ROLES, features=()) as cluster:
         cluster.prepare_broker(4, moldau_command)

@@ -31,7 +31,7 @@ def test_one_dash_stands_before_a_whole_name_too() -> None:
     assert (arguments.text("topic"), arguments.integer("count"), arguments.has("list")) == ("a", 3, True)
 
 
-def test_letters_behind_one_dash_are_flags_and_what_follows_is_the_value_of_the_last_one() -> None:
+def test_letters_after_one_dash_are_flags_and_the_last_one_takes_the_value() -> None:
     for words in (["-g", "-b", "host:1"], ["-gbhost:1"], ["-gb", "host:1"]):
         arguments = parse(OPTIONS, [*words, "describe"])
         assert arguments.in_order == [("ignore-formatted", None), ("bootstrap-server", "host:1")]

@@ -73,7 +73,7 @@ def test_controllers_keep_their_ports_and_the_cluster_its_id(tmp_path: Path) -> 
     assert kept[name] == controllers[name]
 
 
-def test_a_format_that_a_crash_cut_off_is_begun_anew_and_one_that_was_complete_is_ended(tmp_path: Path) -> None:
+def test_an_interrupted_format_starts_again_and_a_complete_one_is_finished(tmp_path: Path) -> None:
     half = tmp_path / "forming" / "node-1"
     half.mkdir(parents=True)
     with laid_out(tmp_path):

@@ -69,7 +69,7 @@ def test_a_coordinator_that_is_on_its_way_is_a_retriable_error() -> None:
     assert raised.value.is_retriable
 
 
-def test_positions_are_committed_from_outside_of_the_group_and_a_refusal_names_the_partition() -> None:
+def test_offsets_committed_by_no_member_and_an_error_that_names_the_partition() -> None:
     request = commit_request("g", {A0: 3, B0: 4})
     assert (request.member_id, [topic.name for topic in request.topics]) == ("", ["a", "b"])
     rows = (OffsetCommitResponsePartition(partition_index=1, error_code=UNKNOWN_MEMBER_ID),)

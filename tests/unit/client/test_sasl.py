@@ -82,7 +82,7 @@ def test_a_delegation_token_logs_in_by_an_extension_that_the_proof_covers() -> N
     assert go_on(exchange, answered) == 0
 
 
-def test_a_delegation_token_does_not_log_in_by_plain_and_is_named_where_it_is_refused() -> None:
+def test_a_delegation_token_cannot_log_in_by_plain_and_the_error_names_it() -> None:
     with pytest.raises(ValueError, match="a delegation token logs in by SCRAM-SHA-256 or SCRAM-SHA-512"):
         Credentials("PLAIN", "token-id", "aG1hYw==", is_token=True)
     exchange, _ = tokens(Credentials("SCRAM-SHA-256", "token-id", "aG1hYw==", is_token=True))

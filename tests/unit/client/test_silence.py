@@ -50,7 +50,7 @@ class Brokers:
 
 
 @pytest.mark.parametrize("is_accepting", [True, False])
-def test_a_broker_that_says_nothing_to_a_new_connection_is_not_asked_again_for_a_while(is_accepting: bool) -> None:
+def test_a_broker_silent_on_a_new_connection_is_not_asked_again_for_a_while(is_accepting: bool) -> None:
     brokers = Brokers()
     brokers.is_accepting = is_accepting
     dialer = ListeningDialer(brokers)
@@ -68,7 +68,7 @@ def test_a_broker_that_says_nothing_to_a_new_connection_is_not_asked_again_for_a
     assert dialer.silent() == []
 
 
-def test_a_question_that_takes_too_long_makes_a_broker_suspect_until_a_new_connection_tells() -> None:
+def test_a_slow_answer_makes_a_broker_suspect_until_a_new_connection_works() -> None:
     brokers = Brokers()
     dialer = ListeningDialer(brokers)
     brokers.answers = [b"versions", b"versions"]

@@ -447,7 +447,7 @@ def test_a_reader_of_what_is_not_there_yet_waits_at_the_broker():
     assert [value for _, batch in taken for value in batch["value"].to_pylist()] == [b"now"] * 10 + [b"then"] * 10
 
 
-def test_a_range_that_ends_behind_a_log_that_was_cut_is_lost_once_nothing_has_come_for_long(broker):
+def test_a_range_beyond_a_truncated_log_is_lost_after_a_long_silence(broker):
     topic = broker.create_topic(2)
     write_table(broker.bootstrap_servers, topic, pa.table({"value": [b"a"] * 15, "partition": [0] * 10 + [1] * 5}))
     spans = [PartitionRange(topic, 0, 0, 20), PartitionRange(topic, 1, 0, 5)]

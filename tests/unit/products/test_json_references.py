@@ -79,7 +79,7 @@ def test_an_anchor_of_a_bundled_part_is_found():
 
 
 @pytest.mark.parametrize("identity", [{}, {"$id": ORDER}, {"$id": "order.json"}])
-def test_a_relative_reference_beside_an_id_leads_to_the_text_of_that_name_in_the_registry(identity):
+def test_a_relative_reference_next_to_an_id_resolves_to_that_name_in_the_registry(identity):
     schema = {**town("town.json"), **identity}
     there = {"type": "object", "properties": {"name": {"$ref": "name.json"}, "zip": {"$ref": "#/definitions/zip"}}}
     there["definitions"] = {"zip": {"type": "integer"}}

@@ -24,7 +24,7 @@ def test_a_record_is_read_once_its_commit_was_sent_whether_or_not_it_was_answere
     ledger.record_read(0, 0, COPIED)
 
 
-def test_a_record_of_an_open_transaction_is_not_read_even_if_the_transaction_commits_later():
+def test_records_of_an_open_transaction_are_not_read_before_its_commit():
     with pytest.raises(ViolationError, match="nobody has asked for its commit"):
         open_transaction().record_read(0, 0, COPIED)
 

@@ -75,7 +75,7 @@ def test_of_a_compacted_topic_the_last_record_of_each_key_must_be_there():
     assert held_by([tree | {"c-0/00000000000000000000.log.x.cleaned": b""}], [COMPACTED]).keys == []
 
 
-def test_the_last_record_of_a_key_is_served_as_it_is_and_a_tombstone_leaves_nothing_older():
+def test_the_last_record_of_a_key_is_intact_and_a_tombstone_hides_older_ones():
     tree = {COMPACTED_SEGMENT: keyed(0, (b"a", b"1"), (b"b", b"1")) + keyed(5, (b"a", b"2")) + keyed(9, (b"b", None))}
     last_a, last_b = held_by([tree], [COMPACTED]).keys
     records = {record.offset: record for record in read_records(keyed(5, (b"a", b"2")))}

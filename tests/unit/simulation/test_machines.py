@@ -78,7 +78,7 @@ def test_one_machine_goes_down_and_comes_back_while_the_other_one_serves(kind):
     assert tell(story) == (["kept"], ["meanwhile"], 2)
 
 
-def test_a_node_whose_only_disk_fails_ends_its_process_and_serves_again_after_a_start():
+def test_a_node_whose_only_disk_fails_stops_and_serves_after_a_restart():
     async def story(world, second):
         second.disks[0].fail(Fault("flush", "io", times=1))
         with pytest.raises(UnansweredError):

@@ -305,7 +305,7 @@ def test_a_connection_over_a_cut_link_waits_for_its_end_and_gives_up_in_time(way
     assert world(scenario)[0] == 1
 
 
-def test_a_client_behind_a_cut_link_hears_of_the_end_of_a_process_when_the_link_is_mended_and_nothing_before_it():
+def test_a_cut_client_learns_of_a_dead_process_only_when_the_link_is_repaired():
     async def scenario(network, servers):
         collector = Collector()
         end = await network.connect("client", HOST, 9092, collector)
@@ -393,7 +393,7 @@ def test_a_link_mends_itself_when_the_last_of_its_troubles_ends():
     assert world(scenario)[0] == (b"", frames(10))
 
 
-def test_what_was_sent_into_a_cut_comes_when_tcp_sends_it_again_and_its_end_behind_it():
+def test_bytes_sent_into_a_cut_arrive_when_tcp_repeats_them_and_then_the_end():
     """0.2, 0.6, 1.4, 3.0 and 6.2 s after it was sent first."""
 
     async def scenario(network, servers):
@@ -459,7 +459,7 @@ def test_a_reset_at_one_end_is_told_to_the_other_one_when_it_sends_or_watches(is
 
 @pytest.mark.parametrize("way", [("client", HOST), (HOST, "client")])
 @pytest.mark.parametrize("length_s", [1.9, 2.1])
-def test_who_watches_a_connection_learns_of_a_cut_of_two_seconds_one_way_and_the_other_end_does_not(way, length_s):
+def test_a_cut_one_way_of_two_seconds_is_seen_by_the_watching_end_only(way, length_s):
     async def scenario(network, servers):
         collector = Collector()
         end = await network.connect("client", HOST, 9092, collector, is_watched=True)

@@ -155,7 +155,7 @@ def test_what_a_reader_missed_may_be_superseded_by_a_record_that_nobody_knew_yet
     known.check_whole({4: Value("q", 8, True)}, 5)
 
 
-def test_no_record_goes_before_it_is_as_old_as_the_retention_unless_a_client_deleted_it():
+def test_retention_removes_no_younger_record_unless_a_client_deleted_it():
     for now_ms, is_early in ((2_099, True), (2_100, False)):
         expiring = ledger(retention_ms=2_000, now_ms=now_ms)
         expiring.acknowledged(0, values(1, 2))
@@ -233,7 +233,7 @@ def test_an_answer_to_an_older_question_may_show_an_older_start():
         expiring.log_start_seen(1, asked_s=2.1, seen_s=2.5)
 
 
-def test_an_older_question_may_show_an_older_start_also_where_that_has_come_back_after_a_crash():
+def test_an_older_request_may_show_an_older_start_even_after_a_crash():
     expiring = ledger(may_expire=True)
     expiring.log_start_seen(2, asked_s=1.0, seen_s=2.0)
     expiring.survived(5, is_power_lost=True)

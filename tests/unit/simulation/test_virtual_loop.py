@@ -116,7 +116,7 @@ def test_a_process_that_dies_in_its_own_call_is_unwound_without_a_complaint(loop
     assert reached == []
 
 
-def test_a_paused_process_does_nothing_and_then_all_that_it_should_have_done_in_order(loop):
+def test_a_paused_process_does_nothing_and_afterwards_everything_in_order(loop):
     paused, other = SimulatedProcess("paused"), SimulatedProcess("other")
     done = []
 

@@ -73,7 +73,7 @@ def test_partitions_that_answer_are_told_beside_those_that_do_not() -> None:
     assert 10_000 < took_ms <= 15_000  # a leader may come
 
 
-def test_a_partition_without_a_leader_is_left_out_at_once_and_one_whose_leader_is_not_reached_in_the_end() -> None:
+def test_leaderless_partitions_are_skipped_at_once_and_unreachable_ones_at_the_end() -> None:
     brokers = ScriptedBrokers({ONE: Answers()})
     with ClusterAdmin(brokers, ClusterAccess("one:9092", client_id="test")) as admin:
         assert of_led(admin, PARTITIONS[:2], -1) == [{PARTITIONS[0]: 10}]

@@ -112,7 +112,7 @@ def test_a_coordinator_that_has_moved_is_looked_for_again(admin_of):
     assert brokers.dialled[-1] == ADDRESSES[2]
 
 
-def test_a_coordinator_that_stays_away_is_an_error_in_the_end_and_any_other_code_is_one_at_once(admin_of):
+def test_a_missing_coordinator_fails_at_the_end_and_other_codes_fail_at_once(admin_of):
     brokers = cluster_of(2, deleted, *[LOADING] * 1_000)
     with pytest.raises(KafkaError, match="loading") as raised:
         delete_group(admin_of(brokers), "g")
@@ -235,7 +235,7 @@ def test_a_broker_that_is_not_reached_to_list_its_groups_is_an_error_at_once(adm
     assert brokers.now_ms == 0
 
 
-def test_a_controller_that_resigned_meanwhile_is_asked_again_also_where_only_a_row_says_so():
+def test_a_request_to_a_resigned_controller_is_repeated_even_if_only_a_row_says_so():
     codes = iter((NOT_CONTROLLER, NOT_CONTROLLER))
 
     def script(request: Any) -> msgspec.Struct:

@@ -138,7 +138,7 @@ def with_producer(request: Any, code: int) -> msgspec.Struct:
     return DescribeProducersResponse(topics=(DescribeProducersTopicResponse("t", rows),))
 
 
-def test_a_leader_that_is_not_reached_keeps_no_producers_of_the_other_partitions_back(admin_of):
+def test_an_unreachable_leader_hides_no_producers_of_other_partitions(admin_of):
     brokers = cluster_of(with_producer)
     del brokers.scripts[ADDRESSES[2]]
     found = describe_producers(admin_of(brokers), PARTITIONS)

@@ -33,7 +33,7 @@ def test_a_partition_that_has_nowhere_to_go_is_named() -> None:
         without_broker({partition(0): (1, 2, 3)}, 3, dict.fromkeys((1, 2, 3)))
 
 
-def test_more_replicas_go_to_the_brokers_that_hold_the_fewest_and_less_leave_the_last() -> None:
+def test_replicas_are_added_where_the_fewest_are_and_removed_from_the_end() -> None:
     current = {partition(0): (1, 2), partition(1): (2, 3)}
     racks = dict.fromkeys((1, 2, 3, 4))
     assert placed_on(current, current, racks, 3) == {partition(0): (1, 2, 4), partition(1): (2, 3, 1)}

@@ -163,7 +163,7 @@ def test_a_wrong_setting_is_told_in_one_sentence(texts: dict[str, str], sentence
     assert sentence in refused(texts)
 
 
-def test_a_node_alone_may_listen_at_every_interface_and_others_where_they_name_no_host() -> None:
+def test_a_single_node_may_listen_at_every_interface_and_others_without_a_host() -> None:
     assert parse_broker_settings({"listeners": "PLAINTEXT://0.0.0.0:9092"}).is_alone
     broker = {"process.roles": "broker", "controller.quorum.voters": "9@c:9093"}
     parse_broker_settings({**broker, "listeners": "PLAINTEXT://:9092"})
@@ -237,7 +237,7 @@ def test_a_servers_file_of_kafka_opens_only_the_listeners_for_clients() -> None:
     assert settings.controller_endpoints == (Endpoint("CONTROLLER", "", 9093),)
 
 
-def test_a_controller_alone_has_no_listener_for_clients_and_asks_nothing_of_those_of_brokers() -> None:
+def test_a_controller_has_no_client_listener_and_ignores_those_of_brokers() -> None:
     settings = parse_broker_settings(
         {
             "process.roles": "controller",

@@ -137,7 +137,7 @@ def registration(previous_broker_epoch: int = -1, incarnation: Uuid = INCARNATIO
     )
 
 
-def test_a_request_with_a_quota_holds_values_only_and_any_controller_decides_it_alike() -> None:
+def test_a_request_with_a_quota_is_values_only_and_any_controller_decides_alike() -> None:
     quota = MutationQuota(("", "one"), 1.0, is_strict=True)
     requests = [
         MeteredRequest(CreateTopicsRequest((CreatableTopic("a", 20, 1), CreatableTopic("b", 1, 1)), 1000), quota),
@@ -198,7 +198,7 @@ def test_a_first_start_registers_fenced_and_then_lifts_the_fence() -> None:
     )
 
 
-def test_cordoned_directories_are_noted_when_they_are_told_and_are_others_than_before() -> None:
+def test_cordoned_directories_are_recorded_when_reported_and_changed() -> None:
     controller = Controller()
     controller.start(13)
     for told, noted in ((None, []), ((), []), ((DIRECTORY,), [(DIRECTORY,)]), ((DIRECTORY,), []), ((), [()])):
@@ -206,7 +206,7 @@ def test_cordoned_directories_are_noted_when_they_are_told_and_are_others_than_b
         assert list(records) == [BrokerRegistrationChangeRecord(1, 13, cordoned_log_dirs=dirs) for dirs in noted]
 
 
-def test_a_broker_that_does_not_know_of_cordoned_directories_is_no_reason_for_a_record() -> None:
+def test_a_broker_without_cordoned_directories_causes_no_record() -> None:
     controller = Controller()
     controller.state.take_delta(Offset(13), 0)
     controller.repeat(registration())
@@ -233,7 +233,7 @@ def test_a_clean_stop_and_start_keeps_the_partitions_eligible() -> None:
     )
 
 
-def test_after_a_crash_the_broker_is_fenced_loses_its_eligibility_and_recovers_as_last_known_leader() -> None:
+def test_after_a_crash_a_broker_loses_eligibility_and_recovers_as_last_known_leader() -> None:
     controller = Controller()
     controller.start(13)
     topic_id = controller.create("t")
@@ -294,7 +294,7 @@ def test_each_replica_of_an_assignment_has_its_answer_and_what_is_new_its_record
     assert response.directories[0].topics[0].partitions[0].error_code == 6
 
 
-def test_a_partition_whose_directory_is_not_there_gets_its_leader_where_the_broker_has_found_it() -> None:
+def test_a_partition_gets_its_leader_when_the_broker_finds_its_directory() -> None:
     """The id of the directory may have changed, by a flipped bit of `meta.properties` or by hand."""
     controller = Controller()
     controller.start(13)

@@ -127,7 +127,7 @@ def code(name: str) -> int:
     return ERROR_CODES[name]
 
 
-def test_partitions_are_added_behind_those_that_are_there_and_only_validated_if_asked():
+def test_partitions_are_added_after_existing_ones_or_only_validated():
     cluster = Cluster()
     assert cluster.add(3, validate_only=True) == 0
     assert len(cluster.fold.image.topics_by_name["t"].partitions) == 1
@@ -160,7 +160,7 @@ def test_the_preferred_leader_takes_over_only_where_it_is_another_one_and_in_syn
     assert out_of_sync.elect(ElectionType.PREFERRED) == code("PREFERRED_LEADER_NOT_AVAILABLE")
 
 
-def test_an_unclean_election_needs_a_partition_without_a_leader_and_a_replica_that_lives():
+def test_an_unclean_election_needs_a_leaderless_partition_and_a_live_replica():
     assert Cluster().elect(ElectionType.UNCLEAN) == code("ELECTION_NOT_NEEDED")
     cluster = Cluster(isr=(1,))
     cluster.apply(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=-1), FenceBrokerRecord(1, 1))
@@ -186,7 +186,7 @@ def test_an_unclean_election_takes_no_replica_whose_directory_has_failed():
     assert (cluster.partition.leader, cluster.partition.isr) == (-1, (2,))
 
 
-def test_an_unclean_election_begins_anew_where_all_replicas_have_lost_their_directories():
+def test_an_unclean_election_starts_empty_if_all_replicas_lost_their_directories():
     cluster = without_leader(eligible_leader_replicas=(2,), last_known_elr=(1,))
     for broker in (1, 2):
         cluster.apply(BrokerRegistrationChangeRecord(broker, broker, log_dirs=(Uuid(bytes([8 + broker]) * 16),)))
@@ -307,7 +307,7 @@ def test_a_broker_that_is_forgotten_is_eligible_nowhere():
         assert (cluster.partition.isr, cluster.partition.eligible_leader_replicas) == ((1,), ())
 
 
-def test_a_broker_that_is_eligible_in_very_many_partitions_is_forgotten_batch_by_batch():
+def test_a_broker_eligible_in_many_partitions_is_removed_in_batches():
     cluster = Cluster()
     kept = {"replicas": (1, 2), "isr": (1,), "leader": 1, "eligible_leader_replicas": (2,)}
     partitions = range(1, MAX_CHANGES_PER_STEP + 2)

@@ -241,7 +241,7 @@ def test_another_minimum_makes_nobody_eligible(
     assert cluster.eligible() == eligible
 
 
-def test_a_minimum_that_goes_makes_nobody_eligible_and_one_that_stays_changes_nothing() -> None:
+def test_a_removed_minimum_makes_no_replica_eligible_and_an_equal_one_does_nothing() -> None:
     cluster = ClusterWithEligible()
     cluster.fold.apply(ConfigRecord(TOPIC, "t", "min.insync.replicas", "2"))
     assert cluster.change(TOPIC, "t", (SET, "min.insync.replicas", "2")) == (0, None)

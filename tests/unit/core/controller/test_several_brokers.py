@@ -120,7 +120,7 @@ def test_a_broker_that_was_told_to_stop_is_not_suspect() -> None:
     assert len(cluster.log) == length
 
 
-def test_an_end_that_comes_as_late_as_one_of_a_heartbeat_that_was_given_up_makes_not_suspect() -> None:
+def test_the_late_end_of_an_abandoned_heartbeat_makes_no_broker_suspect() -> None:
     cluster = Controller()
     cluster.start(1, 2)
     cluster.beat(2)
@@ -130,7 +130,7 @@ def test_an_end_that_comes_as_late_as_one_of_a_heartbeat_that_was_given_up_makes
     assert len(cluster.wait(1)) == 1
 
 
-def test_the_end_behind_a_heartbeat_that_came_late_makes_not_suspect_until_the_next_one_came_in_time() -> None:
+def test_an_end_after_a_late_heartbeat_makes_suspect_only_after_a_timely_one() -> None:
     cluster = Controller()
     cluster.start(1, 2)
     cluster.beat(2)
@@ -313,7 +313,7 @@ def test_the_replicas_of_a_failed_directory_are_neither_leader_nor_in_sync() -> 
     assert cluster.last == ()
 
 
-def test_a_replica_that_is_reported_in_a_failed_directory_is_neither_leader_nor_in_sync() -> None:
+def test_a_replica_in_a_failed_directory_is_neither_leader_nor_in_sync() -> None:
     """No controller took the report before the one of the failure."""
     cluster = Controller()
     cluster.start(1)
@@ -545,7 +545,7 @@ def test_where_more_are_removed_than_added_all_that_stay_must_be_in_sync() -> No
     assert (cluster.partition.removing_replicas, cluster.partition.replicas) == ((), (2, 4))
 
 
-def test_where_replicas_are_only_taken_away_they_are_gone_at_once_and_a_new_epoch_begins() -> None:
+def test_replicas_are_removed_at_once_and_a_new_epoch_begins() -> None:
     cluster = Controller()
     cluster.start(1, 2, 3)
     topic_id = cluster.create(2, 3, 1)

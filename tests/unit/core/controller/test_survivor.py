@@ -65,7 +65,7 @@ def test_it_leads_alone_what_it_has_and_says_where_records_may_be_missing() -> N
     assert [broker.is_fenced for broker in fold.image.brokers.values()] == [False, True, True]
 
 
-def test_what_it_led_out_of_sync_stays_in_doubt_until_its_leader_says_that_it_is_well() -> None:
+def test_partitions_led_out_of_sync_stay_in_doubt_until_their_leader_confirms() -> None:
     fold = folded()
     for record in survive(fold.image, SURVIVOR).records:
         fold.apply(record)

@@ -234,7 +234,7 @@ def test_a_record_that_cannot_be_applied_stops_the_shard_and_names_its_address()
     assert host.next_deadline_ms() is None
 
 
-def test_a_record_of_our_own_that_cannot_be_applied_stops_the_shard_and_answers_all_who_wait() -> None:
+def test_an_own_record_that_cannot_be_applied_stops_the_shard_and_answers_waiters() -> None:
     driver = Driver()
     driver.submit(1, Add("b", 1))
     driver.submit(2, Add("a", 666))

@@ -149,7 +149,7 @@ def test_a_leader_that_joins_again_begins_a_rebalance(shard) -> None:
     assert shard.ask(shard.joining(first), 3).generation_id == 2
 
 
-def test_in_the_sync_phase_an_unchanged_member_is_told_the_generation_and_a_changed_one_begins_anew(shard) -> None:
+def test_a_join_in_the_sync_phase_rebalances_only_if_the_member_changed(shard) -> None:
     first = shard.begin()
     second = shard.second(first)
     waiting = shard.post(shard.joining(second, protocols=shard.protocols("range", metadata=b"new")), 3)

@@ -84,7 +84,7 @@ def test_positions_of_a_group_without_members_expire_each_by_its_commit(shard) -
     assert state_of(shard) == "Dead"
 
 
-def test_positions_of_an_emptied_group_expire_together_counted_from_when_it_became_empty(shard) -> None:
+def test_offsets_of_an_emptied_group_expire_together_from_when_it_became_empty(shard) -> None:
     member_id = reading(shard, "t")
     shard.ask(shard.committing(member_id=member_id, generation=1))
     keep_alive(shard, member_id, RETENTION_MS + CHECK_MS)

@@ -78,7 +78,7 @@ def test_of_several_transactions_each_marker_settles_its_own_commits(shard) -> N
     assert position(shard, require_stable=True) == (5, 0)
 
 
-def test_of_two_commits_the_one_that_stands_later_in_the_log_counts_whichever_marker_comes_first(shard) -> None:
+def test_the_later_commit_in_the_log_counts_whichever_marker_comes_first(shard) -> None:
     commit(shard, 5, producer_id=1)
     commit(shard, 6, producer_id=2)
     shard.end(2, is_commit=True)
@@ -104,7 +104,7 @@ def test_the_commits_of_one_request_are_one_batch_of_its_producer(shard) -> None
 # -- who may commit
 
 
-def test_a_transaction_commits_into_a_group_without_members_and_makes_one_as_any_commit_does(shard) -> None:
+def test_a_transaction_commits_into_an_empty_group_and_creates_one(shard) -> None:
     assert commit(shard, 5) == 0
     assert state_of(shard) == "Empty"
     assert commit(shard, 5, generation=0) == 25
@@ -254,7 +254,7 @@ def test_a_group_does_not_expire_while_a_transaction_commits_to_it(shard) -> Non
     assert shard.state.offsets == {}
 
 
-def test_positions_that_stood_still_pending_when_their_group_ended_have_a_group_again(shard) -> None:
+def test_pending_offsets_of_a_removed_group_create_the_group_again(shard) -> None:
     """As older brokers of Apache Kafka left them: else nothing would ever end them."""
     value = OffsetCommitValue(offset=5)
     producer = ProducerId(1), ProducerEpoch(0)

@@ -122,7 +122,7 @@ def test_a_group_is_told_that_it_is_full_when_its_leader_assigns_too_much(shard_
     assert shard.settle(first, member_id) == 3
 
 
-def test_a_generation_whose_record_is_too_large_is_refused_as_a_whole_and_begins_anew(shard) -> None:
+def test_a_generation_with_too_large_a_record_is_rejected_and_rebalances_again(shard) -> None:
     first = shard.begin()
     second = shard.second(first)
     generation = shard.state.groups["g"].generation
@@ -137,7 +137,7 @@ def test_a_generation_whose_record_is_too_large_is_refused_as_a_whole_and_begins
     assert shard.settle(first, second) == generation + 1
 
 
-def test_a_static_successor_whose_record_is_too_large_leaves_its_predecessor_in_the_group(shard) -> None:
+def test_a_static_successor_with_too_large_a_record_does_not_replace_the_member(shard) -> None:
     old = shard.begin(instance_id="i", version=9)
     used = shard.memory.used_bytes
     shard.max_message_bytes = 10 * KIB

@@ -112,7 +112,7 @@ def deleting(count: int) -> OffsetDeleteRequest:
     return OffsetDeleteRequest("g", tuple(OffsetDeleteRequestTopic(*topic) for topic in topics))
 
 
-def test_more_positions_than_fit_a_batch_are_deleted_in_several_and_answered_at_the_end(shard) -> None:
+def test_offsets_that_exceed_a_batch_are_deleted_in_several_and_answered_once(shard) -> None:
     shard.max_message_bytes = 32_000
     for partition in range(0, 5_000, 500):
         shard.ask(shard.committing(partition=partition, partition_count=500))

@@ -344,7 +344,7 @@ def test_a_segment_of_which_nothing_is_left_does_not_hide_the_next_one(harness) 
     assert harness.log.read(0, max_bytes=70, end_offset=end, at_least_one_batch=False).records == b""
 
 
-def test_the_largest_timestamp_is_that_of_a_record_although_an_emptied_batch_had_a_larger_one(harness) -> None:
+def test_the_largest_timestamp_belongs_to_a_record_not_to_an_emptied_batch(harness) -> None:
     """The last batch of a producer stays for its sequence, without records, with the largest timestamp it had."""
     fields = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
     write(harness, ("a", "1"), timestamp_ms=harness.now_ms + 50)

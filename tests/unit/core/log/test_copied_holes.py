@@ -78,7 +78,7 @@ def test_a_hole_that_no_index_reaches_over_is_copied_and_the_log_opens_again(
 
 
 @pytest.mark.parametrize("offsets", PATTERNS)
-def test_what_is_behind_such_a_hole_and_was_not_flushed_can_be_copied_again_after_a_crash(
+def test_unflushed_records_after_a_copied_hole_can_be_copied_again_after_a_crash(
     offsets: tuple[int, ...],
 ) -> None:
     disk = MemoryDisk()
@@ -147,9 +147,7 @@ def check_readable(log: Log) -> None:
 
 @pytest.mark.parametrize("is_clean", [True, False])
 @pytest.mark.parametrize("policy_of_copy", ["delete", "compact"])
-def test_what_is_behind_copied_holes_is_no_damage_where_the_topic_is_not_compacted_any_more(
-    policy_of_copy: str, is_clean: bool
-) -> None:
+def test_copied_holes_are_no_damage_when_the_topic_is_no_longer_compacted(policy_of_copy: str, is_clean: bool) -> None:
     leader = ten_versions_of_a_key(LogDirectory.open(MemoryDisk()))
     disk = MemoryDisk()
     directory, log = follower_on(disk, LogSettings(cleanup_policy=(policy_of_copy,)))

@@ -136,9 +136,7 @@ def test_one_flipped_bit_costs_one_batch_at_most(make_harness, flipped_byte) -> 
     "change", [lambda data: bytearray(), lambda data: bytearray(len(data)), lambda data: data[: len(data) // 2]]
 )
 @pytest.mark.parametrize("number", [0, 1])
-def test_a_segment_that_is_emptied_zeroed_or_cut_is_found_at_the_start_and_at_each_read(
-    make_harness, change, number
-) -> None:
+def test_an_emptied_zeroed_or_cut_segment_is_detected_at_start_and_at_each_read(make_harness, change, number) -> None:
     harness = filled(make_harness)
     lost = damaged(harness, number, change)
     log = harness.open(is_clean=True)

@@ -136,7 +136,7 @@ def test_what_delete_records_deleted_stays_deleted_through_many_starts(offset: i
         directory = _open(disk)
 
 
-def test_segments_that_a_loss_of_power_brought_back_stay_behind_the_start_that_retention_left() -> None:
+def test_segments_that_a_power_loss_brings_back_stay_below_the_log_start() -> None:
     disk = _filled(is_clean=True)
     directory = _open(disk)
     log = directory.logs[FIRST]

@@ -93,7 +93,7 @@ def test_what_is_missing_between_two_segments_of_a_compacted_log(recovery_point,
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_flush_makes_the_names_durable_that_the_process_before_left_in_the_page_cache(seed):
+def test_a_flush_makes_file_names_of_an_earlier_process_durable(seed):
     disk = MemoryDisk()
     log = open_log(disk)
     append(log)

@@ -29,7 +29,7 @@ def test_after_kill_9_nothing_is_missing(make_harness) -> None:
 
 
 @pytest.mark.parametrize("torn", [b"\0" * 100, b"\xff" * 100, b""], ids=["zeros", "ones", "empty"])
-def test_a_torn_first_batch_behind_a_flushed_segment_leaves_the_leader_epochs_before_it(make_harness, torn) -> None:
+def test_a_torn_first_batch_after_a_flushed_segment_keeps_the_older_leader_epochs(make_harness, torn) -> None:
     harness = make_harness()
     harness.epoch = 3
     harness.append(2)
@@ -154,7 +154,7 @@ def test_a_clean_stop_whose_index_is_gone_or_damaged_is_read_again(make_harness,
     assert harness.offsets() == list(range(5))
 
 
-def test_an_emptied_time_index_of_a_clean_stop_hides_no_record_from_who_searches_by_time(make_harness) -> None:
+def test_an_emptied_time_index_hides_no_record_from_a_search_by_time(make_harness) -> None:
     harness = make_harness(index_interval_bytes=100)
     latest_ms = harness.now_ms + 1_000
     for timestamp_ms in (latest_ms, *range(harness.now_ms, harness.now_ms + 9)):

@@ -100,7 +100,7 @@ def test_the_active_segment_is_rolled_and_goes_too(make_harness) -> None:
     assert harness.open(recovery_point=4, log_start_offset=3).log_start_offset == 3
 
 
-def test_on_a_full_disk_all_segments_but_the_active_one_go_and_that_one_once_there_is_room(make_harness) -> None:
+def test_on_a_full_disk_the_active_segment_is_deleted_last_and_once_there_is_room(make_harness) -> None:
     harness = make_harness(segment_bytes=300, retention_ms=1000)
     for sequence in range(9):
         harness.append(1, producer_id=1, producer_epoch=0, base_sequence=sequence)

@@ -189,7 +189,7 @@ def test_open_committed_and_aborted_transactions_are_as_before_after_a_start(har
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_after_a_power_loss_the_index_names_the_transactions_whose_abort_markers_are_left(seed: int) -> None:
+def test_after_a_power_loss_the_index_matches_the_abort_markers(seed: int) -> None:
     harness = Harness(segment_bytes=500)
     aborted: list[AbortedTransaction] = []
     for number in range(20):

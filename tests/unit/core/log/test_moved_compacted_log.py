@@ -55,7 +55,7 @@ def test_a_first_batch_that_no_index_could_reach_from_the_start_names_the_segmen
     assert _start_after_a_crash(disk).log_end_offset == (1 << 32) + 1
 
 
-def test_epochs_whose_batches_are_compacted_end_where_they_did_after_a_crash_before_the_old_directory_is_gone() -> None:
+def test_compacted_epochs_keep_their_ends_after_a_crash_during_a_move() -> None:
     disks = (MemoryDisk(), MemoryDisk())
     old, new = (LogDirectory.open(disk) for disk in disks)
     source = old.create_log(PARTITION, TOPIC_ID, SETTINGS, now_ms=NOW_MS)

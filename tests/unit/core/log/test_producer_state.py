@@ -258,7 +258,7 @@ def test_markers_of_an_earlier_epoch_or_coordinator_are_fenced(version: int) -> 
     producers.check_marker(7, 4, 6, version)
 
 
-def test_a_marker_of_the_transaction_before_ends_nothing_in_transactions_v2_and_may_in_v1() -> None:
+def test_an_old_marker_ends_no_transaction_in_v2_but_may_in_v1() -> None:
     """KIP-890: in v2 each transaction has a higher epoch, and its marker one above that. In v1 nothing tells a late
     marker from that of the transaction which is open."""
     producers = ProducerState(100)
@@ -270,7 +270,7 @@ def test_a_marker_of_the_transaction_before_ends_nothing_in_transactions_v2_and_
     producers.check_marker(7, 4, 5, 1)
 
 
-def test_the_first_unstable_offset_is_that_of_the_oldest_open_transaction_also_after_a_snapshot() -> None:
+def test_the_oldest_open_transaction_gives_the_first_unstable_offset() -> None:
     producers = ProducerState(100)
     for producer_id, first_offset in ((9, 100), (7, 110), (8, 120)):
         _open(producers, producer_id, 0, first_offset)

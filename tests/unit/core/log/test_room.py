@@ -16,7 +16,7 @@ from moldau.shell.io.simulated.memory_disk import Fault, MemoryDisk
 GIB = 1 << 30
 
 
-def test_a_twentieth_of_the_volume_must_be_free_at_most_256_mib_beside_the_spare_file() -> None:
+def test_five_percent_of_the_volume_but_at_most_256_mib_must_be_free() -> None:
     for total, share in ((20 << 20, 1 << 20), (100 * GIB, GIB // 4)):
         room = Room()
         assert room.refused(0)

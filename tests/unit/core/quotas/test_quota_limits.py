@@ -158,7 +158,7 @@ def test_connections_above_the_limit_wait_for_room() -> None:
     assert quotas.room_was_found()
 
 
-def test_an_address_above_its_rate_is_closed_after_at_most_a_second_and_does_not_count() -> None:
+def test_a_connection_above_the_rate_is_closed_within_a_second_and_not_counted() -> None:
     quotas = connections(ConnectionLimits(), 1)
     verdicts = [quotas.arrived("a", 0) for _ in range(12)]
     assert [row.verdict for row in verdicts] == [Verdict.SERVE] * 10 + [Verdict.CLOSE] * 2

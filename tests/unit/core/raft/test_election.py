@@ -94,7 +94,7 @@ def test_nobody_who_hears_from_the_leader_grants_a_pre_vote_against_it() -> None
     assert leading.step(Asked(1, msgspec.structs.replace(request, leader_epoch=4)), 5_000) == (Answer(1, refused),)
 
 
-def test_an_election_begins_with_a_pre_vote_in_the_old_epoch_and_goes_on_in_the_next_one() -> None:
+def test_an_election_begins_with_a_pre_vote_and_continues_in_the_next_epoch() -> None:
     quorum = voter(QuorumState(-1, 5))
     quorum.begin(0)
     outputs = pre_vote(quorum)

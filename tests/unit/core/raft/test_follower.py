@@ -58,7 +58,7 @@ def test_an_answer_to_another_fetch_is_no_news() -> None:
     assert quorum.step(fetched(request, 18, records=b"batches"), 0) == ()
 
 
-def test_what_a_node_appended_as_a_leader_and_tells_late_is_flushed_and_fetched_behind() -> None:
+def test_a_late_append_of_a_former_leader_is_flushed_and_fetching_continues_after_it() -> None:
     quorum, request = follower()
     assert quorum.step(Appended(22, 3), 0) == (Flush(),)
     assert quorum.step(fetched(request, 18, records=b"batches"), 0) == ()
@@ -86,7 +86,7 @@ def test_a_leader_that_ended_its_connection_is_given_up_soon_unless_it_answers()
     assert quorum.next_deadline_ms() == 200 + SETTINGS.fetch_timeout_ms
 
 
-def test_voters_that_lose_their_leader_at_the_same_moment_give_it_up_one_after_the_other() -> None:
+def test_voters_that_lose_their_leader_together_stand_one_after_the_other() -> None:
     deadlines = []
     for node in (NODE, THIRD, ReplicaKey(BrokerId(9))):  # the last one is no voter
         quorum, _ = follower(node=node)
@@ -119,7 +119,7 @@ def test_a_snapshot_is_fetched_in_parts_and_takes_the_place_of_the_log() -> None
     assert (ask.request.offset, ask.request.last_fetched_epoch) == (40, 4)  # type: ignore[union-attr]
 
 
-def test_a_snapshot_that_cannot_be_read_is_fetched_again_after_a_while_and_commits_nothing() -> None:
+def test_an_unreadable_snapshot_commits_nothing_and_is_fetched_again_later() -> None:
     quorum, request = follower()
     snapshot = SnapshotId(40, 4)
     quorum.step(fetched(request, 50, snapshot=snapshot), 0)
@@ -132,7 +132,7 @@ def test_a_snapshot_that_cannot_be_read_is_fetched_again_after_a_while_and_commi
     assert quorum.step(fetched(request, 50, snapshot=snapshot), 1_200) == (Ask(2, FetchSnapshot(NODE, 5, snapshot, 0)),)
 
 
-def test_a_follower_has_all_that_is_committed_only_once_its_leader_has_told_a_high_watermark() -> None:
+def test_a_follower_is_complete_only_after_its_leader_sent_a_high_watermark() -> None:
     quorum, request = follower()
     assert not quorum.has_all_committed
     [(_, again)] = asked(quorum.step(fetched(request, high_watermark=-1), 10))

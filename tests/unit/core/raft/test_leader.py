@@ -52,7 +52,7 @@ def test_a_leader_tells_no_high_watermark_before_something_of_its_epoch_is_commi
     assert quorum.step(Asked(2, fetch(THIRD, 21)), 5_020)[-1] == AnswerRecords(2, FetchAnswer("", 1, 4, 21), Offset(21))
 
 
-def test_a_fetch_waits_though_a_new_leader_knows_of_more_that_is_committed_than_it_tells() -> None:
+def test_a_fetch_waits_while_a_new_leader_may_not_reveal_its_high_watermark() -> None:
     quorum = leader()
     quorum.log.advance(15)
     quorum.log.voters = VoterHistory(configured_voters((1, 2, 3, 4, 5)))

@@ -146,7 +146,7 @@ HAPPENINGS = st.lists(
     latest_epoch=st.integers(0, 9),
     log_end_offset=st.integers(0, 50),
 )
-def test_in_every_order_of_events_only_what_is_on_the_disk_is_committed_and_in_the_end_all_is(
+def test_in_every_order_of_events_only_flushed_records_are_committed(
     happenings: list[tuple[str, int]], saved_epoch: int, latest_epoch: int, log_end_offset: int
 ) -> None:
     quorum = voter(QuorumState(1, saved_epoch), log_end_offset=log_end_offset, latest_epoch=latest_epoch)

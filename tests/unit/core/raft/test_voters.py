@@ -88,7 +88,7 @@ def appended(quorum: Quorum, outputs: tuple[Output, ...]) -> VoterSet:
     return voters
 
 
-def test_a_voter_with_another_directory_is_another_voter_unless_voters_are_configured() -> None:
+def test_a_new_directory_makes_another_voter_unless_voters_are_configured() -> None:
     assert THREE.key_of(SECOND) == SECOND
     assert THREE.key_of(key(2, disk=2)) is None
     assert configured_voters((1, 2)).key_of(key(2, disk=2)) == ReplicaKey(BrokerId(2))
@@ -100,7 +100,7 @@ def test_a_voter_with_another_directory_is_another_voter_unless_voters_are_confi
     ]
 
 
-def test_a_truncation_takes_back_the_voters_that_it_cuts_and_a_snapshot_names_those_before_its_end() -> None:
+def test_a_truncation_restores_voters_and_a_snapshot_names_those_before_its_end() -> None:
     history = VoterHistory(THREE, 1)
     history.append([(10, FOUR), (30, THREE)])
     assert (history.latest, history.latest_offset) == (THREE, 30)
@@ -114,7 +114,7 @@ def test_a_truncation_takes_back_the_voters_that_it_cuts_and_a_snapshot_names_th
     assert (history.latest, history.latest_offset) == (FOUR, 49)
 
 
-def test_a_replica_that_has_everything_becomes_a_voter_and_is_answered_when_that_is_committed() -> None:
+def test_a_caught_up_replica_becomes_a_voter_and_is_answered_after_the_commit() -> None:
     quorum = leader_of_three()
     assert refusal(quorum, AddVoter(voter_of(NEW))) == "REQUEST_TIMED_OUT"  # it never fetched
     quorum.step(Asked(1, fetch(NEW, 15, max_wait_ms=0)), 5_050)
@@ -149,7 +149,7 @@ def test_a_change_waits_for_the_one_before_and_for_the_first_record_of_its_epoch
         (UpdateVoter(voter_of(SECOND)), ""),
     ],
 )
-def test_a_change_that_cannot_be_is_refused_by_name_and_one_that_changes_nothing_is_done(request_, error) -> None:
+def test_an_impossible_change_is_rejected_by_name_and_an_empty_one_succeeds(request_, error) -> None:
     assert refusal(leader_of_three(), request_) == error
 
 

@@ -102,7 +102,7 @@ def test_an_error_is_told_each_time_and_its_end_once() -> None:
     assert told(begin(cache, session_id, 4), result(0)) == []
 
 
-def test_the_high_watermark_is_told_once_the_log_is_cut_that_the_first_answer_asked_to_cut() -> None:
+def test_the_high_watermark_is_sent_after_the_truncation_of_the_first_answer() -> None:
     """A follower that was told to cut its log passes over the rest of that answer."""
     cache = sessions()
     answer = begin(cache, 0, 0, (entry(0), entry(1)), replica=True)

@@ -241,7 +241,7 @@ def test_a_follower_that_asks_for_the_same_again_and_again_has_caught_up_each_ti
     assert outputs == (() if isr == (1, 2, 3) else (proposal(*isr),))
 
 
-def test_a_follower_that_lacks_something_has_not_caught_up_when_it_asks_for_other_partitions() -> None:
+def test_a_fetch_of_other_partitions_does_not_make_a_follower_caught_up() -> None:
     story, asking = Story(), Asking(0)
     story.step(FetchedUpTo(2, EPOCHS[2], 5, 0, asking=asking))
     story.append(10)

@@ -100,7 +100,7 @@ def test_a_new_producer_while_the_last_epoch_is_in_use_gets_a_new_producer_id(sh
     assert shard.init() == (0, 1001, 0)
 
 
-def test_a_producer_whose_last_transaction_was_aborted_goes_on_with_a_new_producer_id(shard: Shard) -> None:
+def test_a_producer_gets_a_new_id_after_its_last_transaction_was_aborted(shard: Shard) -> None:
     shard.at(S.ONGOING, epoch=32_766)
     shard.init()
     shard.give_markers()

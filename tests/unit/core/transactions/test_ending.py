@@ -165,7 +165,7 @@ def test_epochs_that_are_used_up_give_a_new_producer_id_in_v2(shard: Shard) -> N
     assert shard.end(1000, 32_766)[0] == MAPPING
 
 
-def test_whoever_has_the_new_producer_id_already_waits_for_the_markers_of_the_old_one(shard: Shard) -> None:
+def test_a_producer_with_the_new_id_waits_for_the_markers_of_the_old_one(shard: Shard) -> None:
     """Its first request may be here before they are written, and an error that says it is unknown ends the client."""
     shard.at(S.ONGOING, epoch=32_766)
     assert shard.end(1000, 32_766) == (0, 1001, 0)
@@ -196,7 +196,7 @@ def test_nobody_works_with_the_highest_epoch_of_all(shard: Shard, version: int) 
     assert shard.init() == (0, 1001, 0)
 
 
-def test_who_ends_the_last_transaction_of_a_producer_id_that_was_aborted_gets_a_new_id(shard: Shard) -> None:
+def test_ending_the_aborted_last_transaction_of_a_producer_id_gives_a_new_id(shard: Shard) -> None:
     """By a time-out or by a new producer: the broker raised the epoch to the one that no producer is given."""
     shard.at(S.ONGOING, epoch=32_766)
     shard.init()

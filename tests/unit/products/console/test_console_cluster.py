@@ -134,7 +134,7 @@ def test_open_transactions_are_shown_the_oldest_first_until_they_end(broker: Clu
     assert page.open_transactions().rows == ()
 
 
-def test_the_state_of_the_cluster_is_asked_once_for_each_snapshot_and_kept_while_nobody_answers() -> None:
+def test_each_snapshot_asks_the_cluster_once_and_stays_while_nobody_answers() -> None:
     snapshot = msgspec.structs.replace(NOTHING, taken_s=1.0)
     with Cluster() as cluster:
         page = ConsoleCluster(ClusterAccess(cluster.bootstrap_servers))

@@ -99,7 +99,7 @@ def test_a_board_is_linked_where_it_is_on_this_machine() -> None:
     assert links == [["http://127.0.0.1:9700/"], [], [], ["https://127.0.0.1:9700/"]]
 
 
-def test_how_a_pipeline_stands_is_told_by_its_lag_and_by_what_was_seen_of_its_commits() -> None:
+def test_the_state_of_a_pipeline_follows_from_its_lag_and_its_commits() -> None:
     [behind] = pipelines_of([group("moldau.shop", ("a", 1, 5))], [])
     [done] = pipelines_of([group("moldau.shop", ("a", 5, 5))], [])
     [unknown] = pipelines_of([group("moldau.shop")], [])

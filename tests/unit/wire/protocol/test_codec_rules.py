@@ -76,7 +76,7 @@ def test_unknown_tagged_fields_are_read_over_wherever_they_stand():
     assert request == MetadataRequest(topics=(MetadataRequestTopic(name="t"),))
 
 
-def test_known_tagged_fields_are_sent_only_if_they_differ_from_their_default_and_in_the_order_of_tags():
+def test_tagged_fields_are_sent_in_order_and_only_if_not_the_default():
     request = FetchRequest(cluster_id="c", replica_state=ReplicaState(7, 9))
     body = encode_message(request, 15)
     assert body.endswith(b"\x02" + b"\x00\x02\x02c" + b"\x01\x0d\x00\x00\x00\x07" + bytes(7) + b"\x09\x00")
@@ -91,7 +91,7 @@ def test_a_known_tagged_field_that_lies_about_its_size_is_a_protocol_error():
         decode_message(FetchRequest, 15, good[:-3] + b"\x03\x02c\x00")
 
 
-def test_a_field_that_the_version_lacks_is_dropped_if_it_may_be_and_refused_otherwise():
+def test_a_field_that_the_version_lacks_is_dropped_if_ignorable_and_else_rejected():
     assert encode_message(JoinGroupRequest(reason="why"), 0) == encode_message(JoinGroupRequest(), 0)
     with pytest.raises(ProtocolError, match="group_instance_id"):
         encode_message(JoinGroupRequest(group_instance_id="i"), 0)

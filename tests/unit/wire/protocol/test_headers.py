@@ -107,7 +107,7 @@ def test_what_is_no_request_header_is_a_protocol_error(request_bytes):
 
 
 @pytest.mark.parametrize("version", [6, 99, -1, 32_767])
-def test_api_versions_of_an_unknown_version_is_read_up_to_the_client_id_and_answered_as_version_0(version):
+def test_api_versions_of_an_unknown_version_is_answered_in_version_0(version):
     header, _ = decode_request_header(ApiKey.API_VERSIONS.to_bytes(2, "big") + version.to_bytes(2, "big", signed=True)
                                       + b"\x00\x00\x00\x07\x00\x01c")  # fmt: skip
     assert is_unknown_api_versions(header.api_key, header.api_version)
