@@ -22,6 +22,10 @@ BENCHMARKS = sorted((ROOT / "benchmarks").rglob("*.py"))
 MAX_MODULE_LINES = 600
 MAX_FUNCTION_LINES = 70
 MAX_REPOSITORY_FILE_BYTES = 1_000_000
+MAX_GUIDE_WORDS = 2000
+MAX_README_LINES = 120
+MAX_ARCHITECTURE_LINES = 250
+MAX_CHANGELOG_LINES_OF_AN_AREA = 60
 
 
 def test_a_module_tells_one_story() -> None:
@@ -207,6 +211,17 @@ def test_the_documents_name_only_files_that_exist() -> None:
         text = document.read_text()
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text) + re.findall(r'(?:src|href)="([^"#:]+)"', text):
             assert (document.parent / target).exists(), f"{document.name} points to {target}"
+
+
+def test_the_documents_stay_short() -> None:
+    """A guide is read in order and in one go; what was measured, and every key of a file, stand in docs/reference."""
+    guides = [*(ROOT / "docs" / "use").glob("*.md"), *(ROOT / "docs" / "operate").glob("*.md")]
+    words = {guide.name: len(guide.read_text().split()) for guide in guides}
+    assert {name: count for name, count in words.items() if count > MAX_GUIDE_WORDS} == {}
+    assert (ROOT / "README.md").read_text().count("\n") <= MAX_README_LINES
+    assert (ROOT / "ARCHITECTURE.md").read_text().count("\n") <= MAX_ARCHITECTURE_LINES
+    areas = (ROOT / "CHANGELOG.md").read_text().split("\n### ")
+    assert [area.partition("\n")[0] for area in areas if area.count("\n") > MAX_CHANGELOG_LINES_OF_AN_AREA] == []
 
 
 def anchors_of(text: str) -> set[str]:
