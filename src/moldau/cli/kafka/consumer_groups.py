@@ -174,45 +174,31 @@ def _check_reset(arguments: Arguments, has_group: bool) -> None:
         raise UsageError("One of the reset scopes should be defined: --all-topics, --topic.")
 
 
+_MAX_MEMORY = 8 << 20
+_REASONS = {
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid named capture group": "invalid named capture",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid repetition size": "invalid repeat count",
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "trailing \\": "trailing backslash at end of expression",
+}
+"""The reasons of RE2 in the words of RE2J, where they differ."""
+
+
 def regex_verdict(pattern: str) -> str:
-    """Brokers read patterns with RE2/J (KIP-848): what Python's `re` knows beyond it is not valid there."""
-    reason = _why_invalid(pattern)
-    verdict = "valid" if reason is None else f"invalid: {reason}"
-    return f"The regular expression `{pattern}` is {verdict}."
+    """Brokers read patterns with RE2J (KIP-848), whose syntax is that of RE2."""
+    from moldau.core.transactions.pattern import compiled
 
-
-def _why_invalid(pattern: str) -> str | None:
-    import re
-    import warnings
-
-    from moldau.core.transactions.pattern import MAX_REPEAT
-
-    # without escaped letters and classes, in which operators are none
-    bare = re.sub(r"\\.|\[\^?\]?(?:\\.|[^\]])*\]", "x", pattern, flags=re.DOTALL)
-    if "(?<=" in bare or "(?<!" in bare:
-        return "invalid named capture"
-    if any(begin in bare for begin in ("(?=", "(?!", "(?#", "(?>")):
-        return "invalid or unsupported Perl syntax"
+    verdict = "valid"
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # of a class in a class, which RE2 reads in its own way
-            re.compile(pattern)
-    except re.error as error:
-        known = {
-            "missing ), unterminated subpattern": "missing closing )",
-            "unterminated character set": "missing closing ]",
-            "nothing to repeat": "missing argument to repetition operator",
-            "multiple repeat": "invalid nested repetition operator",
-            "min repeat greater than max repeat": "invalid repeat count",
-        }
-        told = known.get(error.msg, error.msg)
-        return "invalid character class range" if told.startswith("bad character range") else told
-    repeats = re.findall(r"\{([0-9]+)(?:,([0-9]*))?\}", bare)
-    if any(int(count) > MAX_REPEAT for pair in repeats for count in pair if count):
-        return "invalid repeat count"
-    if re.search(r"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})\+", bare):
-        return "invalid nested repetition operator"
-    return None
+        compiled(pattern, _MAX_MEMORY)
+    except ValueError as error:
+        reason = str(error).partition(":")[0]
+        verdict = f"invalid: {_REASONS.get(reason, reason)}"
+    return f"The regular expression `{pattern}` is {verdict}."
 
 
 def _names(option: str, arguments: Arguments, known: tuple[str, ...]) -> list[str]:

@@ -39,14 +39,12 @@ def describe_transaction(state: TransactionsState, request: DescribeTransaction)
 
 
 def list_transactions(state: TransactionsState, request: ListTransactions, now_ms: int) -> Pausing[ListedTransactions]:
-    """The transactions that the request asks for. Raises ValueError for a pattern that is none."""
+    """The transactions that the request asks for. Raises ValueError for an invalid pattern."""
     pattern = pattern_for(request.pattern) if request.pattern else None
     producer_ids = None if request.producer_ids is None else dict.fromkeys(request.producer_ids)
     listed = []
     for name, known in state.transactions.items():
-        if _is_asked_for(known, request, producer_ids, now_ms) and (
-            pattern is None or (yield from pattern.matches(name))
-        ):
+        if _is_asked_for(known, request, producer_ids, now_ms) and (pattern is None or pattern.matches(name)):
             listed.append(ListedTransaction(name, known.producer_id, known.state.label))
         yield
     return ListedTransactions(tuple(listed))

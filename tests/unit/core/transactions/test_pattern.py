@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.core.transactions.pattern import MAX_STATES, Pattern
-from moldau.types import whole
+from moldau.core.transactions.pattern import MAX_INSTRUCTIONS, MAX_LENGTH, Pattern
 
 ATOMS = st.sampled_from(["a", "b", ".", "[ab]", "[^a]", r"\d", r"\w", "-", r"\.", "^", "$", ""])
 EXPRESSIONS = st.recursive(
@@ -26,13 +25,13 @@ EXPRESSIONS = st.recursive(
 
 
 @given(expression=EXPRESSIONS, texts=st.lists(st.text("ab1-.\n", max_size=6), max_size=8))
-@settings(max_examples=500, deadline=None, derandomize=True)
-def test_a_pattern_matches_what_the_library_matches(expression: str, texts: list[str]) -> None:
+@settings(max_examples=100, deadline=None, derandomize=True)
+def test_a_pattern_matches_as_in_python(expression: str, texts: list[str]) -> None:
     pattern = Pattern(expression)
-    # `$` of the library matches before a last line feed too
+    # `$` of Python matches before a last line feed too
     reference = re.compile(expression.replace("$", r"\Z").replace(r"\d", "[0-9]"))
     for text in texts:
-        assert whole(pattern.matches(text)) == (reference.fullmatch(text) is not None), text
+        assert pattern.matches(text) == (reference.fullmatch(text) is not None), text
 
 
 @pytest.mark.parametrize(
@@ -40,32 +39,32 @@ def test_a_pattern_matches_what_the_library_matches(expression: str, texts: list
     [
         ("(?i)App-[a-c]+", "aPP-BC", True),
         (r"\Aapp\z", "app", True),
-        (r"\x41\t\*", "A\t*", True),
         ("a{,2}", "a{,2}", True),
-        ("[]a]+", "]a", True),
-        ("[a-]+", "-a", True),
-        (r"[\w.]+", "a.b", True),
-        ("é+", "éé", True),
+        ("é.", "éé", True),
+        (r"\pL+[[:digit:]]\Q.*\E", "é1.*", True),
+        ("a", "a\n", False),
     ],
 )
 def test_the_syntax_is_that_of_re2(expression: str, text: str, is_match: bool) -> None:
-    assert whole(Pattern(expression).matches(text)) == is_match
+    assert Pattern(expression).matches(text) == is_match
 
 
-NO_PATTERNS = (
-    *("(", ")", "a)", "[a", "*", "a**", "a++", "+a", r"\1", "(?=a)", "(?<n>a)", "[z-a]", "a{2,1}", "a{1001}", "\\"),
-    *(r"\pL", "[[:alpha:]]", r"\bA", "a" * 1_001, "(" * 100 + ")" * 100, "(a{1000}){1000}"),
+INVALID = (
+    *("(", ")", "a)", "[a", "*", "a**", "a++", "+a", r"\1", "(?=a)", "(?<=a)", "[z-a]", "a{2,1}", "a{1001}", "\\"),
+    *(r"\pX", "[[:foo:]]", "a" * (MAX_LENGTH + 1), "(a{1000}){1000}", "a{1000}" * 2, r"(\pL\pN){30}", "\ud800"),
 )
 
 
-@pytest.mark.parametrize("expression", NO_PATTERNS)
-def test_what_is_no_pattern_or_too_large_is_refused(expression: str) -> None:
+@pytest.mark.parametrize("expression", INVALID)
+def test_an_invalid_or_too_large_pattern_is_rejected(expression: str) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         Pattern(expression)
 
 
-def test_the_work_for_each_character_is_bounded_by_the_states() -> None:
-    pattern = Pattern("(a*)*" * 20 + "b")
-    steps = sum(1 for _ in pattern.matches("a" * 30_000))
-    assert steps <= 30_000
-    assert len(pattern._takes) <= MAX_STATES
+@pytest.mark.parametrize(
+    "expression", ["(a*)*" * 20 + "b", "(a+)+" * 20 + "b", "(?:a|b)*a(?:a|b){900}", "(a?){300}a{300}"]
+)
+def test_a_hostile_pattern_is_linear_in_the_text(expression: str) -> None:
+    pattern = Pattern(expression)
+    assert pattern._compiled.programsize <= MAX_INSTRUCTIONS
+    assert pattern.matches("ab" * 16_000 + "c") is False  # what backtracks does not end
