@@ -21,6 +21,8 @@ BENCHMARKS = sorted((ROOT / "benchmarks").rglob("*.py"))
 
 MAX_MODULE_LINES = 600
 MAX_FUNCTION_LINES = 70
+MAX_PARAMETERS = 8
+FEW_PARAMETERS = [SOURCE / "moldau" / folder for folder in ("core", "errors", "wire")]
 MAX_REPOSITORY_FILE_BYTES = 1_000_000
 MAX_GUIDE_WORDS = 2000
 MAX_README_LINES = 120
@@ -45,6 +47,19 @@ def test_a_function_fits_a_screen() -> None:
         ]
 
     assert found_in(MODULES, too_long) == {}
+
+
+def test_a_function_has_few_parameters() -> None:
+    """Values that belong together are one frozen struct."""
+
+    def too_many(path: Path) -> list[str]:
+        functions = [node for node in nodes_of(path) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        named = {each.name: [*each.args.posonlyargs, *each.args.args, *each.args.kwonlyargs] for each in functions}
+        counts = {name: len([one for one in args if one.arg not in ("self", "cls")]) for name, args in named.items()}
+        return [f"{name}: {count} parameters" for name, count in counts.items() if count > MAX_PARAMETERS]
+
+    modules = [path for path in MODULES if not set(FEW_PARAMETERS).isdisjoint(path.parents)]
+    assert found_in(modules, too_many) == {}
 
 
 def test_names_say_what_a_thing_is() -> None:

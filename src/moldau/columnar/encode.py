@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from moldau.columnar.origins import ORIGIN_COLUMNS, origin_text, origins_of
 from moldau.columnar.varints import IntArray, UnsignedArray, VarintColumns, varint_widths, zigzag
-from moldau.wire.records.batch import TRANSACTIONAL_FLAG
-from moldau.wire.records.builder import assemble_batch
+from moldau.wire.records.batch import MAGIC, TRANSACTIONAL_FLAG, BatchHeader
+from moldau.wire.records.builder import SET_LATER, assemble_batch
 from moldau.wire.records.compression import Compression, compress
 
 DEFAULT_BATCH_BYTES = 512 * 1024
@@ -206,16 +206,21 @@ def encode_batches(
             payload = compress(compression, payload, compression_level)
         batch = assemble_batch(
             payload,
-            base_offset=0,
-            leader_epoch=-1,
-            attributes=int(compression) | (TRANSACTIONAL_FLAG if identity.is_transactional else 0),
-            last_offset_delta=end - first - 1,
-            base_timestamp=int(columns.timestamps[first]) - identity.claim,
-            max_timestamp=int(largest[index]),
-            producer_id=identity.producer_id,
-            producer_epoch=identity.producer_epoch,
-            base_sequence=sequence,
-            record_count=end - first,
+            BatchHeader(
+                base_offset=0,
+                batch_length=SET_LATER,
+                partition_leader_epoch=-1,
+                magic=MAGIC,
+                crc=SET_LATER,
+                attributes=int(compression) | (TRANSACTIONAL_FLAG if identity.is_transactional else 0),
+                last_offset_delta=end - first - 1,
+                base_timestamp=int(columns.timestamps[first]) - identity.claim,
+                max_timestamp=int(largest[index]),
+                producer_id=identity.producer_id,
+                producer_epoch=identity.producer_epoch,
+                base_sequence=sequence,
+                record_count=end - first,
+            ),
         )
         if sequence >= 0:
             sequence = (sequence + end - first) & 0x7FFFFFFF

@@ -1,8 +1,7 @@
-"""When a wait that is repeated again and again ends: at the same instants as others.
+"""Aligns the ends of repeated waits, so that an idle node wakes less often.
 
-A node that has nothing to do wakes for each wait that ends, and what it does then is slow, for nothing of it is in the
-caches of the processor. Waits that end together cost less. The instants are the multiples of BEAT_MS on
-the clock that never goes back, so that they agree without anybody who arranges it.
+Each wakeup of an idle node costs time, because the caches of the processor are cold. Waits that end together cost less.
+They end at the multiples of BEAT_MS on the steady clock, so that all agree without coordination.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ LATER_MS = 10
 
 
 def beat_ms(now_ms: int, wait_ms: int) -> int:
-    """When a wait of `wait_ms` that begins now ends: at most SOONER_MS sooner or LATER_MS later than it would. Only one
-    of whole beats is moved: repeated, it drifts to the beat within ten waits, and stays there."""
+    """When a wait of `wait_ms` that begins now ends: at most SOONER_MS sooner or LATER_MS later. Only a wait of whole
+    beats is moved. If it is repeated, it reaches the beat within ten waits and stays there."""
     due_ms = now_ms + wait_ms
     if wait_ms <= 0 or wait_ms % BEAT_MS:
         return due_ms

@@ -1,4 +1,4 @@
-"""How far the clocks of two machines are apart, by one question and its answer."""
+"""The difference between the clocks of two machines, from one request and its response."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ CLOCK_SKEW_MS = 5_000
 
 
 def clock_skew_ms(there_ms: int, asked_ms: float, took_ms: float) -> int:
-    """How far the other clock is ahead of ours (negative: behind). It showed `there_ms` between the question, sent at
-    `asked_ms` by ours, and the answer, `took_ms` later: what is beyond either end is skew."""
+    """How far the other clock is ahead of ours; negative: late. It showed `there_ms` between the request, at `asked_ms`
+    on our clock, and the response, `took_ms` later. Only a time outside that interval is skew."""
     return round(min(0, there_ms + 1 - asked_ms) or max(0, there_ms - asked_ms - took_ms))
 
 
 def clock_of_leader(quorum: DescribeQuorumResponse, node_id: int) -> tuple[int, int] | None:
-    """The node that leads the quorum, and its clock when it answered: it has always just heard of itself. None: this
-    node leads, or the answer is of one that does not lead."""
+    """The leader of the quorum, and its clock when it responded. None: this node leads, or the response is not from the
+    leader."""
     partition = next((each for topic in quorum.topics for each in topic.partitions), None)
     if quorum.error_code or partition is None or partition.error_code or partition.leader_id == node_id:
         return None

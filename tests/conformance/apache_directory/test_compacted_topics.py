@@ -19,7 +19,7 @@ from moldau.core.log.cleaning.compaction import CompactionResult, compact, flush
 from moldau.core.log.directories.health import DirectoryHealth
 from moldau.core.log.files.checkpoint import decode_offsets
 from moldau.core.log.log import Log
-from moldau.core.log.recovery.recovery import load_log
+from moldau.core.log.recovery.recovery import RecoveryPlan, load_log
 from moldau.core.log.settings import LogSettings
 from moldau.shell.io.disk import OsDisk
 from moldau.testing import Cluster
@@ -165,7 +165,7 @@ def open_log(root: Path, *, is_clean: bool) -> Log:
         METADATA_TOPIC_ID,
         LogSettings(),
         now_ms=0,
-        is_clean=is_clean,
+        plan=RecoveryPlan(is_clean=is_clean),
     )
 
 
@@ -236,11 +236,13 @@ def test_a_directory_that_apache_kafka_has_cleaned_is_cleaned_on_by_us(tmp_path:
         "table-lz4-0",
         LogSettings(cleanup_policy=("compact",)),
         now_ms=0,
-        is_clean=False,
-        recovery_point=0,
-        log_start_offset=0,
-        cleaned_offset=decode_offsets((data / "cleaner-offset-checkpoint").read_bytes())[Place("table-lz4", 0)],
         health=DirectoryHealth(),
+        plan=RecoveryPlan(
+            is_clean=False,
+            recovery_point=0,
+            log_start_offset=0,
+            cleaned_offset=decode_offsets((data / "cleaner-offset-checkpoint").read_bytes())[Place("table-lz4", 0)],
+        ),
     )
     assert not recovered.cuts
     with Cluster(data_dir=data, settings=CLEANER) as cluster:
@@ -262,7 +264,7 @@ def cut_off_in_the_swap(data: Path, codec: str) -> None:
         METADATA_TOPIC_ID,
         LogSettings(cleanup_policy=("compact",), segment_bytes=1 << 20),
         now_ms=0,
-        is_clean=True,
+        plan=RecoveryPlan(is_clean=True),
     )
     part = find_cleanable(log, 0, log.log_end_offset, 1 << 60)
     plan = plan_round(

@@ -14,7 +14,7 @@ from moldau.columnar.decode import TOPIC_SCHEMA, DecodeSettings, decode_records,
 from moldau.errors import ProtocolError
 from moldau.types import TopicPartition
 from moldau.wire.records.batch import HEADER_SIZE, iterate_batches, set_log_append_time, write_crc
-from moldau.wire.records.builder import build_batch
+from moldau.wire.records.builder import build_batch, build_batch_with_holes
 from moldau.wire.records.compression import Compression
 from moldau.wire.records.control import EndTransactionMarker, build_end_transaction_batch
 from moldau.wire.records.record import read_records
@@ -130,8 +130,8 @@ def test_only_the_asked_range_is_shown():
 def test_holes_that_compaction_left_are_no_rows():
     rows = [(b"k", b"v", NOW_MS, ())] * 3
     buffer = (
-        build_batch(rows, base_offset=4, offset_deltas=[0, 5, 9], last_offset_delta=12)
-        + build_batch([], base_offset=20, last_offset_delta=6)
+        build_batch_with_holes(rows, [0, 5, 9], 12, base_offset=4)
+        + build_batch_with_holes([], [], 6, base_offset=20)
         + build_batch(rows, base_offset=40)
     )
     assert decode(buffer)["offset"].to_pylist() == [4, 9, 13, 40, 41, 42]

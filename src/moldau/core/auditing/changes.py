@@ -1,5 +1,8 @@
-"""What a request of an administrator changed, or was to change: one row for each thing that it names, from the request
-and its answer. No value of a setting, no salt and no password stands in a row."""
+"""The rows of the audit log for a request that changes something.
+
+One row for each thing that the request names, from the request and its response. Values of settings, salts and
+passwords are left out.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ MAX_NAMES: Final = 20
 
 
 class Change(msgspec.Struct, frozen=True):
-    """`error_code`: 0 where it was done."""
+    """One changed thing. `error_code`: 0 if the change was made."""
 
     resource_type: str
     resource: str
@@ -31,8 +34,8 @@ Rows = Iterator[Change]
 
 
 def changes_of(api_key: int, request: Any, response: Any, about: str = "") -> Rows | None:
-    """The rows, made one by one; None: the API changes nothing of this kind, or the request only asked whether it
-    may. `about`: the name of what the request names by a secret, as a token by its HMAC; "": it is not known."""
+    """The rows, one by one. None if the API changes nothing that is audited, or the request only validates. `about`:
+    the name of a thing that the request names by a secret, such as a token by its HMAC; "": unknown."""
     if api_key in _ROWS_OF_TOKENS:
         return _ROWS_OF_TOKENS[api_key](about, request, response)
     rows = _ROWS.get(api_key)
@@ -40,7 +43,7 @@ def changes_of(api_key: int, request: Any, response: Any, about: str = "") -> Ro
 
 
 def is_change(api_key: int) -> bool:
-    """Whether requests of this API are written down."""
+    """Whether requests of this API are audited."""
     return api_key in _ROWS or api_key in _ROWS_OF_TOKENS
 
 

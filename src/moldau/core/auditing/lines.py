@@ -1,4 +1,7 @@
-"""One event as one line of JSON. No text that a client sent can end the line or move a terminal's cursor."""
+"""One audit event as one line of JSON.
+
+A text from a client cannot end the line or move the cursor of a terminal.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ DENIED: Final = "denied"
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Who asked, and from where. `forwarded_by`: the address of the broker that handed the request on; "": none."""
+    """The client and its address. `forwarded_by`: the address of the broker that forwarded the request; "": none."""
 
     principal: str
     address: str
@@ -32,8 +35,8 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class Event(msgspec.Struct, frozen=True):
-    """`operation`: an API by its name, or an operation of ACLs. `result`: ALLOWED, DENIED or the name of an error.
-    `left_out`: how many refusals of this client were not written since the last one."""
+    """`operation`: the name of an API or of an ACL operation. `result`: ALLOWED, DENIED or an error name. `left_out`:
+    denials of this client that were not written since the last line."""
 
     time_ms: int
     kind: str
@@ -47,7 +50,7 @@ class Event(msgspec.Struct, frozen=True):
 
 
 def line_of(event: Event, node_id: int) -> bytes:
-    """With its newline, in printable ASCII. Fields without a value are left out."""
+    """The line with its newline, in printable ASCII. Fields without a value are left out."""
     time = datetime.fromtimestamp(event.time_ms / 1_000, UTC)
     origin = event.origin
     fields: dict[str, str | int] = {

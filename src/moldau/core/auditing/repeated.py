@@ -1,4 +1,4 @@
-"""How often refusals are written: a client that is refused a thousand times a second must not fill the file."""
+"""Limits how often denials of one client are written, so that they cannot fill the file."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class _Window:
 
 
 class RepeatedRefusals:
-    """`admit` is asked for each refusal."""
+    """Ask `admit` for each denial."""
 
     def __init__(self) -> None:
         self._clients: dict[Client, _Window] = {}
         self._all = _Window(0)
 
     def admit(self, client: Client, now_ms: int) -> int | None:
-        """Of this client, how many were left out since its last line; None: this one is left out, and counted.
-        `now_ms`: steady."""
+        """Denials of this client that were left out since its last line. None: do not write this one. `now_ms`:
+        steady."""
         window = self._clients.get(client)
         if window is None:
             if len(self._clients) >= MAX_CLIENTS:
@@ -55,7 +55,7 @@ class RepeatedRefusals:
         return left_out
 
     def ended(self, now_ms: int) -> list[tuple[Client, int]]:
-        """To be called now and then: clients whose window is over, with the refusals that no line has counted."""
+        """Clients whose window is over, with their denials that no line has counted. Call it from time to time."""
         over = [client for client, window in self._clients.items() if now_ms - window.began_ms >= WINDOW_MS]
         found = [(client, self._clients.pop(client).left_out) for client in over]
         return [(client, left_out) for client, left_out in found if left_out]
@@ -66,6 +66,6 @@ class RepeatedRefusals:
         self._all.left_out += self._clients.pop(client).left_out
 
     def take_forgotten(self) -> int:
-        """How many refusals of clients that were forgotten no line has counted."""
+        """Denials of forgotten clients that no line has counted."""
         left_out, self._all.left_out = self._all.left_out, 0
         return left_out

@@ -1,4 +1,4 @@
-"""What a failed attempt to authenticate costs the client: time, and more of it with each further one of its address."""
+"""The delay of a client that fails to authenticate. It grows with each failure from the same address."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class _Address(msgspec.Struct):
 
 
 class FailedAttempts:
-    """One per node. Who succeeds is never delayed, whatever its address did before: many clients may share one."""
+    """One for each node. A successful client is never delayed, because many clients may share an address."""
 
     def __init__(self, base_delay_ms: int) -> None:
-        """`base_delay_ms`: `connection.failed.authentication.delay.ms`; 0: no delay at all."""
+        """`base_delay_ms`: `connection.failed.authentication.delay.ms`. 0: no delay."""
         self._base_delay_ms = base_delay_ms
         self._addresses: dict[str, _Address] = {}
         self.count = 0
         """Failures since the start."""
 
     def failed(self, address: str, now_ms: int) -> int | None:
-        """After how many milliseconds the client is answered and its connection closed; None: at once, and without an
-        answer. `answered` follows once it is, unless None was given."""
+        """The delay in milliseconds before the response and the end of the connection. None: close at once, without a
+        response. Unless it is None, call `answered` after the response."""
         self.count += 1
         key = _network(address)
         entry = self._addresses.pop(key, None)
@@ -47,7 +47,7 @@ class FailedAttempts:
         return min(self._base_delay_ms << min(doublings, 20), max(MAX_DELAY_MS, self._base_delay_ms))
 
     def answered(self, address: str) -> None:
-        """A refused connection waits no more."""
+        """A delayed connection has got its response."""
         entry = self._addresses.get(_network(address))
         if entry is not None and entry.waiting:
             entry.waiting -= 1

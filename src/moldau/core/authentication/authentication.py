@@ -1,9 +1,8 @@
-"""One connection of a listener with SASL, as a step machine: which frames it may send, who it is in the end, and until
-when (KIP-43, 152, 368).
+"""The step machine of one SASL connection: which frames are accepted, and the principal (KIP-43, 152, 368).
 
-A frame goes in, outputs come out, to be performed in their order. Nothing is decoded before a client is authenticated
-but the two SASL requests; ApiVersions goes to whoever serves it. Where Apache Kafka and this machine differ: a further
-ApiVersions before SaslHandshake is answered, as the first one is.
+A frame goes in, outputs come out. Perform them in order. Before authentication only the two SASL requests are decoded;
+ApiVersions is passed on. Unlike Apache Kafka, a second ApiVersions request before SaslHandshake is answered like the
+first.
 """
 
 from __future__ import annotations
@@ -41,17 +40,17 @@ _read_key = Struct(">h").unpack_from
 
 
 class Serve(msgspec.Struct, frozen=True):
-    """The frame is a request that may be served now."""
+    """The frame is a request that may be served."""
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """`response` (a whole frame) is sent, and the next frame may come."""
+    """Send `response` (a whole frame); then the next frame may come."""
 
     response: bytes
 
 
 class Admit(msgspec.Struct, frozen=True):
-    """The client is known from here on. `expires_at_ms`: when it must have authenticated again; None: never."""
+    """The client is authenticated. `expires_at_ms`: the end of the session; None: never."""
 
     principal: str
     mechanism: str
@@ -61,8 +60,8 @@ class Admit(msgspec.Struct, frozen=True):
 
 
 class Refuse(msgspec.Struct, frozen=True):
-    """An attempt has failed: after `delay_ms` `response` is sent, if there is one, and the connection ends; with a
-    delay of None it ends at once, and nothing is sent. `reason` is for the log, and holds no secret."""
+    """An attempt failed. After `delay_ms` send `response`, if any, and close the connection. A delay of None closes at
+    once and sends nothing. `reason` is for the log and has no secrets."""
 
     response: bytes | None
     delay_ms: int | None
@@ -70,7 +69,7 @@ class Refuse(msgspec.Struct, frozen=True):
 
 
 class Close(msgspec.Struct, frozen=True):
-    """The connection ends at once. `reason`: for the log; "": nothing is wrong with the client."""
+    """Close the connection at once. `reason` is for the log; "": the client did nothing wrong."""
 
     reason: str
 
@@ -79,11 +78,11 @@ Output = Serve | Answer | Admit | Refuse | Close
 
 
 class Mechanisms(Protocol):
-    """What one listener offers."""
+    """The mechanisms of one listener."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The enabled mechanisms, as the listener's answer lists them."""
+        """The enabled mechanisms, as in the response to SaslHandshake."""
         ...
 
     def new_exchange(self, mechanism: str) -> Exchange:
@@ -91,11 +90,11 @@ class Mechanisms(Protocol):
         ...
 
     def max_session_ms(self, mechanism: str) -> int:
-        """How long a session lasts until the client must authenticate again; 0: for ever."""
+        """The lifetime of a session. 0: no limit."""
         ...
 
     def still_has(self, principal: str, mechanism: str, token_id: str = "") -> bool:
-        """Whether the credentials of a client that was admitted still hold. `token_id`: of its delegation token."""
+        """Whether the credentials of an authenticated client are still valid. `token_id`: of its delegation token."""
         ...
 
 
@@ -109,8 +108,7 @@ class _State(enum.Enum):
 
 
 class Authentication:
-    """`step` takes each whole frame of the connection, without its length, until `is_open`: then the connection needs
-    this machine no more."""
+    """Give `step` each whole frame of the connection, without its length, until `is_open`."""
 
     def __init__(self, mechanisms: Mechanisms, attempts: FailedAttempts, address: str) -> None:
         self._mechanisms = mechanisms
@@ -124,12 +122,12 @@ class Authentication:
 
     @property
     def admitted(self) -> Admit | None:
-        """As whom the client is admitted; None before the first time."""
+        """The authenticated user. None before the first authentication."""
         return self._admitted
 
     @property
     def is_open(self) -> bool:
-        """The client is admitted for as long as it stays."""
+        """The client is authenticated, and its session never expires."""
         return self._state is _State.ADMITTED and self._admitted is not None and self._admitted.expires_at_ms is None
 
     def step(self, received: bytes | memoryview, now_ms: int) -> tuple[Output, ...]:
@@ -141,7 +139,7 @@ class Authentication:
             return (Close(f"bad request before authentication: {error}"),)
 
     def next_deadline_ms(self) -> int | None:
-        """None: nothing happens by time alone. A session that is over ends with the next request, as in Kafka."""
+        """None: no timer. As in Kafka an expired session ends with the next request."""
         return None
 
     def _step(self, received: bytes | memoryview, now_ms: int) -> tuple[Output, ...]:

@@ -1,4 +1,4 @@
-"""SASL OAUTHBEARER (RFC 7628, KIP-255): one token, and its judgement."""
+"""SASL OAUTHBEARER (RFC 7628, KIP-255): one token and its verification."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _INVALID: Final = encode_bearer_error(BearerError("invalid_token"))
 
 
 class Bearer(msgspec.Struct, frozen=True):
-    """Whose token it is. `expires_at_ms`: since the epoch."""
+    """The user of a token. `expires_at_ms`: since the epoch."""
 
     subject: str
     expires_at_ms: int
 
 
 class BearerExchange:
-    """See Exchange. A refused token is answered in the exchange, with no reason; the client takes note, and only then
-    is refused."""
+    """See Exchange. A rejected token is answered inside the exchange, without a reason. The exchange fails after the
+    client has acknowledged that."""
 
     def __init__(self, check: Callable[[str], Bearer], now_ms: Callable[[], int]) -> None:
         """`check`: raises TokenRefusedError; `now_ms`: since the epoch."""

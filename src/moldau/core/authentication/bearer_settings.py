@@ -1,7 +1,7 @@
-"""What the settings say of OAUTHBEARER at a listener: whose tokens it accepts, and where the keys come from (KIP-768).
+"""The OAUTHBEARER settings of a listener: accepted tokens and the source of the keys (KIP-768).
 
-Stricter than Apache Kafka in one thing: a listener without `sasl.server.callback.handler.class` accepts signed tokens
-there as well. Kafka's default accepts tokens without a signature.
+Unlike Apache Kafka, a listener without `sasl.server.callback.handler.class` accepts signed tokens only. Kafka's default
+accepts tokens without a signature.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ ALLOWED_URLS: Final = "moldau.oauthbearer.allowed.urls"
 
 
 class SettingsAtListeners(Protocol):
-    """What this module asks of the settings of a node."""
+    """The settings of a node that this module reads."""
 
     @property
     def texts(self) -> dict[str, str]:
-        """What was set, as it was written."""
+        """The settings as they were written."""
         ...
 
     @property
@@ -66,7 +66,7 @@ class SettingsAtListeners(Protocol):
 
 
 class TokenRules(ClaimRules, frozen=True):
-    """What a token must say."""
+    """The claims that a token must have."""
 
     scope_claim: str
     subject_claim: str
@@ -74,7 +74,7 @@ class TokenRules(ClaimRules, frozen=True):
 
 
 class KeySource(msgspec.Struct, frozen=True):
-    """Where the keys of the issuer are, and how often they are read. Listeners with the same source share it."""
+    """The URL of an issuer's keys, and how often they are fetched. Listeners with the same source share it."""
 
     url: str
     """`file:`, or `https:`; `http:` on the loopback only."""
@@ -89,7 +89,7 @@ class KeySource(msgspec.Struct, frozen=True):
 
 
 class NodeBearer(msgspec.Struct, frozen=True):
-    """Where a node has the tokens from with which it logs in at others. Secrets are in it: it is not shown."""
+    """The source of the tokens with which a node logs in at other nodes. It has secrets and is not shown."""
 
     properties: Mapping[str, str]
     """By the names of a client's settings: `client.protocol.bearer` reads both."""
@@ -100,15 +100,15 @@ class NodeBearer(msgspec.Struct, frozen=True):
 
 
 class BearerSettings(msgspec.Struct, frozen=True):
-    """Of one listener."""
+    """The OAUTHBEARER settings of one listener."""
 
     rules: TokenRules
     keys: KeySource
 
 
 def check_handlers(texts: Mapping[str, str]) -> None:
-    """Raises INVALID_CONFIG for a callback handler that is not known: to pass over one of a server could let in whom it
-    would refuse."""
+    """Raises INVALID_CONFIG for an unknown callback handler. Ignoring the handler of a server could admit clients that
+    it rejects."""
     for name, text in texts.items():
         for base, served in _HANDLERS.items():
             if (name == base or name.endswith(f".{base}")) and text.strip():
@@ -122,8 +122,8 @@ def check_handlers(texts: Mapping[str, str]) -> None:
 
 
 def bearer_settings(listener: str, settings: SettingsAtListeners, options: Mapping[str, str]) -> BearerSettings:
-    """Of the listener of this name, which offers OAUTHBEARER; `options`: of its login module. Raises INVALID_CONFIG
-    where it could verify no token, in Kafka's words where it refuses the same."""
+    """The settings of the listener `name`, which offers OAUTHBEARER. `options`: those of its login module. Raises
+    INVALID_CONFIG if it could verify no token, in Kafka's words where Kafka has the same error."""
 
     def value(name: str) -> SettingValue:
         return settings.value_at(listener, OAUTHBEARER, name)
@@ -152,8 +152,8 @@ def bearer_settings(listener: str, settings: SettingsAtListeners, options: Mappi
 
 
 def node_bearer(listener: str, settings: SettingsAtListeners, module: LoginModule | None) -> NodeBearer:
-    """By which tokens this node logs in at the listener of other nodes; `module`: its login module. Raises
-    INVALID_CONFIG where it could have none."""
+    """The source of tokens for logins at other nodes. `module`: the login module. Raises INVALID_CONFIG if it could get
+    no token."""
     names = [name for name in OAUTH_SETTINGS if _is_set(listener, name, settings.texts)]
     values = {name: settings.value_at(listener, OAUTHBEARER, name) for name in names}
     properties = {name: str(value) for name, value in values.items() if value is not None and value != ""}
@@ -174,8 +174,8 @@ def _is_set(listener: str, name: str, texts: Mapping[str, str]) -> bool:
 
 
 def check_fetched_url(name: str, url: str, allowed: tuple[str, ...]) -> None:
-    """Raises INVALID_CONFIG for a URL from which a node fetches nothing: keys or tokens. `name`: of the setting;
-    `allowed`: the whole URLs that may be reached over the network (CVE-2025-27817); a `file:` needs no entry."""
+    """Raises INVALID_CONFIG for a URL that a node may not fetch keys or tokens from. `name`: of the setting. `allowed`:
+    the URLs that may be fetched over the network (CVE-2025-27817). A `file:` URL needs no entry."""
     try:
         parts = urlsplit(url)
         host, _port = parts.hostname, parts.port

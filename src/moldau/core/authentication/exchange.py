@@ -1,4 +1,4 @@
-"""One exchange of tokens: what a mechanism is to the connection that authenticates."""
+"""The interface between a SASL mechanism and its connection."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from moldau.errors import MoldauError
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """The exchange is done: the client is `username`. `token`: the last one of the server's."""
+    """The exchange succeeded for `username`. `token`: the last token from the server."""
 
     username: str
     token: bytes = b""
@@ -21,8 +21,8 @@ class Accepted(msgspec.Struct, frozen=True):
 
 
 class AuthenticationRefusedError(MoldauError):
-    """The exchange has failed. `told`: what the client may be told, in Apache Kafka's words; "" where no more than that
-    it failed. `reason` is for the log, and holds no secret."""
+    """The exchange failed. `told`: the error message for the client, in Apache Kafka's words; "": no details. `reason`
+    is for the log and has no secrets."""
 
     def __init__(self, reason: str, told: str = "") -> None:
         super().__init__(reason)
@@ -30,8 +30,8 @@ class AuthenticationRefusedError(MoldauError):
 
 
 class Exchange(Protocol):
-    """A mechanism on one connection."""
+    """One exchange of a mechanism on one connection."""
 
     def evaluate(self, token: bytes) -> bytes | Accepted:
-        """The answer to a token of the client's. Raises AuthenticationRefusedError; then the exchange is over."""
+        """The response to a token from the client. Raises AuthenticationRefusedError, which ends the exchange."""
         ...

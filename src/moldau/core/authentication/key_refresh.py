@@ -1,4 +1,4 @@
-"""When the keys of an issuer are fetched: now and then, sooner after a failure, and once for a key that is unknown."""
+"""When the keys of an issuer are fetched: periodically, sooner after a failure, once for an unknown key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MAX_DOUBLINGS: Final = 20
 
 
 class KeyRefresh:
-    """Of one source. All times are those of a clock that never goes back."""
+    """The schedule of one source. All times are steady."""
 
     def __init__(self, source: KeySource, now_ms: int) -> None:
         """The keys were fetched at `now_ms`."""
@@ -24,19 +24,19 @@ class KeyRefresh:
         """When the next fetch begins."""
 
     def fetched(self, now_ms: int) -> None:
-        """There are new keys, or the same again."""
+        """A fetch succeeded."""
         self._failures, self.last_ms, self.due_ms = 0, now_ms, now_ms + self._source.refresh_ms
 
     def failed(self, now_ms: int) -> None:
-        """The keys of before stay in use; the pauses double, up to the greatest."""
+        """A fetch failed. The old keys stay in use, and the pause doubles up to a maximum."""
         pause_ms = self._source.backoff_ms << min(self._failures, _MAX_DOUBLINGS)
         self._failures += 1
         self.last_ms = now_ms
         self.due_ms = now_ms + min(pause_ms, max(self._source.backoff_ms, self._source.max_backoff_ms))
 
     def key_is_unknown(self, now_ms: int) -> bool:
-        """A token names a key that is not there. Whether the next fetch is earlier because of it; after a failure the
-        pause decides."""
+        """A token names an unknown key. Returns whether the next fetch comes sooner because of it. After a failure it
+        does not."""
         wanted_ms = max(now_ms, self.last_ms + 1_000 * MIN_INTERVAL_S)
         if self._failures or wanted_ms >= self.due_ms:
             return False

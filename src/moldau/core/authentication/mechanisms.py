@@ -1,4 +1,4 @@
-"""What a listener with SASL offers: its mechanisms, and the exchange of each."""
+"""The SASL mechanisms of a listener, and the exchange of each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NONCE_BYTES = 24
 
 
 class ListenerMechanisms:
-    """See `authentication.Mechanisms`. One for each listener with SASL; its settings may be replaced."""
+    """See `authentication.Mechanisms`. One for each SASL listener; its settings may be replaced."""
 
     def __init__(
         self,
@@ -40,13 +40,13 @@ class ListenerMechanisms:
         self.settings_changed(settings)
 
     def settings_changed(self, settings: SaslSettings) -> None:
-        """Clients that come from now on meet `settings`."""
+        """New exchanges use `settings`."""
         self._settings = settings
         self._plain = PlainUsers(settings.passwords, self._node_secret)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """In the order of the setting."""
+        """The enabled mechanisms, in the order of the setting."""
         return self._settings.mechanisms
 
     def new_exchange(self, mechanism: str) -> Exchange:

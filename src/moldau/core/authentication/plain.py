@@ -1,4 +1,4 @@
-"""SASL PLAIN (RFC 4616): users and passwords stand in the `sasl.jaas.config` of the listener, as in Apache Kafka."""
+"""SASL PLAIN (RFC 4616). Users and passwords are in the `sasl.jaas.config` of the listener, as in Apache Kafka."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class PlainUsers:
     """The users of one listener."""
 
     def __init__(self, passwords: Mapping[str, str], secret: bytes) -> None:
-        """`secret`: of this node; the password that nobody has comes from it."""
+        """`secret`: of this node. The password of unknown users is derived from it."""
         self._secret = secret
         self._digests = {name: self._digest(password.encode()) for name, password in passwords.items()}
         self._nobody = self._digest(b"nobody" + secret)
 
     def has_password(self, username: str, password: str) -> bool:
-        """Whether it is the user's. The work is the same for a user that does not exist."""
+        """Whether the password is right. Takes as long for an unknown user."""
         is_known = username in self._digests
         expected = self._digests.get(username, self._nobody)
         return hmac.compare_digest(self._digest(password.encode()), expected) & is_known
@@ -38,7 +38,7 @@ class PlainUsers:
 
 
 class PlainExchange:
-    """One token, and its judgement."""
+    """One token and its verification."""
 
     def __init__(self, users: PlainUsers) -> None:
         self._users = users

@@ -1,8 +1,7 @@
-"""SCRAM on the server's side (RFC 5802, RFC 7677, KIP-84).
+"""The server side of SCRAM (RFC 5802, RFC 7677, KIP-84).
 
-A user that does not exist is asked for the proof of a password as any other, with a salt and iterations that stay the
-same, and is refused where a wrong password is: Apache Kafka refuses it a message earlier, which tells the names of
-users. The work of each step is the same too.
+An unknown user gets a stable salt and iteration count, and fails at the same message as a wrong password. (Apache Kafka
+rejects unknown users one message earlier, which reveals the names of users.) Each step takes the same time for both.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _ANY_SHAPE = ((MIN_ITERATIONS, SALT_BYTES),)
 
 
 class ScramSecrets(msgspec.Struct, frozen=True):
-    """What the server knows of a password."""
+    """The keys that the server stores for a password."""
 
     salt: bytes
     iterations: int
@@ -51,25 +50,24 @@ class ScramSecrets(msgspec.Struct, frozen=True):
 
 
 class Directory(Protocol):
-    """Where users are found, see users.py."""
+    """A directory of users, see users.py."""
 
     def find(self, name: str, mechanism: int) -> UserScramCredentialRecord | None:
         """The credential of a user."""
         ...
 
     def secret(self) -> bytes:
-        """What the salts that nobody has come from."""
+        """The salts of unknown users are derived from it."""
         ...
 
     def shapes(self, mechanism: int) -> tuple[tuple[int, int], ...]:
-        """(iterations, bytes of salt) that users have, in a lasting order: a user that does not exist has one of
-        them."""
+        """(iterations, salt length) of existing users, in a stable order. An unknown user gets one of them."""
         ...
 
 
 class TokenLogin(msgspec.Struct, frozen=True):
-    """What is known of the delegation token that a client names. `owner`: the name of a user; `lifetime_ms`: how long
-    it holds from now on."""
+    """The delegation token that a client names. `owner`: the name of a user. `lifetime_ms`: the time until it
+    expires."""
 
     secrets: ScramSecrets
     owner: str
@@ -77,26 +75,26 @@ class TokenLogin(msgspec.Struct, frozen=True):
 
 
 class Tokens(Protocol):
-    """Where delegation tokens are found, see token_logins.py."""
+    """A directory of delegation tokens, see token_logins.py."""
 
     def salt(self, mechanism: str, token_id: str) -> bytes:
-        """Of a token, whether it exists or not."""
+        """The salt of a token, whether it exists or not."""
         ...
 
     def login(self, mechanism: str, token_id: str) -> TokenLogin:
-        """Of a token; its secrets are of nobody where it does not exist or has expired."""
+        """The login of a token. If it does not exist or has expired, no password fits the secrets."""
         ...
 
 
 class ScramUsers:
-    """The users of one mechanism, and those that do not exist."""
+    """The users of one mechanism. Unknown users have secrets that no password fits."""
 
     def __init__(self, mechanism: str, directory: Directory) -> None:
         self.mechanism = mechanism
         self._directory = directory
 
     def secrets_of(self, username: str) -> ScramSecrets:
-        """Of a user, or such that nobody has; both are worked out each time."""
+        """The secrets of a user, or secrets that no password fits. Both are computed each time."""
         nobody = self._nobody(username)
         found = self._directory.find(username, SCRAM_NUMBERS[self.mechanism])
         if found is None or found.iterations < MIN_ITERATIONS:
@@ -118,10 +116,10 @@ class ScramUsers:
 
 
 class ScramExchange:
-    """Two tokens of the client's, two answers."""
+    """Two messages from the client and two responses."""
 
     def __init__(self, users: ScramUsers, server_nonce: str, tokens: Tokens | None = None) -> None:
-        """`server_nonce`: random, printable, used once. `tokens`: None where the cluster has no delegation tokens."""
+        """`server_nonce`: random, printable, used once. `tokens`: None if the cluster has no delegation tokens."""
         self._users = users
         self._tokens = tokens
         self._server_nonce = server_nonce

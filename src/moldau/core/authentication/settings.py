@@ -1,5 +1,4 @@
-"""What the settings say of SASL: which mechanisms a listener offers, who its users of PLAIN are, and as whom this node
-logs in at other nodes."""
+"""The SASL settings: the mechanisms of a listener, its PLAIN users, and the login of this node at others."""
 
 from __future__ import annotations
 
@@ -29,11 +28,11 @@ _USER: Final = "user_"
 
 
 class NodeSettings(Protocol):
-    """What this module asks of the settings of a node."""
+    """The settings of a node that this module reads."""
 
     @property
     def texts(self) -> dict[str, str]:
-        """What was set, as it was written."""
+        """The settings as they were written."""
         ...
 
     @property
@@ -96,7 +95,7 @@ class NodeSettings(Protocol):
 
 
 class SaslSettings(msgspec.Struct, frozen=True):
-    """Of one listener. Passwords are in it: it is not shown."""
+    """The SASL settings of one listener. They have passwords and are not shown."""
 
     mechanisms: tuple[str, ...]
     passwords: Mapping[str, str]
@@ -111,7 +110,7 @@ class SaslSettings(msgspec.Struct, frozen=True):
 
 
 def check_sasl(settings: NodeSettings) -> None:
-    """Raises INVALID_CONFIG where a listener cannot authenticate its clients, or this node cannot log in at others."""
+    """Raises INVALID_CONFIG if a listener cannot authenticate its clients, or this node cannot log in at others."""
     check_handlers(settings.texts)
     for name in (endpoint.name for endpoint in (*settings.listeners, *settings.controller_endpoints)):
         if has_sasl(settings.protocol_of(name)):
@@ -122,7 +121,8 @@ def check_sasl(settings: NodeSettings) -> None:
 
 
 def listeners_of_others(settings: NodeSettings) -> tuple[str, ...]:
-    """The names of the listeners at which this node reaches others: that of brokers, and the first of controllers."""
+    """The names of the listeners at which this node connects to others: that of brokers, and the first of
+    controllers."""
     return tuple(
         dict.fromkeys(
             (settings.inter_broker_listener, *(name.upper() for name in settings.controller_listener_names[:1]))
@@ -131,7 +131,7 @@ def listeners_of_others(settings: NodeSettings) -> tuple[str, ...]:
 
 
 def sasl_settings(listener: str, settings: NodeSettings) -> SaslSettings:
-    """Of the listener of this name. Raises INVALID_CONFIG for what is not served or malformed."""
+    """The settings of the listener `name`. Raises INVALID_CONFIG for malformed and unsupported values."""
     prefix = f"listener.name.{listener.lower()}."
     text = settings.texts.get(prefix + _ENABLED)
     names = settings.sasl_enabled_mechanisms if text is None else (each.strip() for each in text.split(","))
@@ -158,8 +158,7 @@ def sasl_settings(listener: str, settings: NodeSettings) -> SaslSettings:
 
 
 def login_at(listener: str, settings: NodeSettings) -> Credentials | NodeBearer | None:
-    """As whom this node logs in at the listener of this name of other nodes; None where that has no SASL. Raises
-    INVALID_CONFIG."""
+    """The login of this node at the listener `name` of other nodes; None without SASL. Raises INVALID_CONFIG."""
     if not has_sasl(settings.protocol_of(listener)):
         return None
     is_of_controllers = listener in [name.upper() for name in settings.controller_listener_names]
@@ -184,8 +183,8 @@ def login_at(listener: str, settings: NodeSettings) -> Credentials | NodeBearer 
 
 
 def login_module(listener: str, mechanism: str, texts: Mapping[str, str]) -> LoginModule | None:
-    """What `listener.name.LISTENER.MECHANISM.sasl.jaas.config` says; None where it is not set. As in Kafka, the setting
-    without a prefix says nothing of a server. Raises INVALID_CONFIG."""
+    """The value of `listener.name.LISTENER.MECHANISM.sasl.jaas.config`; None if it is not set. As in Kafka, the setting
+    without a prefix does not count for a server. Raises INVALID_CONFIG."""
     name = f"listener.name.{listener.lower()}.{mechanism.lower()}.{_JAAS}"
     if name not in texts:
         return None

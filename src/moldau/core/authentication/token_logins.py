@@ -1,6 +1,6 @@
-"""Logins by delegation tokens (KIP-48): where SCRAM finds a token, and until when it holds.
+"""Logins with delegation tokens (KIP-48).
 
-A token that does not exist or has expired gets the answers of one whose password is wrong, as an unknown user does.
+A token that does not exist or has expired gets the responses of a wrong password, like an unknown user.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from moldau.wire.protocol.messages.metadata_records import DelegationTokenRecord
 
 
 class TokenDirectory(Protocol):
-    """Where tokens are found, see users.py."""
+    """A directory of tokens, see users.py."""
 
     def find_token(self, token_id: str) -> DelegationTokenRecord | None:
-        """The token of this id, None where there is none."""
+        """The token with this id; None if it does not exist."""
         ...
 
 

@@ -1,5 +1,5 @@
-"""Decisions by Kafka's rules: super users first, then ACLs that deny, then ACLs that allow, then what holds where no
-ACL is found (KIP-11, 801)."""
+"""Decisions by Kafka's rules: super users, then ACLs that deny, then ACLs that allow, then the default (KIP-11,
+801)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PROBE: Final = "hardcode"
 
 
 class Rule(enum.Enum):
-    """What a decision rests on."""
+    """The rule that decided."""
 
     SUPER_USER = "super user"
     ACL = "ACL"
@@ -35,7 +35,7 @@ class Rule(enum.Enum):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """Whether, and why. `acl`: the one that decided, with the rule ACL."""
+    """The result and its reason. `acl`: the deciding ACL, with the rule ACL."""
 
     is_allowed: bool
     rule: Rule
@@ -43,7 +43,7 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 class StandardAuthorizer:
-    """Holds the ACLs, and answers from them. A change of them is in force with the next question."""
+    """Keeps the ACLs and decides by them. A change applies from the next decision on."""
 
     def __init__(self, super_users: Iterable[str] = (), *, allow_without_acls: bool = False) -> None:
         """`allow_without_acls`: `allow.everyone.if.no.acl.found`."""
@@ -58,11 +58,11 @@ class StandardAuthorizer:
         self._cache: dict[tuple[str, str, int, int, str | bytes | None], bool] = {}
 
     def __len__(self) -> int:
-        """How many ACLs there are."""
+        """The number of ACLs."""
         return len(self._acls)
 
     def change(self, changes: dict[Uuid, Acl | None]) -> None:
-        """Takes ACLs in and out; None: the ACL of this id is gone. The first call has all there are."""
+        """Adds and removes ACLs. None: the ACL with this id is removed. The first call has all ACLs."""
         self._cache.clear()
         self.is_loaded = True
         for acl_id, acl in changes.items():
@@ -87,7 +87,7 @@ class StandardAuthorizer:
             self._index.remove(acl)
 
     def authorize(self, principal: str, host: str, operation: int, resource_type: int, name: str | bytes) -> bool:
-        """Whether the principal, at the address `host`, may do the operation to the resource. Cached."""
+        """Whether the principal may do the operation on the resource from the address `host`. Cached."""
         key = (principal, host, operation, resource_type, name)
         allowed = self._cache.get(key)
         if allowed is None:
@@ -97,7 +97,7 @@ class StandardAuthorizer:
         return allowed
 
     def authorize_any(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
-        """Whether the principal may do the operation to any resource of the kind (KIP-679)."""
+        """Whether the principal may do the operation on any resource of the type (KIP-679)."""
         key = (principal, host, operation, resource_type, None)
         allowed = self._cache.get(key)
         if allowed is None:
@@ -109,7 +109,7 @@ class StandardAuthorizer:
         return allowed
 
     def decide(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> Decision:
-        """The same as `authorize`, with the reason, and not kept."""
+        """As `authorize`, with the reason, not cached."""
         if principal in self.super_users:
             return Decision(True, Rule.SUPER_USER)
         if not self.is_loaded:

@@ -1,4 +1,4 @@
-"""Which ACLs a filter names (KIP-140, 290)."""
+"""The ACLs that a filter matches (KIP-140, 290)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from moldau.wire.protocol.acls import (
 
 
 def names_acl(wanted: AclFilter, acl: Acl) -> bool:
-    """Whether the ACL is one of those that the filter names."""
+    """Whether the filter matches the ACL."""
     return (
         wanted.resource_type in (AclResourceType.ANY, acl.resource_type)
         and wanted.operation in (AclOperation.ANY, acl.operation)
@@ -34,7 +34,7 @@ def _names_pattern(wanted: AclFilter, acl: Acl) -> bool:
 
 
 def concerns(acl: Acl, name: str) -> bool:
-    """Whether the ACL is about the resource of this name, among others of its kind."""
+    """Whether the ACL applies to the resource of this name."""
     if acl.pattern_type == AclPatternType.LITERAL:
         return acl.name in (name, WILDCARD)
     return acl.pattern_type == AclPatternType.PREFIXED and name.startswith(acl.name)

@@ -1,5 +1,7 @@
-"""Networks as the host of an ACL (KIP-1276): `10.0.0.0/8`, `2001:db8::/32`. What is accepted is what Apache Kafka 4.4
-accepts, asked of its own class."""
+"""Networks as the host of an ACL (KIP-1276): `10.0.0.0/8`, `2001:db8::/32`.
+
+Accepts the same texts as Apache Kafka 4.4, compared with its class.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ _IPV6_BITS: Final = 128
 
 
 class Network(msgspec.Struct, frozen=True):
-    """The addresses that begin as `first` does, in the bits that `mask` has. `bits`: 32 or 128."""
+    """The addresses that equal `first` in the bits of `mask`. `bits`: 32 or 128."""
 
     bits: int
     first: int
@@ -31,17 +33,17 @@ class Address(msgspec.Struct, frozen=True):
 
 
 def is_network(host: str) -> bool:
-    """Whether a host of an ACL is meant as a network."""
+    """Whether the host of an ACL is a network."""
     return "/" in host
 
 
 def parse_network(text: str) -> Network:
-    """Raises ValueError for what Kafka takes for no network."""
+    """Raises ValueError for a text that Kafka does not accept as a network."""
     return _ipv6_network(text) if ":" in text else _ipv4_network(text)
 
 
 def parse_address(host: str) -> Address | None:
-    """The address of a client; None for one that is in no network, as 0.0.0.0 is in none in Kafka."""
+    """The address of a client. None if it belongs to no network, such as 0.0.0.0 in Kafka."""
     try:
         if ":" not in host:
             value = int(IPv4Address(host))
@@ -52,8 +54,8 @@ def parse_address(host: str) -> Address | None:
 
 
 def address_text(host: str) -> str:
-    """The address of a client as Kafka compares it with the hosts of ACLs: an IPv6 address in its long form, without
-    leading zeros; an IPv4 address that came over IPv6 as an IPv4 address."""
+    """The address of a client as Kafka compares it with the hosts of ACLs. IPv6: in full, without leading zeros. IPv4
+    over IPv6: as IPv4."""
     if ":" not in host:
         return host
     plain, percent, scope = host.partition("%")

@@ -1,8 +1,8 @@
-"""The ACLs of a cluster as decisions look them up: by principal, then by what they name, then by host.
+"""The ACLs of a cluster, indexed for decisions: by principal, then by resource pattern, then by host.
 
-A decision looks at a few entries of dicts, however many ACLs there are: of the principal and of `User:*`, for the name
-itself, for `*`, for each length that a prefix of that principal has; of networks, for each length that those have. The
-rights of one principal, name and host are one number: a bit for each operation, the denied ones `_DENIED` bits higher.
+A decision looks up a few dict entries, however many ACLs exist: for the principal and `User:*`, the name, `*`, each
+prefix length of that principal and each network length. The rights of one principal, name and host are one number with
+a bit for each operation. The denied ones are `_DENIED` bits higher.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class _Rights:
 
 
 class AclIndex:
-    """Changed by `add` and `remove`, and asked in between."""
+    """An index that `add` and `remove` keep."""
 
     def __init__(self) -> None:
         self._rights: dict[tuple[int, str], _Rights] = {}
@@ -99,7 +99,7 @@ class AclIndex:
         return found is not None and acl.host == WILDCARD and bool(found & _bit(acl))
 
     def add(self, acl: Acl) -> None:
-        """An ACL that is not there."""
+        """Adds an ACL that the index does not have."""
         rights = self._rights.get((acl.resource_type, acl.principal))
         if rights is None:
             rights = self._rights[acl.resource_type, acl.principal] = _Rights()
@@ -118,7 +118,7 @@ class AclIndex:
             _increment(self._lengths.setdefault(acl.resource_type, {}), len(acl.name))
 
     def remove(self, acl: Acl) -> None:
-        """Takes back an ACL that was added."""
+        """Removes an ACL that was added."""
         rights = self._rights[acl.resource_type, acl.principal]
         pattern = (acl.pattern_type, acl.name)
         found = rights.patterns[pattern]
@@ -137,8 +137,8 @@ class AclIndex:
             _decrement(self._lengths[acl.resource_type], len(acl.name))
 
     def find(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> Acl | None:
-        """The ACL that decides: one that denies, where there is any, else one that allows; None: no ACL does either.
-        Of several, the one that names the resource most closely."""
+        """The deciding ACL: one that denies, else one that allows; None if no ACL applies. Of several, the one with the
+        closest resource name."""
         allowed: Acl | None = None
         denying, allowing = _DENYING[operation], _ALLOWING[operation]
         for who in dict.fromkeys((principal, WILDCARD_PRINCIPAL)):
@@ -155,7 +155,7 @@ class AclIndex:
         return allowed
 
     def names(self, resource_type: int, name: str) -> bool:
-        """Whether any ACL, of whomever, concerns the resource."""
+        """Whether any ACL of any principal applies to the resource."""
         counts = self._counts
         if (resource_type, _LITERAL, name) in counts:
             return True
@@ -165,10 +165,10 @@ class AclIndex:
         return any((resource_type, _PREFIXED, name[:length]) in counts for length in lengths if length <= len(name))
 
     def allows_any(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
-        """Whether the ACLs allow the operation to some resource of the kind, which need not exist.
+        """Whether the ACLs allow the operation on some resource of the type, existing or not.
 
-        As in Kafka an operation is not implied by another one here, and a denied prefix takes all allowed names and
-        prefixes that begin with it.
+        As in Kafka, no operation implies another one here, and a denied prefix covers all allowed names and prefixes
+        that begin with it.
         """
         both = (self._rights.get((resource_type, who)) for who in dict.fromkeys((principal, WILDCARD_PRINCIPAL)))
         every = [rights for rights in both if rights is not None]

@@ -1,4 +1,4 @@
-"""The settings of the authorizer. Two of them Kafka's broker does not know: an authorizer reads them itself."""
+"""The settings of the authorizer. Kafka's broker does not know two of them; its authorizer reads them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AUTHORIZER_NOTE: Final = (
 
 
 def check_authorizer(class_name: str, texts: Mapping[str, str]) -> None:
-    """Raises error 40 for another authorizer, and for super users that nobody can be."""
+    """Raises error 40 for an unknown authorizer and for impossible super users."""
     if class_name not in ("", STANDARD_AUTHORIZER):
         raise kafka_error(
             "INVALID_CONFIG", f"authorizer.class.name must be {STANDARD_AUTHORIZER} or empty: no other is known here"
@@ -28,12 +28,12 @@ def check_authorizer(class_name: str, texts: Mapping[str, str]) -> None:
 
 
 def allows_without_acls(texts: Mapping[str, str]) -> bool:
-    """Whether all may do what no ACL is about. As in Kafka any text but true means no."""
+    """Whether access is allowed where no ACL applies. As in Kafka, any text but "true" means no."""
     return texts.get(ALLOW_WITHOUT_ACLS, "").strip().lower() == "true"
 
 
 def parse_super_users(text: str) -> tuple[str, ...]:
-    """The principals of `super.users`, between semicolons. Raises error 40 for one that is not TYPE:NAME."""
+    """The principals of `super.users`, separated by semicolons. Raises error 40 for one that is not TYPE:NAME."""
     users = tuple(user for part in text.split(";") if (user := part.strip()))
     for user in users:
         if not is_principal(user):

@@ -1,6 +1,7 @@
-"""All ACLs of the metadata by their ids, and an index by which few are looked at for a filter.
+"""All ACLs of the metadata by id, and an index for filters.
 
-The index is made when it is first asked for, by the controller, and kept up from then on; a copy has none."""
+The controller builds the index at the first use and updates it from then on. A copy has no index.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ _Kind = tuple[int, int, int, int]
 
 
 class AclCatalogue:
-    """The ACLs by what filters name. An ACL that has several ids stands here once."""
+    """The ACLs by the fields of filters. An ACL with several ids is here once."""
 
     def __init__(self) -> None:
         self.ids: dict[Acl, dict[Uuid, None]] = {}
@@ -34,7 +35,7 @@ class AclCatalogue:
         """How many names of each length there are, for prefixes."""
 
     def add(self, acl_id: Uuid, acl: Acl) -> None:
-        """`acl_id` is new."""
+        """Adds an ACL with a new id."""
         ids = self.ids.setdefault(acl, {})
         ids[acl_id] = None
         if len(ids) > 1:
@@ -48,7 +49,7 @@ class AclCatalogue:
         self._by_kind.setdefault(_kind_of(acl), {})[acl] = None
 
     def remove(self, acl_id: Uuid, acl: Acl) -> None:
-        """It was added."""
+        """Removes an ACL that was added."""
         ids = self.ids[acl]
         del ids[acl_id]
         if ids:
@@ -64,7 +65,7 @@ class AclCatalogue:
                 del self._lengths[len(acl.name)]
 
     def named(self, wanted: AclFilter) -> Pausing[list[Acl]]:
-        """The ACLs that the filter names."""
+        """The ACLs that the filter matches."""
         found: list[Acl] = []
         for place, acl in enumerate(self._candidates(wanted)):
             if not place % AT_ONCE:
@@ -95,7 +96,7 @@ class AclCatalogue:
 
 
 class StoredAcls(dict[Uuid, Acl]):
-    """Changed by item assignment and `pop` alone."""
+    """The ACLs by id. Only item assignment and `pop` change it."""
 
     __slots__ = ("_catalogue",)
 
@@ -110,7 +111,7 @@ class StoredAcls(dict[Uuid, Acl]):
         super().__setitem__(acl_id, acl)
 
     def pop(self, acl_id: Uuid, default: Acl | None = None) -> Acl | None:  # type: ignore[override]
-        """The ACL of this id, which goes; `default` where there is none."""
+        """Removes and returns the ACL of this id; `default` if it does not exist."""
         acl = super().pop(acl_id, None)
         if acl is None:
             return default
@@ -119,7 +120,7 @@ class StoredAcls(dict[Uuid, Acl]):
         return acl
 
     def catalogue(self) -> Pausing[AclCatalogue]:
-        """The index. The ACLs do not change while it is made."""
+        """The index. The ACLs must not change while it is built."""
         if self._catalogue is None:
             made = AclCatalogue()
             for place, (acl_id, acl) in enumerate(self.items()):

@@ -1,8 +1,8 @@
-"""Broker settings that change while a broker runs: layers, the view that they make, and what Kafka refuses (KIP-226).
+"""Dynamic broker settings: layers, the view in force, and the changes that Kafka rejects (KIP-226).
 
-A setting may be set in three places; the nearest counts: dynamically for this broker, dynamically for all brokers,
-in the file or on the command line; else its default. `effective_broker_settings` makes the view by which a broker
-works, `check_broker_alteration` judges a change before it is written.
+A setting may have three values; the nearest counts: dynamic for this broker, dynamic for all brokers, from the file or
+the command line; else the default. `effective_broker_settings` computes the view in force, `check_broker_alteration`
+checks a change before it is written.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _TOGETHER = (
 
 
 class SettingLayers(msgspec.Struct, frozen=True):
-    """What was set, by place; the nearest first."""
+    """The values by place, the nearest first."""
 
     broker: Mapping[str, str]
     cluster: Mapping[str, str]
@@ -77,7 +77,7 @@ class SettingLayers(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=1_024)
 def synonyms_of(name: str) -> tuple[str, ...]:
-    """The names under which a broker setting may stand, nearest first (milliseconds before minutes before hours)."""
+    """The names of a broker setting, nearest first (milliseconds before minutes before hours)."""
     for names in _TOGETHER:
         if name in names and (name != names[-1] or "flush" not in name):
             return names
@@ -91,20 +91,20 @@ def base_name(name: str) -> str:
 
 
 def row_of(name: str) -> SettingRow | None:
-    """The row that says what `name` is, also behind a listener's prefix; None: nobody knows."""
+    """The row of `name`, also behind a listener prefix; None: unknown."""
     return ROWS_BY_NAME.get(name) or ROWS_BY_NAME.get(base_name(name))
 
 
 def acts_for_a_listener(name: str) -> bool:
-    """Whether `name` is a setting of SASL, or a bound of connections, with the prefix of a listener: each listener may
-    have its own value."""
+    """Whether `name` is a SASL setting or a connection limit with a listener prefix: each listener may have its own
+    value."""
     base = base_name(name)
     may_have_prefix = base.startswith("sasl.") or base in LISTENER_LIMITS
     return base != name and may_have_prefix and base in ROWS_BY_NAME and ROWS_BY_NAME[base][5] == HONOURED
 
 
 def is_dynamic(name: str) -> bool:
-    """Whether a running broker takes a change of `name`, by Kafka's rules."""
+    """Whether a running broker accepts a change of `name`, by Kafka's rules."""
     row = row_of(name)
     return row is not None and row[4] != READ_ONLY
 
@@ -112,10 +112,10 @@ def is_dynamic(name: str) -> bool:
 def effective_broker_settings(
     static: BrokerSettings, cluster: Mapping[str, str], broker: Mapping[str, str]
 ) -> tuple[BrokerSettings, tuple[str, ...]]:
-    """The view that the layers make, and one sentence for each dynamic setting that is passed over.
+    """The view in force, and one sentence for each dynamic setting that is ignored.
 
-    Never raises: another program may have written what is impossible or not served, and a broker lives on without it,
-    as Apache Kafka does.
+    Never raises. Another program may have written impossible or unsupported values. As in Apache Kafka, the broker
+    continues without them.
     """
     notices: list[str] = []
     taken = [_taken(layer, notices) for layer in (cluster, broker)]
@@ -132,10 +132,10 @@ def effective_broker_settings(
 def check_broker_alteration(
     view: BrokerSettings, layers: SettingLayers, changes: Mapping[str, str], *, is_cluster_wide: bool
 ) -> None:
-    """Judges `changes`, the settings that one request gives another value.
+    """Checks `changes`, the settings to which a request gives new values.
 
-    `view` is what is in force, `layers` what will be set. Raises INVALID_REQUEST (42) with Kafka's sentence, or one of
-    our own where the setting is not served: what would not act is not taken.
+    `view` is in force, `layers` come after the change. Raises INVALID_REQUEST (42) with Kafka's sentence, or with ours
+    for an unsupported setting.
     """
     _check_names_and_types(changes)
     if is_cluster_wide:
@@ -158,10 +158,10 @@ def check_broker_alteration(
 
 
 def check_alteration_of_another(view: BrokerSettings, changes: Mapping[str, str]) -> None:
-    """Judges `changes` of a broker whose file this node does not know: by names, types and ranges alone.
+    """Checks `changes` of a broker whose file this node does not know: names, types and ranges only.
 
-    What depends on the broker's own file, such as its `log.dirs`, that broker judges by `check_broker_alteration`
-    before it hands the request on. `view` is this node's. Raises INVALID_REQUEST (42).
+    That broker checks the rest, such as `log.dirs`, with `check_broker_alteration` before it forwards the request.
+    `view` is of this node. Raises INVALID_REQUEST (42).
     """
     _check_names_and_types(changes)
     for name, text in changes.items():

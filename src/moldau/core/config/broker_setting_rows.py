@@ -1,5 +1,6 @@
-"""The broker settings of Kafka 4.4 that do not act here, one row each. Those that act are the fields of
-`BrokerSettings` (broker_settings.py).
+"""The broker settings of Kafka 4.4 that have no effect here, one row each.
+
+The others are fields of `BrokerSettings` (broker_settings.py).
 
 A row: (name, type, default, valid values, scope, served, note). Defaults and valid values are written as Kafka writes
 them; None is "no default". The unit is the last word of the name. A note says why a setting is ignored, or where the

@@ -62,9 +62,9 @@ LEADER_ONLY = "org.apache.kafka.common.replica.LeaderSelector"
 
 
 class BrokerSettings(SecuritySettings, frozen=True, kw_only=True):
-    """Every honoured setting by its name with "_" for "."; `get` for any other. Times in the unit the name ends with.
+    """Every effective setting by its name, with "_" for "."; `get` for the others. Times are in the unit of the name.
 
-    None stands for Kafka's null (nothing set, no default).
+    None is Kafka's null (not set, no default).
     """
 
     # One setting a line; the formatter would give each cell a line of its own.
@@ -289,7 +289,7 @@ class BrokerSettings(SecuritySettings, frozen=True, kw_only=True):
 
     @classmethod
     def bounds(cls) -> dict[str, str]:
-        """The settings that bound what is held at once: by field, what is counted."""
+        """The settings that bound a resource: by field, the counted things."""
         return {field: row.held for field, row in _rows_by_field() if row.held}
 
     def get(self, name: str) -> SettingValue:
@@ -304,13 +304,13 @@ class BrokerSettings(SecuritySettings, frozen=True, kw_only=True):
         return tuple(notice for name in sorted(self.texts) if name not in known and (notice := _notice(name)))
 
     def limit_of_listener(self, listener_name: str, setting: str) -> int | None:
-        """The value of a row of LISTENER_LIMITS behind the prefix of this listener; None: it is not set there."""
+        """The value of a row of LISTENER_LIMITS for this listener; None: not set."""
         text = self.texts.get(f"listener.name.{listener_name.lower()}.{setting}")
         return None if text is None else int(str(parse_value(setting, "int", text)))
 
     @property
     def has_authorizer(self) -> bool:
-        """Whether ACLs decide who may do what."""
+        """Whether ACLs decide about access."""
         return bool(self.authorizer_class_name)
 
     @property
@@ -325,14 +325,13 @@ class BrokerSettings(SecuritySettings, frozen=True, kw_only=True):
 
     @property
     def controller_endpoints(self) -> tuple[Endpoint, ...]:
-        """Where this node listens for the others of the quorum: what `listeners` says of `controller.listener.names`,
-        in the order of those. Empty where it says nothing: a node alone needs no socket for them.
-        """
+        """The `listeners` of `controller.listener.names`, in that order. Empty for a single node without such a
+        listener."""
         return self._of_controllers("listeners")
 
     @property
     def tls_listeners(self) -> tuple[str, ...]:
-        """The names of the listeners that this node has, or connects to, whose protocol has TLS."""
+        """The names of the TLS listeners that this node has or connects to."""
         own = [endpoint.name for endpoint in self.listeners]
         controllers = [name.upper() for name in self.controller_listener_names]
         names = dict.fromkeys([*own, *([self.inter_broker_listener] if self.is_broker else ()), *controllers])
@@ -340,8 +339,7 @@ class BrokerSettings(SecuritySettings, frozen=True, kw_only=True):
 
     @property
     def advertised_controller_endpoints(self) -> tuple[Endpoint, ...]:
-        """What the others are told of `controller_endpoints`, in their order: each as `advertised.listeners` has it,
-        else as `listeners`."""
+        """`controller_endpoints` as other nodes reach them: from `advertised.listeners`, else from `listeners`."""
         told = {endpoint.name: endpoint for endpoint in self._of_controllers("advertised.listeners")}
         return tuple(told.get(endpoint.name, endpoint) for endpoint in self.controller_endpoints)
 
@@ -354,28 +352,28 @@ class BrokerSettings(SecuritySettings, frozen=True, kw_only=True):
 
     @property
     def registered_listeners(self) -> tuple[Endpoint, ...]:
-        """Those that the metadata names: of `advertised.listeners`, else of `listeners`, as Apache Kafka does."""
+        """The listeners in the metadata: of `advertised.listeners`, else of `listeners`, as in Apache Kafka."""
         return self.advertised_listeners or self.listeners
 
     @property
     def inter_broker_listener(self) -> str:
-        """The name of the listener at which brokers reach each other: as in Kafka that of
-        `security.inter.broker.protocol` if nothing is set."""
+        """The name of the listener between brokers. As in Kafka, that of `security.inter.broker.protocol` if nothing is
+        set."""
         return (self.inter_broker_listener_name or self.security_inter_broker_protocol).upper()
 
     @property
     def is_controller(self) -> bool:
-        """The node may vote on the metadata, and lead."""
+        """The node may vote and lead the quorum."""
         return "controller" in self.process_roles
 
     @property
     def is_broker(self) -> bool:
-        """The node holds partitions, and serves clients."""
+        """The node has partitions and serves clients."""
         return "broker" in self.process_roles
 
     @property
     def is_alone(self) -> bool:
-        """No setting names another controller: a new directory is a new cluster. Brokers may join all the same."""
+        """No setting names another controller, so a new directory is a new cluster. Brokers may still join."""
         if not self.is_controller:
             return False
         points = (*self.controller_endpoints, *self.advertised_controller_endpoints)
@@ -385,7 +383,7 @@ class BrokerSettings(SecuritySettings, frozen=True, kw_only=True):
 
     @property
     def is_whole(self) -> bool:
-        """This node is the cluster, for ever: it is both, and listens nowhere for another one that would join."""
+        """This node is the whole cluster. It has both roles and no listener at which others could join."""
         return self.is_alone and self.is_broker and not self.controller_endpoints
 
     @property
@@ -436,14 +434,13 @@ ROWS_BY_NAME: dict[str, SettingRow] = {row[0]: row for row in BROKER_SETTING_ROW
 
 
 def setting_hint(name: str) -> str:
-    """As `hint`, of the setting whose name an unknown `name` is nearly: most likely a slip. Only where it is very near:
-    plugins for Kafka have settings of their own."""
+    """As `hint`, for an unknown `name` that is very close to a setting. Kafka's plugins have settings of their own."""
     known = (*ROWS_BY_NAME, *AUTHORIZER_SETTINGS)
     return "" if name in known else hint(name, known, cutoff=0.8)
 
 
 def no_setting(name: str) -> str:
-    """What is said of a name that no row has."""
+    """The sentence about an unknown setting."""
     return f"{name} is not a setting of Kafka 4.4 or of Moldau"
 
 
@@ -462,12 +459,11 @@ def _notice(name: str) -> str | None:
 
 
 def parse_broker_settings(texts: Mapping[str, str], *, is_for_start: bool = True) -> BrokerSettings:
-    """The settings that `texts` and the defaults make. `is_for_start`: a node starts with them, so logins, certificates
-    and the authorizer are checked too.
+    """The settings from `texts` and the defaults. `is_for_start`: also checks logins, certificates and the authorizer,
+    as a start does.
 
-    Raises error 40 (INVALID_CONFIG) naming the first setting, in the order of `texts`, that is no value of its type,
-    is out of its range, or asks for what is not served and cannot be left out in silence; then for what two settings
-    together make impossible.
+    Raises error 40 (INVALID_CONFIG) for the first setting, in the order of `texts`, with a wrong type, a value out of
+    range, or an unsupported value; then for combinations of settings that are impossible.
     """
     for name, text in texts.items():
         check_text(name, text)
@@ -498,7 +494,7 @@ def _default_values() -> dict[str, object]:
 
 
 def check_text(name: str, text: str) -> None:
-    """Raises error 40 for a text that the setting `name` cannot have here; an unknown name may have any."""
+    """Raises error 40 for a text that the setting `name` cannot have. An unknown name may have any."""
     row = ROWS_BY_NAME.get(without_listener(name, ROWS_BY_NAME))
     if row is None:
         return

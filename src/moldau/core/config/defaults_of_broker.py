@@ -1,4 +1,4 @@
-"""Settings of topics and groups whose default is a setting of the broker."""
+"""Topic and group settings that default to a broker setting."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _UNITS_MS = {"minutes": 60_000, "hours": 3_600_000}
 
 
 def with_defaults_of_broker(rows: tuple[TopicSettingRow, ...]) -> tuple[TopicSettingRow, ...]:
-    """`rows` of topics or groups, where a default is OF_BROKER with the default of the broker setting."""
+    """`rows` of topics or groups; the default OF_BROKER is replaced by that of the broker setting."""
     return tuple(
         (name, kind, _default_of(fallbacks) if default == OF_BROKER else default, valid, fallbacks, served, note)
         for name, kind, default, valid, fallbacks, served, note in rows

@@ -1,7 +1,7 @@
-"""What DescribeConfigs shows: each setting's value, where it comes from, and where else it stands (KIP-133, 226).
+"""The response of DescribeConfigs: the value of each setting, its source and its synonyms (KIP-133, 226).
 
-Synonyms go from the nearest to the default. As in Kafka they begin with the setting's own name: what is set only in
-another unit (`log.retention.hours` for `retention.ms`) is no source of it, although the value is.
+Synonyms go from the nearest to the default. As in Kafka they begin with the name of the setting. A value that is only
+set in another unit (`log.retention.hours` for `retention.ms`) counts, but has no synonym.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from moldau.wire.protocol.runtime import MAX_STRING_BYTES
 
 
 class Synonym(msgspec.Struct, frozen=True):
-    """The same setting at another place; the value as it was written there, None if it is a secret or does not fit an
-    answer."""
+    """The same setting at another place, with its value as written; None if it is a secret or too long for a
+    response."""
 
     name: str
     value: str | None
@@ -33,7 +33,7 @@ class Synonym(msgspec.Struct, frozen=True):
 
 
 class Described(msgspec.Struct, frozen=True):
-    """One setting as it is in force. `note` is our own remark, where there is one."""
+    """One setting in force. `note` is a remark of Moldau, if any."""
 
     name: str
     value: str | None
@@ -46,7 +46,7 @@ class Described(msgspec.Struct, frozen=True):
 
 
 def describe_topic(overrides: Mapping[str, str], broker: BrokerSettings, layers: SettingLayers) -> list[Described]:
-    """All public settings of a topic, sorted by name, and the hidden one where set. `broker` is the view in force."""
+    """All public settings of a topic, sorted by name, and hidden ones that are set. `broker` is the view in force."""
     return [
         _of_resource(row, overrides, Source.TOPIC, _topic_synonyms(row, layers), inherited_text(name, broker))
         for name, row in sorted(TOPIC_ROWS.items())
@@ -55,7 +55,7 @@ def describe_topic(overrides: Mapping[str, str], broker: BrokerSettings, layers:
 
 
 def describe_group(overrides: Mapping[str, str], broker: BrokerSettings, layers: SettingLayers) -> list[Described]:
-    """All public settings of a group, sorted by name, and hidden ones where set; a group need not exist."""
+    """All public settings of a group, sorted by name, and hidden ones that are set. The group need not exist."""
     described = []
     for name, row in sorted(GROUP_ROWS.items()):
         if name in HIDDEN_GROUP_SETTINGS and name not in overrides:
@@ -68,7 +68,7 @@ def describe_group(overrides: Mapping[str, str], broker: BrokerSettings, layers:
 
 
 def describe_client_metrics(overrides: Mapping[str, str]) -> list[Described]:
-    """All settings of a client metrics subscription, sorted by name; it need not exist."""
+    """All settings of a client metrics subscription, sorted by name. It need not exist."""
     return [_of_resource(row, overrides, Source.CLIENT_METRICS, (), None) for _, row in sorted(CLIENT_METRICS.items())]
 
 
@@ -104,7 +104,7 @@ def _formatted(name: str, kind: str, text: str | None) -> str | None:
 
 
 def describe_broker(broker: BrokerSettings, layers: SettingLayers) -> list[Described]:
-    """All public settings of a broker, sorted by name, and whatever else was set. `broker` is the view in force."""
+    """All public settings of a broker, sorted by name, and all others that are set. `broker` is the view in force."""
     was_set = {**layers.static, **layers.cluster, **layers.broker}
     hidden = (*HIDDEN_BROKER_SETTINGS, *REPLICATION_RATES)
     names = {**dict.fromkeys(name for name in BROKER_ROWS if name not in hidden), **dict.fromkeys(was_set)}
@@ -123,7 +123,7 @@ def describe_broker(broker: BrokerSettings, layers: SettingLayers) -> list[Descr
 
 
 def describe_cluster_defaults(layers: SettingLayers) -> list[Described]:
-    """What was set for all brokers, sorted by name, as it was written."""
+    """The dynamic settings for all brokers, sorted by name, as written."""
     return [
         _of_broker(
             name,

@@ -1,6 +1,6 @@
 """The settings of a group (resource type 32) and of a client metrics subscription (16), with Kafka's sentences.
 
-Nothing acts on them yet; they are stored in the metadata log and described, so that a cluster that has them keeps them.
+They have no effect yet. They are stored in the metadata log and described, so that a cluster that has them keeps them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TAGS = "streams.rack.aware.assignment.tags"
 
 
 def validate_group_settings(settings: Mapping[str, str], broker: BrokerSettings) -> None:
-    """All of a group's settings after a change. Raises error 40 for the first thing wrong."""
+    """Checks all settings of a group after a change. Raises error 40 for the first fault."""
     for name in settings:
         if name not in GROUP_ROWS:
             raise invalid_config(f"Unknown group config name: {name}")
@@ -114,8 +114,8 @@ def _number(name: str, settings: Mapping[str, str], broker: BrokerSettings) -> i
 
 
 def validate_client_metrics(settings: Mapping[str, str]) -> None:
-    """All of a subscription's settings after a change. Raises 42 for an unknown name or an interval out of bounds,
-    40 for a value of another type or a match that selects nothing known."""
+    """Checks all settings of a subscription after a change. Raises 42 for an unknown name or an interval out of range,
+    40 for a wrong type or an unknown match."""
     for name in settings:
         if name not in CLIENT_METRICS:
             raise kafka_error("INVALID_REQUEST", f"Unknown client metrics configuration: {name}")

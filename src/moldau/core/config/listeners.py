@@ -1,4 +1,4 @@
-"""Listeners: where a node listens, and which address clients are given."""
+"""Listeners: the addresses that a node binds, and the addresses that clients get."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ LISTENER_LIMITS = ("max.connections", "max.connection.creation.rate")
 
 
 def is_wildcard(host: str) -> bool:
-    """Whether `host` binds every interface: empty, 0.0.0.0 or `::`. Such a host is no address for anybody to dial."""
+    """Whether `host` binds every interface: empty, 0.0.0.0 or `::`. Nobody can connect to such a host."""
     return not host.strip("0:.")
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """`name://host:port`. An empty host means every interface; port 0 means that the system picks one."""
+    """`name://host:port`. An empty host: every interface. Port 0: the system chooses."""
 
     name: str
     host: str
@@ -33,7 +33,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 def parse_endpoints(setting: str, items: tuple[str, ...]) -> tuple[Endpoint, ...]:
-    """The endpoints of a listener list. Raises error 40 for a malformed one and for a name given twice."""
+    """The endpoints of a listener list. Raises error 40 for a malformed one and for a repeated name."""
     endpoints = tuple(_parse_endpoint(setting, item) for item in items)
     names = [endpoint.name for endpoint in endpoints]
     if len(names) != len(dict.fromkeys(names)):
@@ -53,7 +53,7 @@ def _parse_endpoint(setting: str, text: str) -> Endpoint:
 
 
 def parse_servers(setting: str, items: tuple[str, ...]) -> tuple[Endpoint, ...]:
-    """The addresses of a list of HOST:PORT, without names. Raises error 40 for one that is none."""
+    """The addresses of a list of HOST:PORT, without names. Raises error 40 for a malformed one."""
     servers = []
     for item in items:
         host, _, port = item.strip().rpartition(":")
@@ -64,7 +64,7 @@ def parse_servers(setting: str, items: tuple[str, ...]) -> tuple[Endpoint, ...]:
 
 
 def check_listeners(listeners: tuple[Endpoint, ...]) -> None:
-    """Raises error 40 where two listeners share one port on one host."""
+    """Raises error 40 if two listeners have the same port on the same host."""
     if not listeners:
         raise invalid_config("listeners names no listener for clients")
     seen: dict[tuple[str, int], str] = {}
@@ -77,7 +77,7 @@ def check_listeners(listeners: tuple[Endpoint, ...]) -> None:
 
 
 def check_advertised(advertised: tuple[Endpoint, ...], listeners: tuple[Endpoint, ...]) -> None:
-    """Raises error 40 for an advertised endpoint that nobody could reach or that has no listener."""
+    """Raises error 40 for an advertised endpoint that is unreachable or has no listener."""
     names = [endpoint.name for endpoint in listeners]
     for endpoint in advertised:
         if is_wildcard(endpoint.host):
@@ -93,8 +93,8 @@ def check_advertised(advertised: tuple[Endpoint, ...], listeners: tuple[Endpoint
 
 
 def check_registered(registered: tuple[Endpoint, ...], inter_broker: str) -> None:
-    """Raises error 40 where the other brokers would find no listener `inter_broker` (as Apache Kafka). `registered`:
-    what `advertised.listeners` names, else `listeners`."""
+    """Raises error 40 if other brokers would not find the listener `inter_broker`, as Apache Kafka does. `registered`:
+    the setting with the listeners, `advertised.listeners` or `listeners`."""
     names = ",".join(endpoint.name for endpoint in registered)
     if all(endpoint.name != inter_broker for endpoint in registered):
         raise invalid_config(
@@ -104,8 +104,8 @@ def check_registered(registered: tuple[Endpoint, ...], inter_broker: str) -> Non
 
 
 def check_routable(registered: tuple[Endpoint, ...]) -> None:
-    """Raises error 40 for a listener of 0.0.0.0 or `::` without an advertised address: the other nodes would dial
-    themselves. Apache Kafka accepts `::`, and registers it."""
+    """Raises error 40 for a listener of 0.0.0.0 or `::` without an advertised address: other nodes would connect to
+    themselves. Apache Kafka accepts `::`."""
     for endpoint in registered:
         if endpoint.host and is_wildcard(endpoint.host):
             raise invalid_config(

@@ -1,4 +1,4 @@
-"""What the settings of log directories must be together."""
+"""Checks the settings of log directories against each other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from moldau.core.config.setting import invalid_config
 
 
 def check_directories(directories: Sequence[str], metadata_directory: str | None, cordoned: Sequence[str]) -> None:
-    """Of `log.dirs`, `metadata.log.dir` and `cordoned.log.dirs`. Raises error 40."""
+    """Checks `log.dirs`, `metadata.log.dir` and `cordoned.log.dirs`. Raises error 40."""
     if len(dict.fromkeys(directories)) != len(directories):
         raise invalid_config("log.dirs names a directory twice")
     first = next(iter(directories), None)

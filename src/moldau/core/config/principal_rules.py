@@ -1,9 +1,9 @@
-"""`ssl.principal.mapping.rules`: from the name in a client's certificate to the name of its principal (KIP-371).
+"""`ssl.principal.mapping.rules`: maps the name in a client's certificate to a principal (KIP-371).
 
     RULE:pattern/replacement/[LU], ..., DEFAULT
 
-The first rule whose pattern is the whole name gives the principal: `$1` is what the first brackets found, L and U make
-it lower or upper case. DEFAULT is the name itself. Patterns are those of Python, which are those of Java but for a few.
+The first rule whose pattern matches the whole name gives the principal. `$1` is the first group; L and U make it lower
+or upper case. DEFAULT is the name itself. Patterns are Python's, which differ little from Java's.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _REFERENCE = re.compile(r"\\(.)|\$(\d)")
 
 
 class PrincipalRule(msgspec.Struct, frozen=True):
-    """One rule; `pattern` None: DEFAULT."""
+    """One rule. `pattern` None: DEFAULT."""
 
     pattern: re.Pattern[str] | None = None
     replacement: str = ""
@@ -31,12 +31,12 @@ class PrincipalRule(msgspec.Struct, frozen=True):
 
 
 class PrincipalRules(msgspec.Struct, frozen=True):
-    """The rules of one listener, in their order."""
+    """The rules of one listener, in order."""
 
     rules: tuple[PrincipalRule, ...]
 
     def principal_of(self, name: str) -> str | None:
-        """The principal's name without "User:"; None: no rule fits, and Kafka closes the connection."""
+        """The name of the principal without "User:". None: no rule matches, and Kafka closes the connection."""
         for rule in self.rules:
             if rule.pattern is None:
                 return name
@@ -48,7 +48,7 @@ class PrincipalRules(msgspec.Struct, frozen=True):
 
 
 def parse_principal_rules(text: str) -> PrincipalRules:
-    """Raises error 40 for a text that is no list of rules."""
+    """Raises error 40 for a malformed list of rules."""
     rules: list[PrincipalRule] = []
     position, stripped = 0, text.strip()
     while position < len(stripped):

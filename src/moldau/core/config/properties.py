@@ -1,4 +1,4 @@
-"""Java's .properties text, the form of Kafka's `server.properties`."""
+"""Java's .properties format, as in Kafka's `server.properties`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _IN_VALUES = re.compile(r"[\\\n\r]|^[ \t\f]")
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Names and values, in order; of a repeated name the last counts. Nothing is an error, as in Java."""
+    """Names and values, in order. The last value of a repeated name counts. As in Java, no text is an error."""
     found: dict[str, str] = {}
     for line in _logical_lines(text):
         name, value = _split(line)

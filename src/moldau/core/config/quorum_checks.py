@@ -1,4 +1,4 @@
-"""What Kafka's start refuses of the settings of a quorum."""
+"""The settings of a quorum that Kafka rejects at a start."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from moldau.core.config.setting import invalid_config
 
 
 class QuorumSettings(Protocol):
-    """Those of `BrokerSettings` that say who votes, and where."""
+    """The settings of `BrokerSettings` about the quorum."""
 
     @property
     def process_roles(self) -> tuple[str, ...]:
@@ -24,42 +24,43 @@ class QuorumSettings(Protocol):
 
     @property
     def controller_quorum_voters(self) -> tuple[QuorumVoter, ...]:
-        """The voters that settings name."""
+        """The configured voters."""
         ...
 
     @property
     def controller_quorum_bootstrap_servers(self) -> tuple[Endpoint, ...]:
-        """Where controllers are asked for."""
+        """The addresses of controllers to ask."""
         ...
 
     @property
     def listeners(self) -> tuple[Endpoint, ...]:
-        """Those for clients."""
+        """The listeners for clients."""
         ...
 
     @property
     def controller_endpoints(self) -> tuple[Endpoint, ...]:
-        """Those for nodes."""
+        """The listeners for controllers."""
         ...
 
     @property
     def is_controller(self) -> bool:
-        """It may vote."""
+        """The node may vote."""
         ...
 
     @property
     def is_broker(self) -> bool:
-        """It holds partitions."""
+        """The node has partitions."""
         ...
 
     @property
     def is_whole(self) -> bool:
-        """It is the cluster, for ever."""
+        """The node is the whole cluster."""
         ...
 
 
 def check_quorum(settings: QuorumSettings) -> None:
-    """A controller of several is one of their voters, and is reached by the others; a broker alone is neither.
+    """A controller of several must be one of the voters, and reachable. A broker without the controller role must be
+    neither.
 
     Raises INVALID_CONFIG in Kafka's words.
     """

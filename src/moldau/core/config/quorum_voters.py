@@ -1,4 +1,4 @@
-"""`controller.quorum.voters`: who votes in a quorum whose voters are configured, and where each is reached."""
+"""`controller.quorum.voters`: the voters of a static quorum and their addresses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class QuorumVoter(msgspec.Struct, frozen=True):
 
 
 def parse_voters(items: tuple[str, ...]) -> tuple[QuorumVoter, ...]:
-    """Raises error 40 for an item that is no voter, and for a node id that stands twice."""
+    """Raises error 40 for a malformed voter and for a repeated node id."""
     voters = tuple(_parse(item, items) for item in items)
     if len({voter.node_id for voter in voters}) != len(voters):
         raise invalid_value("controller.quorum.voters", ",".join(items), "a node id stands twice")

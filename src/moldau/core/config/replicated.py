@@ -1,4 +1,4 @@
-"""What a cluster of several brokers sets that a broker alone does not: its topics have replicas."""
+"""The replication settings of a cluster with several brokers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MINIMA = ("min.insync.replicas", "transaction.state.log.min.isr")
 
 
 def replicated(replicas: int) -> dict[str, str]:
-    """Settings with which topics, internal ones too, have so many replicas. All but one of them must take a record: so
-    one broker may be away, and writing goes on."""
+    """Settings with so many replicas for each topic, internal ones too. All but one must acknowledge a record, so
+    writing continues with one broker away."""
     in_sync = max(1, replicas - 1)
     return {**dict.fromkeys(_FACTORS, str(replicas)), **dict.fromkeys(_MINIMA, str(in_sync))}

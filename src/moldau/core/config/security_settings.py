@@ -1,4 +1,4 @@
-"""The settings that say how listeners are secured: part of `BrokerSettings`."""
+"""The security settings of listeners, part of `BrokerSettings`."""
 
 # without `from __future__ import annotations`: rows are read from annotations, which would be texts
 from typing import Annotated, NamedTuple
@@ -15,7 +15,7 @@ HTTP = "HTTP"
 
 
 class Row(NamedTuple):
-    """What makes a field of `BrokerSettings` a setting; the cells are those of broker_setting_rows.py."""
+    """Makes a field of `BrokerSettings` a setting. The cells are those of broker_setting_rows.py."""
 
     kind: str
     default: str | None
@@ -27,7 +27,7 @@ class Row(NamedTuple):
 
 
 class SecuritySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Fields as those of `BrokerSettings`."""
+    """The fields that `BrokerSettings` inherits."""
 
     texts: dict[str, str]
     """What was set, as it was written; never changed."""
@@ -131,25 +131,24 @@ class SecuritySettings(msgspec.Struct, frozen=True, kw_only=True):
     # fmt: on
 
     def protocol_of(self, listener_name: str) -> str:
-        """The security protocol of a listener of this cluster, say "SSL". As in Kafka the controller's is PLAINTEXT
-        where the map does not name it."""
+        """The security protocol of a listener, such as "SSL". As in Kafka, the controller listener is PLAINTEXT if the
+        map does not name it."""
         protocols = parse_protocol_map(self.listener_security_protocol_map)
         return protocols.get(listener_name.upper(), PLAINTEXT)
 
     def protocol_code_of(self, listener_name: str) -> int:
-        """As the metadata has it: 0 is PLAINTEXT, 1 SSL."""
+        """The protocol's number in the metadata: 0 is PLAINTEXT, 1 SSL."""
         return SECURITY_PROTOCOLS.index(self.protocol_of(listener_name))
 
     def value_at(self, listener_name: str, mechanism: str, name: str) -> SettingValue:
-        """The value of the setting `name`, a field of this class, for a mechanism of SASL at a listener: that with the
-        nearest prefix, as in Kafka. Raises error 40."""
+        """The value of the setting `name` for a SASL mechanism of a listener. As in Kafka, the nearest prefix counts.
+        Raises error 40."""
         prefix = f"listener.name.{listener_name.lower()}."
         names = (f"{prefix}{mechanism.lower()}.{name}", f"{prefix}{name}", name)
         return typed_setting(name, next((self.texts[each] for each in names if each in self.texts), None))
 
     def tls_of(self, listener_name: str) -> TlsSettings | None:
-        """The settings of TLS for those who listen there, and for those who connect there; None: its protocol has no
-        TLS. Raises error 40 for what cannot be together."""
+        """The TLS settings of a listener; None without TLS. Raises error 40 for an impossible combination."""
         if not has_tls(self.protocol_of(listener_name)) and not (listener_name == HTTP and self.moldau_http_tls):
             return None
         return tls_settings(listener_name, self.texts, typed_setting)
@@ -163,8 +162,7 @@ _ROWS: dict[str, Row] = {
 
 
 def typed_setting(name: str, text: str | None) -> SettingValue:
-    """The value of `text` as that of the setting `name`, a field of SecuritySettings; None: of its default. Raises
-    error 40."""
+    """The value of `text` for the setting `name`, a field of SecuritySettings. None: its default. Raises error 40."""
     row = _ROWS[name]
     chosen = row.default if text is None else text
     return None if chosen is None else parse_value(name, row.kind, chosen)

@@ -1,7 +1,7 @@
-"""One setting: its row, how its text is read, and what Kafka says when the text is wrong.
+"""One setting: its row, the parsing of its text, and Kafka's error messages.
 
-Texts follow Java: numbers may have a sign and blanks around them, booleans any case, lists commas. The sentences are
-those of Apache Kafka 4.4.0 (asked of it), because people search for them.
+Texts follow Java: numbers may have a sign and surrounding blanks, booleans any case, lists commas. The messages are
+those of Apache Kafka 4.4.0, because people search for them.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ _REPLICAS_FORM = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
 
 
 def without_listener(name: str, known: Container[str]) -> str:
-    """`name` without `listener.name.<listener>.`, and without the SASL mechanism that may follow it; `known`: the names
-    of settings."""
+    """`name` without `listener.name.<listener>.` and the SASL mechanism that may follow it. `known`: the names of
+    settings."""
     match = _LISTENER_PREFIX.fullmatch(name) if name.startswith("listener.name.") else None
     if match is None:
         return name
@@ -73,7 +73,7 @@ def without_listener(name: str, known: Container[str]) -> str:
 
 
 def invalid_config(message: str) -> KafkaError:
-    """Error 40 with a sentence that may go to the client."""
+    """Error 40 with a message for the client."""
     return kafka_error("INVALID_CONFIG", message)
 
 
@@ -84,7 +84,7 @@ def invalid_value(name: str, value: object, reason: str) -> KafkaError:
 
 
 def parse_value(name: str, kind: str, text: str) -> SettingValue:
-    """The typed value of `text`, range unchecked. Raises error 40 for a text that is none of that type."""
+    """The typed value of `text`, without a check of the range. Raises error 40 for a wrong type."""
     trimmed = text.strip()
     if kind in _INTEGER_BITS:
         return _parse_integer(name, kind, text, trimmed)
@@ -113,7 +113,7 @@ def _parse_integer(name: str, kind: str, text: str, trimmed: str) -> int:
 
 
 def format_value(value: SettingValue) -> str | None:
-    """`value` as Java writes it: what DescribeConfigs shows. A list is without its repetitions, as Kafka keeps it."""
+    """`value` as Java writes it and DescribeConfigs shows it. As in Kafka, a list has no duplicates."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -137,7 +137,7 @@ def _format_double(value: float) -> str:
 
 
 def check_value(name: str, valid: str, value: SettingValue) -> None:
-    """Raises error 40 if `value` is outside `valid`, which is written as in the tables of settings."""
+    """Raises error 40 if `value` is outside `valid`, which has the notation of the tables of settings."""
     if valid == "" or value is None:
         return
     if valid == _REPLICAS_FORM:

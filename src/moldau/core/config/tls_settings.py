@@ -1,6 +1,6 @@
-"""The `ssl.*` settings of one listener: `listener.name.NAME.ssl.*` before `ssl.*` (KIP-103), and what Kafka refuses.
+"""The `ssl.*` settings of one listener: `listener.name.NAME.ssl.*` before `ssl.*` (KIP-103).
 
-Values only: `moldau.transport.tls` reads the files and makes contexts of them.
+Only values. `moldau.transport.tls` reads the files and makes contexts.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PREFIXED = re.compile(r"listener\.name\.[^.]+\.(ssl\..+)")
 
 
 class Store(msgspec.Struct, frozen=True):
-    """Where keys or certificates are. PEM may be given whole: `inline`, with the key first where there is one."""
+    """A source of keys or certificates. `inline`: PEM text, the key first."""
 
     kind: str
     location: str | None
@@ -54,8 +54,8 @@ class Store(msgspec.Struct, frozen=True):
 
 
 class TlsSettings(msgspec.Struct, frozen=True):
-    """Of one listener. `keystore`: its key and certificates; `truststore`: who may sign those of the other side, None:
-    whoever the system trusts."""
+    """The TLS settings of one listener. `keystore`: its key and certificates. `truststore`: trusted issuers of the
+    other side; None: those of the system."""
 
     keystore: Store | None
     key_password: str | None
@@ -76,14 +76,14 @@ class TlsSettings(msgspec.Struct, frozen=True):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files that make the contexts: to be read again when they change."""
+        """The files that the contexts are made from. Read them again when they change."""
         stores = (self.keystore, self.truststore)
         return tuple(store.location for store in stores if store is not None and store.location is not None)
 
 
 def tls_setting_of(name: str) -> str | None:
-    """The setting of TLS that acts behind a listener's prefix: `listener.name.x.ssl.key.password` is
-    `ssl.key.password`. None for every other name."""
+    """The TLS setting behind a listener prefix: `listener.name.x.ssl.key.password` gives `ssl.key.password`. None for
+    other names."""
     match = _PREFIXED.fullmatch(name) if name.startswith("listener.name.") else None
     return match.group(1) if match is not None and match.group(1) in TLS_SETTINGS else None
 
@@ -91,8 +91,8 @@ def tls_setting_of(name: str) -> str | None:
 def tls_settings(
     listener_name: str, texts: Mapping[str, str], value_of: Callable[[str, str | None], SettingValue]
 ) -> TlsSettings:
-    """Of the listener, by what was set. `value_of` gives the typed value of a setting, of a text or, with None, of its
-    default; it raises error 40. Raises error 40, in Kafka's words, for what cannot be together."""
+    """The settings of the listener. `value_of` gives the typed value of a setting, or with None its default; it raises
+    error 40. Raises error 40, in Kafka's words, for impossible combinations."""
     prefix = f"listener.name.{listener_name.lower()}."
 
     def value(name: str) -> SettingValue:

@@ -1,7 +1,7 @@
 """Every topic setting of Kafka 4.4, one row each.
 
-A row: (name, type, default, valid values, broker settings it falls back to, served, note). See broker_setting_rows.py.
-A setting that falls back to the broker has the default that stands in the row of the broker setting.
+A row: (name, type, default, valid values, broker settings it falls back to, served, note), see broker_setting_rows.py.
+A setting that falls back to the broker has the default of the broker setting.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What a topic works by: Kafka's topic settings over the broker's defaults.
+"""The settings of a topic over the defaults of the broker.
 
-`validate_topic_settings` judges what a client asks for, with Kafka's sentences. `log_settings` gives the typed view
-that a log works by; it takes whatever a metadata log may hold (Apache Kafka may have written it), so it never raises.
-`describe_topic_settings` lists all of them with their sources, as CreateTopics v5+ answers (DescribeConfigs says more:
-describing.py).
+`validate_topic_settings` checks the settings in a request, with Kafka's messages. `log_settings` gives the typed view
+for a log. It accepts any stored text, because Apache Kafka may have written it, and never raises.
+`describe_topic_settings` lists all settings with their sources for CreateTopics v5+. DescribeConfigs has more, see
+describing.py.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class DescribedSetting(msgspec.Struct, frozen=True):
 
 
 def validate_topic_settings(requested: Mapping[str, str | None], broker: BrokerSettings) -> None:
-    """Raises error 40 with Kafka's sentence for the first thing wrong; of a name given twice the caller keeps the last.
+    """Raises error 40 with Kafka's message for the first fault. For a repeated name the caller keeps the last value.
 
-    `requested` is everything that the topic will have of its own.
+    `requested`: all settings of the topic itself.
     """
     nulls = [name for name, text in requested.items() if text is None]
     if nulls:
@@ -74,9 +74,9 @@ def validate_topic_settings(requested: Mapping[str, str | None], broker: BrokerS
 
 
 def validate_inherited_settings(broker: BrokerSettings) -> None:
-    """Raises error 40 if `broker` gives topics without settings of their own a value that no topic may have.
+    """Raises error 40 if `broker` gives topics a default that no topic may have.
 
-    Apache Kafka takes such a change (`log.flush.interval.ms=-5`), and then refuses every topic.
+    Apache Kafka accepts such a change (`log.flush.interval.ms=-5`), and then rejects every topic.
     """
     for name, row in ROWS_BY_NAME.items():
         text = inherited_text(name, broker)
@@ -99,7 +99,7 @@ def _number(name: str, requested: Mapping[str, str | None], broker: BrokerSettin
 
 
 def inherited_text(name: str, broker: BrokerSettings) -> str | None:
-    """What the broker says for the topic setting `name`, as text; None if its own default counts."""
+    """The broker's value for the topic setting `name`, as text; None if the topic setting has its own default."""
     synonyms = ROWS_BY_NAME[name][4]
     if broker.texts.keys().isdisjoint(synonyms):
         return None
@@ -115,10 +115,10 @@ def inherited_text(name: str, broker: BrokerSettings) -> str | None:
 
 
 def log_settings(overrides: Mapping[str, str], broker: BrokerSettings) -> LogSettings:
-    """The settings by which a topic's logs work: the topic's own, else the broker's, else the default; and those of the
-    broker that act on every log.
+    """The settings of a topic's logs: of the topic, else of the broker, else the default. Also the broker settings that
+    apply to every log.
 
-    A text that is no value of its setting counts as not set. Names that are not known are passed over.
+    A malformed text counts as not set. Unknown names are ignored.
     """
     values: dict[str, object] = {}
     for name, kind, _, _, _, served, _ in TOPIC_SETTING_ROWS:
@@ -175,10 +175,10 @@ def describe_topic_settings(
     cluster_defaults: Mapping[str, str],
     broker_configs: Mapping[str, str] | None = None,
 ) -> tuple[DescribedSetting, ...]:
-    """All public settings of a topic, sorted by name, with where each value comes from.
+    """All public settings of a topic, sorted by name, with their sources.
 
-    `cluster_defaults` are the dynamic defaults of all brokers in the metadata log (a fresh cluster has
-    `min.insync.replicas=1`), `broker_configs` those of one broker; `broker` is what was set at the start.
+    `cluster_defaults`: the dynamic settings for all brokers (a new cluster has `min.insync.replicas=1`).
+    `broker_configs`: those of one broker. `broker`: the settings at the start.
     """
     dynamic = ((broker_configs or {}, Source.BROKER), (cluster_defaults, Source.CLUSTER_DEFAULT))
     return tuple(
@@ -219,9 +219,9 @@ INTERNAL_TOPIC_POLICIES: dict[str, dict[str, str]] = {
 
 
 def internal_topic_settings(topic: str, broker: BrokerSettings, replication_factor: int) -> dict[str, str]:
-    """The settings with which a broker creates an internal topic of so many replicas. KeyError for any other topic.
+    """The settings of an internal topic with so many replicas. KeyError for another topic.
 
-    A minimum of in-sync replicas that is not set never exceeds the replicas: nobody could write.
+    A default of `min.insync.replicas` never exceeds the replicas, else nobody could write.
     """
     settings = dict(INTERNAL_TOPIC_POLICIES[topic])
     if topic == OFFSETS_TOPIC:

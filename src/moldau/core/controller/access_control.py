@@ -1,4 +1,4 @@
-"""ACLs created and deleted (KIP-140, 290, 1276). Kafka's checks, codes and sentences, asked of 4.4.0."""
+"""CreateAcls and DeleteAcls (KIP-140, 290, 1276), with the checks and messages of Apache Kafka 4.4.0."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ _ONLY_IN_FILTERS = {
 
 
 def no_authorizer() -> KafkaError:
-    """The error that answers every request for ACLs where there is no authorizer: SECURITY_DISABLED (54)."""
+    """The error for every ACL request without an authorizer: SECURITY_DISABLED (54)."""
     return kafka_error("SECURITY_DISABLED", "No Authorizer is configured.")
 
 
 def create_acls(
     image: MetadataImage, random: Random, request: CreateAclsRequest
 ) -> Pausing[tuple[list[MetadataRecord], CreateAclsResponse]]:
-    """The records of the ACLs that are new, and the answer for each that was named. One that exists is no error."""
+    """The records of the new ACLs, and a result for each one in the request. An ACL that exists is no error."""
     known = (yield from image.acls.catalogue()).ids
     new: dict[Acl, None] = {}
     may_name_networks = can_name_networks(image.features)
@@ -82,7 +82,8 @@ def create_acls(
 def delete_acls(
     image: MetadataImage, request: DeleteAclsRequest
 ) -> Pausing[tuple[list[MetadataRecord], DeleteAclsResponse]]:
-    """The records of what goes, and for each filter what it named. An ACL that two filters name goes once."""
+    """The records of the removed ACLs, and the matches of each filter. An ACL that two filters match is removed
+    once."""
     gone: dict[Uuid, MetadataRecord] = {}
     results: list[DeleteAclsFilterResult] = []
     count = 0
@@ -110,7 +111,7 @@ def delete_acls(
 
 
 def filter_of(one: DeleteAclsFilter | DescribeAclsRequest) -> AclFilter:
-    """The filter of a request; one with a code that nobody knows names no ACL."""
+    """The filter of a request. With an unknown code it matches no ACL."""
     return AclFilter(
         one.resource_type_filter,
         one.resource_name_filter,
@@ -132,14 +133,14 @@ def _check_filter(one: DeleteAclsFilter) -> None:
 
 
 def refused_creations(request: CreateAclsRequest, error: KafkaError) -> Pausing[CreateAclsResponse]:
-    """The answer in which each ACL gets `error`."""
+    """The response with `error` for each ACL."""
     result = AclCreationResult(error.code, error.message)
     yield
     return CreateAclsResponse(results=(result,) * len(request.creations))
 
 
 def refused_deletions(request: DeleteAclsRequest, error: KafkaError) -> Pausing[DeleteAclsResponse]:
-    """The answer in which each filter gets `error`."""
+    """The response with `error` for each filter."""
     result = DeleteAclsFilterResult(error.code, error.message)
     yield
     return DeleteAclsResponse(filter_results=(result,) * len(request.filters))

@@ -1,5 +1,7 @@
-"""What operators and brokers ask of the controller now and then. Imported with the first such request: a start does
-without."""
+"""Rare requests of operators and brokers to the controller.
+
+Imported with the first such request, so that a start is faster.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,7 @@ def administer(
     charge: Charge,
     wall_ms: int,
 ) -> Pausing[tuple[list[MetadataRecord], AdministrationResponse]]:
-    """The records and the answer of one request. Raises KafkaError where the answer has no place for it."""
+    """The records and the response of one request. Raises KafkaError if the response has no field for the error."""
     image = state.image
     match request:
         case IncrementalAlterConfigsRequest():

@@ -1,5 +1,4 @@
-"""What requests for topics and for partitions have in common: how much they may ask for, replicas that they name
-themselves, and the record of a partition that begins with them."""
+"""Checks of replica assignments, shared by topics and partitions, and the first record of a partition."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ MAX_PARTITIONS_PER_REQUEST = 10_000
 
 
 def check_request(partitions: int, timeout_ms: int) -> None:
-    """Raises REQUEST_TIMED_OUT or POLICY_VIOLATION for a request as a whole that makes `partitions` partitions."""
+    """Raises REQUEST_TIMED_OUT or POLICY_VIOLATION for a request that creates `partitions` partitions."""
     if timeout_ms <= 0:
         raise kafka_error("REQUEST_TIMED_OUT")
     if partitions > MAX_PARTITIONS_PER_REQUEST:
@@ -29,11 +28,11 @@ def check_request(partitions: int, timeout_ms: int) -> None:
 
 
 def free_of_charge(partitions: int) -> None:
-    """Charges nothing: for requests that no quota holds."""
+    """The charge of a request without a quota: none."""
 
 
 def split_repeated(items: Sequence[Item], key: Callable[[Item], object]) -> Pausing[tuple[list[Item], list[Item]]]:
-    """(items whose key comes once, one item for each key that comes more often), in the order given."""
+    """(items with a unique key, one item for each repeated key), in order."""
     counts: dict[object, int] = {}
     for item in items:
         counts[key(item)] = counts.get(key(item), 0) + 1
@@ -50,13 +49,13 @@ def split_repeated(items: Sequence[Item], key: Callable[[Item], object]) -> Paus
 
 
 def bad_assignment(message: str) -> KafkaError:
-    """INVALID_REPLICA_ASSIGNMENT, for replicas that the request chose itself."""
+    """INVALID_REPLICA_ASSIGNMENT, for an assignment in the request."""
     return kafka_error("INVALID_REPLICA_ASSIGNMENT", message)
 
 
 def check_assignment(image: MetadataImage, broker_ids: tuple[int, ...], expected: int | None) -> None:
-    """Raises INVALID_REPLICA_ASSIGNMENT unless each broker is registered and stands there once; `expected`: how many
-    the partitions before have."""
+    """Raises INVALID_REPLICA_ASSIGNMENT unless all brokers are registered and different. `expected`: the number of
+    replicas of earlier partitions."""
     if not broker_ids:
         raise bad_assignment("The manual partition assignment includes an empty replica list.")
     in_order = sorted(broker_ids)
@@ -75,7 +74,7 @@ def check_assignment(image: MetadataImage, broker_ids: tuple[int, ...], expected
 
 
 def check_active(image: MetadataImage, broker_ids: tuple[int, ...], partition_id: int) -> None:
-    """Raises INVALID_REPLICA_ASSIGNMENT where none of the brokers may lead the partition."""
+    """Raises INVALID_REPLICA_ASSIGNMENT if none of the brokers may lead the partition."""
     if not any(image.brokers[broker_id].is_active for broker_id in broker_ids):
         raise bad_assignment(
             "All brokers specified in the manual partition assignment for partition "
@@ -86,7 +85,7 @@ def check_active(image: MetadataImage, broker_ids: tuple[int, ...], partition_id
 def new_partition(
     image: MetadataImage, topic_id: Uuid, partition_id: int, replicas: tuple[int, ...]
 ) -> PartitionRecord:
-    """A partition's first record: led by the first replica that is active, in sync with all that are."""
+    """The first record of a partition. The first active replica leads; all active replicas are in sync."""
     isr = tuple(replica for replica in replicas if image.brokers[replica].is_active)
     return PartitionRecord(
         partition_id=partition_id,
@@ -107,13 +106,13 @@ def add_partitions(
     placements: Sequence[tuple[int, ...]],
     records: list[MetadataRecord],
 ) -> Pausing[None]:
-    """Appends to `records` those of the partitions from `first` on, pausing."""
+    """Appends the records of the partitions from `first` on to `records`, with pauses."""
     for index, replicas in enumerate(placements):
         records.append(new_partition(image, topic_id, first + index, replicas))
         yield
 
 
 def default_directory(image: MetadataImage, broker_id: int) -> Uuid:
-    """The only log directory of a broker; with several it chooses itself, and reports it later (KIP-858)."""
+    """The only log directory of a broker. A broker with several chooses later and reports it (KIP-858)."""
     directories = image.brokers[broker_id].log_directories
     return directories[0] if len(directories) == 1 else UNASSIGNED_DIRECTORY

@@ -1,7 +1,7 @@
-"""The topics that a broker asks the controller for: internal ones, and those that Metadata creates.
+"""The CreateTopics request of a broker for internal topics and for topics that Metadata creates.
 
-The broker names partitions, replicas and configs, as Kafka's does: the settings of a controller that is another process
-need not know them, and one of another vendor cannot.
+The broker sends partitions, replicas and configs, as in Kafka, because a controller in another process need not know
+the broker's settings.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PREFIXES = {
 
 
 def automatic_topic(name: str, settings: BrokerSettings, broker_count: int) -> CreatableTopic:
-    """What a broker with `settings` asks for where `broker_count` brokers are registered."""
+    """The request of a broker with `settings` when `broker_count` brokers are registered."""
     prefix = _PREFIXES.get(name)
     if prefix is None:
         return CreatableTopic(name, settings.num_partitions, settings.default_replication_factor)
@@ -38,7 +38,7 @@ def automatic_topic(name: str, settings: BrokerSettings, broker_count: int) -> C
 
 
 def lacking_replicas(topic: CreatableTopic, settings: BrokerSettings) -> int:
-    """How many replicas an internal topic has less than Kafka would have given it, though brokers may join; else 0."""
+    """The replicas that an internal topic has fewer than in Kafka, if brokers may still join; else 0."""
     prefix = _PREFIXES.get(topic.name)
     if prefix is None or settings.is_whole:
         return 0

@@ -1,10 +1,11 @@
-"""Brokers serve and go: heartbeats, controlled and unclean ends, as records of Apache Kafka.
+"""The life of a broker: heartbeats, controlled shutdown and fencing, as records of Apache Kafka.
 
-The order of a life: BrokerRegistration (fenced; registrations.py) -> BrokerHeartbeat (its partitions get it as leader)
--> BrokerHeartbeat that wants to shut down (its partitions lose it, then it is fenced). A broker that is not heard of
-any more is fenced as well (sessions.py, rounds.py).
+The order: BrokerRegistration (fenced; registrations.py), BrokerHeartbeat (it becomes leader), BrokerHeartbeat that
+wants to shut down (its partitions get other leaders, then it is fenced). A silent broker is fenced too (sessions.py,
+rounds.py).
 
-A change of many partitions is cut into batches: each decision does one, and the broker asks again until all is done.
+A change of many partitions is several batches. Each decision writes one, and the broker repeats its request until all
+are written.
 """
 
 from __future__ import annotations
@@ -38,10 +39,9 @@ def heartbeat(
     request: BrokerHeartbeatRequest,
     now_ms: int,
 ) -> tuple[list[MetadataRecord], BrokerHeartbeatResponse]:
-    """A broker that has its own registration in its metadata, and wants to serve: lifts its fence, then makes it leader
-    of the partitions that have none; it has caught up when no partition is left. One that wants to stop: marks it,
-    moves its partitions away from it, and when all that serve know of that, fences it; then it should shut down. One
-    that leads nothing is fenced at once.
+    """Unfences a broker that has its own registration in its metadata, then makes it the leader of partitions without
+    one. A broker that wants to stop is marked, and its partitions get other leaders. When all active brokers know that,
+    it is fenced and told to shut down. A broker that leads nothing is fenced at once.
 
     Raises BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH.
     """
@@ -63,7 +63,7 @@ def heartbeat(
 
 
 def fence(broker: BrokerImage, changes: PartitionChanges) -> list[MetadataRecord]:
-    """Takes the broker its partitions, and last fences it; `changes.is_complete` says whether this is done."""
+    """Moves the partitions away from the broker, then fences it. `changes.is_complete`: all is done."""
     records = changes.leave()
     if changes.is_complete:
         records.append(BrokerRegistrationChangeRecord(broker.broker_id, broker.epoch, fenced=FENCED))
@@ -127,9 +127,9 @@ def _directory_changes(
 def unregister_broker(
     image: MetadataImage, settings: BrokerSettings, request: UnregisterBrokerRequest
 ) -> tuple[list[MetadataRecord], UnregisterBrokerResponse]:
-    """Forgets a broker that is gone. One that serves is refused: Apache Kafka forgets it too, and a cluster whose only
-    broker was forgotten serves nobody until that broker is started again. Where the broker is eligible in more
-    partitions than one batch changes, the answer is REQUEST_TIMED_OUT, and the next request goes on with the rest.
+    """Removes the registration of a stopped broker. An active broker is rejected. (Apache Kafka accepts it, and a
+    cluster whose only broker is unregistered serves nobody until that broker restarts.) If one batch cannot hold all
+    changes, the response is REQUEST_TIMED_OUT, and the next request continues.
 
     Raises BROKER_ID_NOT_REGISTERED, INVALID_REQUEST.
     """

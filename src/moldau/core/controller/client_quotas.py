@@ -1,4 +1,4 @@
-"""Quotas set, removed and described (KIP-546, 612): every answer of Apache Kafka, but that NaN is no quota."""
+"""AlterClientQuotas and DescribeClientQuotas (KIP-546, 612). Unlike in Apache Kafka, NaN is rejected."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ MATCH_SPECIFIED = 2
 def alter_client_quotas(
     image: MetadataImage, request: AlterClientQuotasRequest
 ) -> Pausing[tuple[list[MetadataRecord], AlterClientQuotasResponse]]:
-    """The records of what changes (none if only validating), and the answer for each entity."""
+    """The records of the changes (none if only validating), and a result for each entity."""
     entities: dict[QuotaEntity, dict[str, str | None]] = {}
     operations: dict[QuotaEntity, Sequence[AlterQuotaOperation]] = {}
     repeated: dict[QuotaEntity, None] = {}
@@ -99,7 +99,7 @@ def alter_client_quotas(
 
 
 def refused(request: AlterClientQuotasRequest, error: KafkaError) -> Pausing[AlterClientQuotasResponse]:
-    """The whole request refused: each entry of the answer has the same error."""
+    """The response with the same error for each entry."""
     results: list[AlterQuotaEntryResult] = []
     for entry in request.entries:
         parts = yield from _parts(entry)
@@ -223,7 +223,7 @@ def _check_value(keys: Mapping[str, tuple[str, int] | None], key: str, value: fl
 def describe_client_quotas(
     image: MetadataImage, request: DescribeClientQuotasRequest
 ) -> Pausing[DescribeClientQuotasResponse]:
-    """The entities that match every component; strict: that have no other part."""
+    """The entities that match every component. Strict: without other parts."""
     try:
         components = _components(request.components)
     except KafkaError as error:

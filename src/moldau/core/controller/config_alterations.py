@@ -1,4 +1,9 @@
-"""The alteration of settings: ConfigRecords in the metadata log (KIP-133, 226, 339). Imported with the first request.
+"""AlterConfigs and IncrementalAlterConfigs, as ConfigRecords in the metadata log (KIP-133, 226, 339).
+
+Each resource of a request is checked alone: one may be rejected and another altered. The settings of a resource after
+the request are checked as a whole, so contradictions are never written. Groups and this node's broker are checked
+against the view of this node. This node does not know the file of another broker; that broker checks the request itself
+before it forwards it.
 
 Each resource of a request is judged alone: one may be refused and another altered. What a resource will have after the
 request is worked out first and judged as a whole, so that two settings that contradict each other are never written.
@@ -54,7 +59,7 @@ MAX_MESSAGE_LENGTH = 1_000
 
 
 class ConfigOperation:
-    """What IncrementalAlterConfigs may do to one setting (KIP-339)."""
+    """The operations of IncrementalAlterConfigs on a setting (KIP-339)."""
 
     SET = 0
     DELETE = 1
@@ -63,7 +68,7 @@ class ConfigOperation:
 
 
 class Change(msgspec.Struct, frozen=True):
-    """One setting of a resource in a request."""
+    """A change of one setting."""
 
     operation: int
     name: str
@@ -71,7 +76,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Alteration(msgspec.Struct, frozen=True):
-    """What a request asks of one resource. `is_whole`: what is not named goes back to its default (AlterConfigs)."""
+    """The changes of one resource. `is_whole`: other settings return to their defaults (AlterConfigs)."""
 
     resource: ConfigResource
     changes: tuple[Change, ...]
@@ -86,7 +91,7 @@ View = Callable[[], BrokerSettings]
 def incremental_alter_configs(
     image: MetadataImage, static: BrokerSettings, request: IncrementalAlterConfigsRequest
 ) -> Pausing[tuple[list[MetadataRecord], IncrementalAlterConfigsResponse]]:
-    """The records that change the settings named, and the answer for each resource."""
+    """The records that change the named settings, and a result for each resource."""
     asked = (
         _asked(resource, ((config.config_operation, config.name, config.value) for config in resource.configs))
         for resource in request.resources
@@ -98,7 +103,7 @@ def incremental_alter_configs(
 def alter_configs(
     image: MetadataImage, static: BrokerSettings, request: AlterConfigsRequest
 ) -> Pausing[tuple[list[MetadataRecord], AlterConfigsResponse]]:
-    """The records that give each resource the settings named and no others, and the answer for each."""
+    """The records that give each resource only the named settings, and a result for each."""
     asked = (
         _asked(resource, ((ConfigOperation.SET, one.name, one.value) for one in resource.configs), is_whole=True)
         for resource in request.resources

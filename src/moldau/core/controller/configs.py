@@ -1,6 +1,6 @@
-"""Settings as the controller sees them: a topic's own, the cluster's dynamic defaults, the node's file.
+"""Settings as the controller sees them: those of a topic, the cluster's dynamic defaults, the node's file.
 
-How they are altered: config_alterations.py.
+config_alterations.py changes them.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
 
 def topic_config_records(topic: str, configs: Mapping[str, str]) -> list[ConfigRecord]:
-    """One record per setting of a topic, in the order given."""
+    """A record for each setting of a topic, in the given order."""
     return [ConfigRecord(ResourceType.TOPIC, topic, name, value) for name, value in configs.items()]
 
 
 def min_insync_replicas(image: MetadataImage, topic: str, settings: BrokerSettings) -> int:
-    """What the controller takes for a topic: its own value, else the cluster's (KIP-966), else the node's.
+    """The value for a topic: its own, else the cluster's (KIP-966), else the node's.
 
-    A text that is no number was not written by us; it counts as not set.
+    A malformed text counts as not set. Moldau does not write one.
     """
     return _minimum((image.topic_configs(topic), image.cluster_defaults()), settings)
 
 
 def clearing_eligible_leaders(changed: Iterable[ConfigRecord]) -> list[ClearElrRecord]:
-    """What follows a changed minimum of in-sync replicas where ELR is on: the replicas that were eligible under the old
-    one may lack what is committed under the new one (KIP-966). As in Kafka, a broker's setting reaches every topic."""
+    """The records after a change of `min.insync.replicas` with ELR: replicas that were eligible may lack records that
+    are committed under the new value (KIP-966). As in Kafka, a broker setting applies to every topic."""
     return [
         ClearElrRecord(record.resource_name if record.resource_type == ResourceType.TOPIC else "")
         for record in changed
@@ -41,9 +41,9 @@ def clearing_eligible_leaders(changed: Iterable[ConfigRecord]) -> list[ClearElrR
 
 
 def min_insync_replicas_of_leader(image: MetadataImage, topic: str, view: BrokerSettings) -> int:
-    """What a leader asks for: the topic's own value, else what is in force on the leader's broker.
+    """The value for a leader: the topic's own, else the one in force on the leader's broker.
 
-    `view` has the cluster's value beneath the broker's own already. With ELR the cluster's value holds for all brokers.
+    `view` contains the cluster's value below the broker's own. With ELR the cluster's value applies to all brokers.
     """
     if image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0:
         return min_insync_replicas(image, topic, view)
@@ -59,8 +59,7 @@ def _minimum(layers: Iterable[Mapping[str, str]], settings: BrokerSettings) -> i
 
 
 def allows_unclean_election(image: MetadataImage, topic: str, settings: BrokerSettings) -> bool:
-    """Whether a replica that may lack records may lead the topic's partitions: its own value, else the cluster's, else
-    the node's."""
+    """Whether a replica that may lack records may lead: the topic's value, else the cluster's, else the node's."""
     for values in (image.topic_configs(topic), image.cluster_defaults()):
         text = values.get(UNCLEAN_ELECTION)
         if text is not None:
@@ -69,7 +68,7 @@ def allows_unclean_election(image: MetadataImage, topic: str, settings: BrokerSe
 
 
 def setting_layers(image: MetadataImage, static: BrokerSettings) -> SettingLayers:
-    """Where the settings of the node with `static` stand. `node.id` is its `broker.id` too, as in Kafka."""
+    """The settings of the node with `static`, by place. As in Kafka, `node.id` is also `broker.id`."""
     own = image.configs.get(ConfigResource(ResourceType.BROKER, str(static.node_id)), {})
     texts = static.texts
     if "node.id" in texts and "broker.id" not in texts:
@@ -78,6 +77,6 @@ def setting_layers(image: MetadataImage, static: BrokerSettings) -> SettingLayer
 
 
 def view_in_force(image: MetadataImage, static: BrokerSettings) -> tuple[BrokerSettings, tuple[str, ...]]:
-    """The settings that a node started with `static` works by, and a sentence for each that is passed over."""
+    """The settings in force on a node that started with `static`, and a sentence for each ignored one."""
     layers = setting_layers(image, static)
     return effective_broker_settings(static, layers.cluster, layers.broker)

@@ -1,6 +1,6 @@
-"""Delegation tokens created, renewed, expired, and removed once they have expired (KIP-48, KIP-373).
+"""Delegation tokens: created, renewed, expired and removed (KIP-48, KIP-373).
 
-Each answer is Apache Kafka's, but for the bounds: Kafka keeps any number of tokens, with any number of renewers.
+Responses are those of Apache Kafka, except for the bounds. Kafka keeps any number of tokens and renewers.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ TokenResponse = CreateDelegationTokenResponse | RenewDelegationTokenResponse | E
 
 
 def check_enabled(settings: BrokerSettings) -> str:
-    """The secret key. Raises DELEGATION_TOKEN_AUTH_DISABLED where there is none."""
+    """The secret key. Raises DELEGATION_TOKEN_AUTH_DISABLED without one."""
     if settings.delegation_token_secret_key is None:
         raise kafka_error("DELEGATION_TOKEN_AUTH_DISABLED")
     return settings.delegation_token_secret_key
 
 
 def owner_of(request: CreateDelegationTokenRequest, requester: str) -> str:
-    """For whom the token is: the one that the request names, else `requester`. TYPE:NAME."""
+    """The owner of the token: the one in the request, else `requester`. TYPE:NAME."""
     if not request.owner_principal_name:
         return requester
     return f"{request.owner_principal_type or ''}:{request.owner_principal_name}"
@@ -63,7 +63,7 @@ def owner_of(request: CreateDelegationTokenRequest, requester: str) -> str:
 def change_token(
     image: MetadataImage, settings: BrokerSettings, random: Random, asked: TokenRequest, now_ms: int
 ) -> Pausing[tuple[list[MetadataRecord], TokenResponse]]:
-    """The records and the answer of one request. `now_ms`: since the epoch."""
+    """The records and the response of one request. `now_ms`: since the epoch."""
     try:
         secret_key = check_enabled(settings)
         if image.features.get(METADATA_VERSION, 0) < METADATA_VERSION_3_6_IV2:
@@ -93,7 +93,7 @@ def _refused(asked: TokenRequest, error: KafkaError) -> TokenResponse:
 
 
 def sweep_tokens(image: MetadataImage, now_ms: int) -> Pausing[list[MetadataRecord]]:
-    """Removes what has expired, MAX_REMOVED at a time."""
+    """Removes expired tokens, MAX_REMOVED at a time."""
     records: list[MetadataRecord] = []
     for token in image.unserved.delegation_tokens():
         yield

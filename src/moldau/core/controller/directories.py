@@ -1,7 +1,7 @@
-"""In which log directory of a broker each replica lies (KIP-858): the broker chooses, the metadata log remembers.
+"""AssignReplicasToDirs: the log directory of each replica (KIP-858). The broker chooses, the metadata log remembers.
 
-A broker whose directory is full says of a replica that its directory is lost, for as long as others can lead: it loses
-the leadership then, and its place among the in-sync replicas, of this one partition. The records stay where they are.
+A broker with a full directory reports a replica as lost while other replicas can lead. The replica then loses the
+leadership and its place in the ISR, for this partition only. The records stay.
 """
 
 from __future__ import annotations
@@ -27,12 +27,11 @@ from moldau.wire.protocol.messages.metadata_records import PartitionChangeRecord
 def assign_directories(
     image: MetadataImage, settings: BrokerSettings, request: AssignReplicasToDirsRequest
 ) -> tuple[list[MetadataRecord], AssignReplicasToDirsResponse]:
-    """A record for each replica that lies elsewhere than the metadata says. Raises STALE_BROKER_EPOCH. A partition that
-    has no leader, for the directory that the metadata names is not there, gets one now. A directory that has failed
-    since the broker noted its report takes the replica out of the in-sync ones: the heartbeat that told of it came too
-    early for that.
+    """A record for each replica whose directory changed. Raises STALE_BROKER_EPOCH. A partition without a leader,
+    because its directory was missing, gets one. If the directory has failed since the report, the replica leaves the
+    ISR, because the heartbeat with the failure came too early for that.
 
-    What is gone meanwhile, or is no replica of that broker, gets its error code: the broker gets that change, too.
+    Unknown topics, partitions and replicas get their error codes. The broker gets that change too.
     """
     broker = image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
@@ -59,7 +58,7 @@ def assign_directories(
             if topic is not None and (partition.leader == NO_LEADER or not is_served):
                 isr = tuple(each for each in partition.isr if is_served or each != request.broker_id)
                 terms = topic_terms(image, settings, topic)
-                record = change_partition(image, terms, index, isr, old=found) or record
+                record = change_partition(terms, index, isr, old=found) or record
             # the end of a reassignment names the directories of the replicas that stay
             records.append(replace(record, directories=directories) if record.replicas is None else record)
         return AssignmentPartition(index)
@@ -81,8 +80,9 @@ def assign_directories(
 
 
 def place_without_room(image: MetadataImage, partition: PartitionImage, broker_id: int, directory_id: Uuid) -> Uuid:
-    """What a broker says of its replica in the full directory `directory_id`. Its leadership goes to another in-sync
-    replica; where none may lead, it stays, and reading goes on. A replica that waits for a leader may be that again."""
+    """The directory that a broker reports for a replica in the full directory `directory_id`. Leadership moves to
+    another in-sync replica. If none may lead, it stays, and reading continues. A replica that waits for a leader may
+    lead again."""
     noted = _noted(partition, broker_id)
     if partition.leader == broker_id and has_successor(image, partition, broker_id):
         return LOST_DIRECTORY
@@ -92,15 +92,15 @@ def place_without_room(image: MetadataImage, partition: PartitionImage, broker_i
 
 
 def place_of_follower(partition: PartitionImage, broker_id: int) -> Uuid | None:
-    """As `place_without_room`, of a follower that could not append what its leader has: it is not in sync any more.
-    None: that is known."""
+    """As `place_without_room`, for a follower without room to append, which has left the ISR. None: already
+    reported."""
     is_led = partition.leader not in (NO_LEADER, broker_id)
     is_known = broker_id not in partition.isr and _noted(partition, broker_id) == LOST_DIRECTORY
     return LOST_DIRECTORY if is_led and partition.directories and not is_known else None
 
 
 def has_successor(image: MetadataImage, partition: PartitionImage, broker_id: int) -> bool:
-    """Whether another in-sync replica may lead the partition, and the metadata can say that this one may not."""
+    """Whether another in-sync replica may lead, and the metadata can express that this one may not."""
     others = (replica for replica in partition.isr if replica != broker_id)
     return bool(partition.directories) and any(may_lead(image, partition, replica) for replica in others)
 

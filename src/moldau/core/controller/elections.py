@@ -1,10 +1,10 @@
-"""Who leads a partition and who is in sync when brokers come and go, with eligible leader replicas (KIP-966).
+"""Leader elections and ISR changes when brokers come and go, with eligible leader replicas (KIP-966).
 
-Below `min.insync.replicas` the high watermark stands still, so a replica that leaves the in-sync set then still has
-everything: it stays *eligible*. Without in-sync and eligible replicas the last known leader is remembered, and takes
-over when it returns; records may be missing then, which `leader_recovery_state` says.
+Below `min.insync.replicas` the high watermark does not move, so a replica that leaves the ISR then still has
+everything: it stays *eligible*. Without in-sync and eligible replicas the last known leader is remembered and leads
+when it returns. Records may be missing then, and `leader_recovery_state` says so.
 
-A reassignment ends here too: with the change that has all its new replicas in sync (KIP-455).
+A reassignment ends here too, with the change that has all new replicas in sync (KIP-455).
 """
 
 from __future__ import annotations
@@ -23,32 +23,37 @@ UNCHANGED: Final = -1
 """A leader recovery state that a record does not change."""
 
 
+class ElectionRules(msgspec.Struct, frozen=True):
+    """The settings that an election obeys. `has_elr`: the cluster has eligible leader replicas."""
+
+    min_insync_replicas: int
+    has_elr: bool
+    allows_unclean: bool = False
+
+
 def change_in_sync(
     topic_id: Uuid,
     partition_id: int,
     old: PartitionImage,
+    rules: ElectionRules,
     *,
     target_isr: tuple[int, ...],
     is_active: Callable[[int], bool],
-    min_insync_replicas: int,
-    has_elr: bool,
     lost_replicas: tuple[int, ...] = (),
-    allows_unclean: bool = False,
     recovery_state: int = UNCHANGED,
 ) -> PartitionChangeRecord | None:
-    """The record that makes `target_isr` the in-sync replicas and elects a leader if one is needed; None if nothing is.
+    """The record that makes `target_isr` the in-sync replicas and elects a leader if one is needed. None: no change.
 
-    `lost_replicas` stopped uncleanly: what they had may be gone, so they are not eligible. Without ELR the in-sync
-    replicas never become empty: the last ones stay, without a leader. `allows_unclean`: where no other replica may
-    lead, any active one may. `recovery_state`: what the leader says of itself.
+    `lost_replicas` stopped uncleanly. They may have lost records, so they are not eligible. Without ELR the last
+    in-sync replicas stay in sync, without a leader. `recovery_state`: the state that the leader reports.
     """
     completed = _completed(old, target_isr)
     replicas, isr = (old.replicas, target_isr) if completed is None else completed
-    minimum = min(min_insync_replicas, len(replicas))
-    elr, last_known = _eligible(old, replicas, isr, minimum, lost_replicas) if has_elr else ((), ())
-    if not isr and not has_elr:
+    minimum = min(rules.min_insync_replicas, len(replicas))
+    elr, last_known = _eligible(old, replicas, isr, minimum, lost_replicas) if rules.has_elr else ((), ())
+    if not isr and not rules.has_elr:
         isr = old.isr
-    leader, is_unclean = _elect(old, replicas, isr, elr, is_active, allows_unclean=allows_unclean)
+    leader, is_unclean = _elect(old, replicas, isr, elr, is_active, allows_unclean=rules.allows_unclean)
     if leader != NO_LEADER and leader not in isr:
         isr = (leader,)
         elr, last_known = ((), ()) if is_unclean else _eligible(old, replicas, isr, minimum, lost_replicas)
@@ -80,7 +85,7 @@ def change_in_sync(
 
 
 def is_moving(partition: PartitionImage) -> bool:
-    """Whether a reassignment of the partition is under way."""
+    """Whether a reassignment of the partition is in progress."""
     return bool(partition.adding_replicas or partition.removing_replicas)
 
 

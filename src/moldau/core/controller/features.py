@@ -1,4 +1,4 @@
-"""Finalized feature levels up and down (KIP-584, 1022): all updates of a request, or none."""
+"""UpdateFeatures: changes the finalized levels of features, all of a request or none (KIP-584, 1022)."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class UpgradeType(enum.IntEnum):
 def update_features(
     image: MetadataImage, settings: BrokerSettings, kraft_version: int, request: UpdateFeaturesRequest
 ) -> Pausing[tuple[list[MetadataRecord], UpdateFeaturesResponse]]:
-    """The records of the new levels (none if only validating), and the one answer. Of a feature that stands twice the
-    last update counts, as in Kafka. `kraft_version` stands in control records, so it is not in the image."""
+    """The records of the new levels (none if only validating), and the response. As in Kafka, the last update of a
+    repeated feature counts. `kraft_version` is in control records, not in the image."""
     levels = {**image.features, KRAFT_VERSION: kraft_version}
     updates: dict[str, FeatureUpdateKey] = {}
     for update in request.feature_updates:
@@ -66,7 +66,7 @@ def update_features(
 
 
 def refused(_: UpdateFeaturesRequest, error: KafkaError) -> Pausing[UpdateFeaturesResponse]:
-    """The whole request refused, whatever features it names."""
+    """The response with an error for the whole request."""
     yield
     return UpdateFeaturesResponse(error_code=error.code, error_message=error.message)
 

@@ -1,4 +1,4 @@
-"""AlterPartition: a leader proposes who is in sync, the controller decides (KIP-497, 704, 841, 903)."""
+"""AlterPartition: a leader proposes in-sync replicas, the controller decides (KIP-497, 704, 841, 903)."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ NO_EPOCH = -1
 def alter_partition(
     image: MetadataImage, settings: BrokerSettings, request: AlterPartitionRequest
 ) -> Pausing[tuple[list[MetadataRecord], AlterPartitionResponse]]:
-    """The records of the proposals that are taken, and for each what the partition is from then on, or why it stays as
-    it was. A change that ends a reassignment may take the proposer its leadership: it is told NEW_LEADER_ELECTED.
+    """The records of the accepted proposals, and for each the new partition or the error. A change that ends a
+    reassignment may move the leadership away from the proposer: NEW_LEADER_ELECTED.
 
-    Of a partition that stands twice only the first proposal is taken: the second knows an old partition epoch.
-    Raises STALE_BROKER_EPOCH.
+    Only the first proposal for a repeated partition is accepted, because the second has an old partition epoch. Raises
+    STALE_BROKER_EPOCH.
     """
     broker = image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
@@ -55,7 +55,7 @@ def alter_partition(
                 continue
             target = tuple(state.broker_id for state in states)
             state = proposed.leader_recovery_state
-            record = change_partition(image, terms, index, target, recovery_state=state)
+            record = change_partition(terms, index, target, recovery_state=state)
             if record is not None:
                 records.append(record)
                 old = changed[topic.topic_id, index] = merge_partition(old, record)

@@ -1,4 +1,4 @@
-"""Leaders chosen on request (KIP-183, 460): the preferred one, or, at the price of records, any that is alive."""
+"""ElectLeaders (KIP-183, 460): elects the preferred leader or, with possible loss of records, any active replica."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class ElectionType(enum.IntEnum):
 def elect_leaders(
     image: MetadataImage, settings: BrokerSettings, request: ElectLeadersRequest
 ) -> Pausing[tuple[list[MetadataRecord], ElectLeadersResponse]]:
-    """The records of the elections that take place, and the answer for each partition. Asked of all topics, only what
-    is not "not needed" stands in the answer."""
+    """The records of the elections, and a result for each partition. A request for all topics leaves out partitions
+    that need no election."""
     if request.timeout_ms <= 0:
         return [], (yield from refused(request, kafka_error("REQUEST_TIMED_OUT")))
     if request.election_type not in (ElectionType.PREFERRED, ElectionType.UNCLEAN):
@@ -70,7 +70,7 @@ def elect_leaders(
 
 
 def refused(request: ElectLeadersRequest, error: KafkaError) -> Pausing[ElectLeadersResponse]:
-    """`error` for the whole and for each partition named."""
+    """The response with `error` for the request and each partition."""
     results = []
     for topic in request.topic_partitions or ():
         yield
@@ -110,8 +110,9 @@ def _unclean(
 ) -> PartitionChangeRecord:
     """As in the elections without a request: a replica in sync comes first, then an eligible one, then any that lives;
     one whose directory has failed only where all replicas have lost theirs."""
-    terms = msgspec.structs.replace(topic_terms(image, settings, topic), allows_unclean=True)
-    record = change_partition(image, terms, partition_id, old.isr)
+    terms = topic_terms(image, settings, topic)
+    terms = msgspec.structs.replace(terms, rules=msgspec.structs.replace(terms.rules, allows_unclean=True))
+    record = change_partition(terms, partition_id, old.isr)
     if record is None or record.leader < 0:
         record = _beginning_anew(image, topic, partition_id, old)
     if record is None:

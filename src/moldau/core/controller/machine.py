@@ -1,4 +1,4 @@
-"""The controller: the log-backed machine whose log is `__cluster_metadata`."""
+"""The controller: the state machine whose log is `__cluster_metadata`."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ ControllerDecision = Decision[ControllerRequest, ControllerResponse, MetadataRec
 
 
 class ControllerMachine:
-    """See `moldau.core.coordination.machine.Machine`. Answers every request in the decision that takes it."""
+    """See `moldau.core.coordination.machine.Machine`. Answers every request in the same decision."""
 
     def __init__(
         self, cluster_id: str, settings: BrokerSettings, random: Random, kraft_version: Callable[[], int]
     ) -> None:
-        """`kraft_version`: what the control records of the log say."""
+        """`kraft_version`: from the control records of the log."""
         self._cluster_id = cluster_id
         self._settings = settings
         self._random = random
@@ -78,8 +78,8 @@ class ControllerMachine:
     def decide(
         self, state: MetadataFold, request_id: int, request: ControllerRequest, now: Now
     ) -> Pausing[ControllerDecision]:
-        """One request: its records and its answer, with pauses where it names many. Raises KafkaError where the answer
-        has no place for it."""
+        """The records and the response of one request, with pauses if it names many things. Raises KafkaError if the
+        response has no field for the error."""
         image, now_ms = state.image, now.steady_ms
         if isinstance(request, Round):
             records, next_round = yield from play_round(image, self._settings, self._sessions, request, now)
@@ -157,13 +157,13 @@ class ControllerMachine:
         return records
 
     def decide_loaded(self, state: MetadataFold, image: MetadataImage, now: Now) -> ControllerDecision:
-        """Nothing: activation is a request of the role, which knows the bootstrap file."""
+        """Nothing. The role requests the activation, because it knows the bootstrap file."""
         return Decision()
 
     def decide_metadata(
         self, state: MetadataFold, image: MetadataImage, delta: MetadataDelta, now: Now
     ) -> ControllerDecision:
-        """Nothing: the metadata is what this machine has decided itself."""
+        """Nothing. The metadata is the state of this machine."""
         return Decision()
 
     def apply(
@@ -174,13 +174,13 @@ class ControllerMachine:
         producer_epoch: ProducerEpoch,
         record: MetadataRecord,
     ) -> None:
-        """Folds one record. Raises ValueError for one that contradicts the image."""
+        """Applies one record. Raises ValueError for a contradiction to the image."""
         state.apply(record)
 
     def apply_end_transaction(
         self, state: MetadataFold, producer_id: ProducerId, producer_epoch: ProducerEpoch, committed: bool
     ) -> None:
-        """The metadata log has no producers: its transactions are records of their own."""
+        """Nothing. The transactions of the metadata log are records of their own."""
         raise ValueError("an end-transaction marker in the metadata log")
 
 

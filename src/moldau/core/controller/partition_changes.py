@@ -1,4 +1,4 @@
-"""What becomes of partitions when brokers come and go, as records: up to a batch of them in one decision."""
+"""The records that change partitions when brokers come and go, at most a batch in one decision."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.controller.configs import allows_unclean_election, min_insync_replicas
-from moldau.core.controller.elections import UNCHANGED, change_in_sync
+from moldau.core.controller.elections import UNCHANGED, ElectionRules, change_in_sync
 from moldau.core.metadata.features import ELIGIBLE_LEADER_REPLICAS
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import MetadataImage, PartitionImage, TopicImage
@@ -20,27 +20,25 @@ MAX_CHANGES_PER_STEP = 9_000
 
 
 class TopicTerms(msgspec.Struct, frozen=True):
-    """What holds for the elections of one topic's partitions."""
+    """The image, a topic of it, and the rules for the elections of its partitions."""
 
+    image: MetadataImage
     topic: TopicImage
-    min_insync_replicas: int
-    has_elr: bool
-    allows_unclean: bool
+    rules: ElectionRules
 
 
 def topic_terms(image: MetadataImage, settings: BrokerSettings, topic: TopicImage) -> TopicTerms:
-    """The terms of `topic` as `image` has them; `settings` are those of the node that decides, for what the topic does
-    not set."""
-    return TopicTerms(
-        topic,
+    """The terms of `topic`. `settings`: the defaults of the deciding node, for what the topic does not set."""
+    rules = ElectionRules(
         min_insync_replicas(image, topic.name, settings),
         image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0,
         allows_unclean_election(image, topic.name, settings),
     )
+    return TopicTerms(image, topic, rules)
 
 
 def may_lead(image: MetadataImage, partition: PartitionImage, broker_id: int, *, is_coming: bool = False) -> bool:
-    """Whether the broker is active, or about to be, and the directory of its replica has not failed (KIP-858)."""
+    """Whether the broker is active, or about to be, and the directory of its replica is online (KIP-858)."""
     broker = image.brokers.get(broker_id)
     if broker is None or not (broker.is_active or is_coming):
         return False
@@ -48,7 +46,6 @@ def may_lead(image: MetadataImage, partition: PartitionImage, broker_id: int, *,
 
 
 def change_partition(
-    image: MetadataImage,
     terms: TopicTerms,
     partition_id: int,
     target_isr: tuple[int, ...],
@@ -59,30 +56,27 @@ def change_partition(
     recovery_state: int = UNCHANGED,
     old: PartitionImage | None = None,
 ) -> PartitionChangeRecord | None:
-    """The record that makes `target_isr` the in-sync replicas, and elects a leader if one is needed; None if nothing
-    is. The broker `coming` counts as active already, the broker `leaving` does not any more. `old`: in place of what
-    the image says of the partition."""
+    """The record that makes `target_isr` the in-sync replicas and elects a leader if one is needed. None: no change.
+    The broker `coming` counts as active, the broker `leaving` does not. `old` replaces the partition of the image."""
     old = old or terms.topic.partitions[partition_id]
 
     def is_active(broker_id: int) -> bool:
-        return broker_id != leaving and may_lead(image, old, broker_id, is_coming=broker_id == coming)
+        return broker_id != leaving and may_lead(terms.image, old, broker_id, is_coming=broker_id == coming)
 
     return change_in_sync(
         terms.topic.topic_id,
         partition_id,
         old,
+        terms.rules,
         target_isr=target_isr,
         is_active=is_active,
-        min_insync_replicas=terms.min_insync_replicas,
-        has_elr=terms.has_elr,
         lost_replicas=lost_replicas,
-        allows_unclean=terms.allows_unclean,
         recovery_state=recovery_state,
     )
 
 
 class PartitionChanges:
-    """The changes that one broker's coming or going asks for."""
+    """The partition changes when one broker comes or goes."""
 
     def __init__(self, image: MetadataImage, settings: BrokerSettings, broker_id: int) -> None:
         self.is_complete = True
@@ -98,7 +92,7 @@ class PartitionChanges:
         return any(partition.leader == self._broker_id for topic in topics for partition in topic.partitions.values())
 
     def leave(self, directories: Collection[Uuid] | None = None) -> list[MetadataRecord]:
-        """The broker is neither in sync nor leader anywhere, or where its replica lies in one of `directories`."""
+        """Removes the broker from all ISRs and leaderships, or from those of its replicas in `directories`."""
 
         def change(terms: TopicTerms, index: int, old: PartitionImage) -> PartitionChangeRecord | None:
             if self._broker_id not in old.isr and old.leader != self._broker_id:
@@ -106,40 +100,40 @@ class PartitionChanges:
             if directories is not None and self._directory_in(old) not in directories:
                 return None
             target = tuple(replica for replica in old.isr if replica != self._broker_id)
-            return change_partition(self._image, terms, index, target, leaving=self._broker_id)
+            return change_partition(terms, index, target, leaving=self._broker_id)
 
         return self._collect(change)
 
     def lose_eligibility(self) -> list[MetadataRecord]:
-        """What the broker holds may be incomplete: it is no eligible leader replica."""
+        """The replicas of the broker may be incomplete: removes it from the eligible leader replicas."""
 
         def change(terms: TopicTerms, index: int, old: PartitionImage) -> PartitionChangeRecord | None:
             if self._broker_id not in old.eligible_leader_replicas:
                 return None
             lost = (self._broker_id,)
-            return change_partition(self._image, terms, index, old.isr, leaving=self._broker_id, lost_replicas=lost)
+            return change_partition(terms, index, old.isr, leaving=self._broker_id, lost_replicas=lost)
 
         return self._collect(change) if self._image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) else []
 
     def forget(self) -> list[MetadataRecord]:
-        """The broker will not be back: it is neither in sync nor leader nor eligible anywhere."""
+        """The broker will not return: removes it from all ISRs, leaderships and eligible leader replicas."""
 
         def change(terms: TopicTerms, index: int, old: PartitionImage) -> PartitionChangeRecord | None:
             if self._broker_id not in (*old.isr, *old.eligible_leader_replicas, old.leader):
                 return None
             target = tuple(replica for replica in old.isr if replica != self._broker_id)
             lost = (self._broker_id,)
-            return change_partition(self._image, terms, index, target, leaving=self._broker_id, lost_replicas=lost)
+            return change_partition(terms, index, target, leaving=self._broker_id, lost_replicas=lost)
 
         return self._collect(change)
 
     def come_back(self) -> list[MetadataRecord]:
-        """The broker leads every partition that has no leader and may have it."""
+        """Makes the broker the leader of every partition without one that it may lead."""
 
         def change(terms: TopicTerms, index: int, old: PartitionImage) -> PartitionChangeRecord | None:
             if old.leader >= 0 or self._broker_id not in old.replicas:
                 return None
-            return change_partition(self._image, terms, index, old.isr, coming=self._broker_id)
+            return change_partition(terms, index, old.isr, coming=self._broker_id)
 
         return self._collect(change)
 

@@ -1,5 +1,8 @@
-"""More partitions for a topic (KIP-195): every answer of Apache Kafka, but one. More than 10,000 new partitions in one
-request are refused before anything is added; Apache Kafka answers -1 and nevertheless adds some."""
+"""CreatePartitions (KIP-195): more partitions for a topic, with the responses of Apache Kafka.
+
+One difference: more than 10,000 new partitions in a request are rejected before any is added. Apache Kafka answers -1
+and still adds some.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ from moldau.wire.protocol.messages.partitions import (
 def create_partitions(
     image: MetadataImage, random: Random, request: CreatePartitionsRequest, charge: Charge = free_of_charge
 ) -> Pausing[tuple[list[MetadataRecord], CreatePartitionsResponse]]:
-    """The records of all partitions that may be added (none if only validating), and the answer for each topic."""
+    """The records of the new partitions (none if only validating), and a result for each topic."""
     asked, repeated = yield from split_repeated(request.topics, lambda topic: topic.name)
     duplicate = kafka_error("INVALID_REQUEST", "Duplicate topic name.")
     results = list((yield from each_of(refused(topic.name, duplicate) for topic in repeated)))
@@ -58,7 +61,7 @@ def create_partitions(
 
 
 def refused(name: str, error: KafkaError) -> CreatePartitionsTopicResult:
-    """The part of the answer for one topic, with its error."""
+    """The result of one topic with its error."""
     return CreatePartitionsTopicResult(name, error.code, error.message)
 
 

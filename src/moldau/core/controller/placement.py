@@ -1,7 +1,7 @@
-"""Where the replicas of a new topic go: striped over brokers and racks, as Kafka's StripedReplicaPlacer does.
+"""Places the replicas of a new topic over brokers and racks, as Kafka's StripedReplicaPlacer does.
 
-The brokers stand in a ring in which racks alternate. Partition p begins at ring position start + p and takes the next
-brokers in the ring, so leaders are spread evenly and a partition's replicas lie in different racks where they can.
+The brokers form a ring in which racks alternate. Partition p begins at ring position start + p and takes the next
+brokers. So leaders are spread evenly, and the replicas of a partition are in different racks if possible.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ def place_replicas(
 ) -> list[tuple[int, ...]]:
     """The replicas of each partition, preferred leader first.
 
-    Raises INVALID_REPLICATION_FACTOR if there are too few brokers, or none that is active. Brokers that are fenced or
-    in controlled shutdown are used only where the others do not suffice, and never as preferred leader: nobody would
-    lead a partition whose only replica lies on one of them. (Kafka places it there, and then refuses the topic.)
+    Raises INVALID_REPLICATION_FACTOR if brokers or active brokers are too few. Fenced brokers and brokers in controlled
+    shutdown are used only if the others do not suffice, and never as the preferred leader. (Kafka places one-replica
+    partitions on them, and then rejects the topic.)
     """
     usable = [broker for broker in brokers if not _is_cordoned(broker)]
     if replication_factor > len(usable):

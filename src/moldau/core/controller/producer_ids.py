@@ -1,4 +1,4 @@
-"""Blocks of producer ids: each id is given out once in the life of a cluster (KIP-730)."""
+"""AllocateProducerIds: blocks of producer ids, each id given out once in the life of a cluster (KIP-730)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def allocate_producer_ids(
 ) -> tuple[list[MetadataRecord], AllocateProducerIdsResponse]:
     """The next block.
 
-    Raises STALE_BROKER_EPOCH, and UNKNOWN_SERVER_ERROR when none is left.
+    Raises STALE_BROKER_EPOCH, and UNKNOWN_SERVER_ERROR if no ids are left.
     """
     broker = image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:

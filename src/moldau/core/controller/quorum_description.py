@@ -1,4 +1,4 @@
-"""The answer to DescribeQuorum, of a broker as of a controller (KIP-595, 836, 853)."""
+"""The response to DescribeQuorum (KIP-595, 836, 853)."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ NOT_LEADER_OR_FOLLOWER = ERROR_CODES["NOT_LEADER_OR_FOLLOWER"]
 
 
 def quorum_response(quorum: QuorumDescription) -> DescribeQuorumResponse:
-    """The answer to DescribeQuorum, in its highest version. Only the leader knows how far the replicas are: any other
-    node names the leader, with NOT_LEADER_OR_FOLLOWER."""
+    """The response in its highest version. Only the leader knows the progress of the replicas. Other nodes name the
+    leader, with NOT_LEADER_OR_FOLLOWER."""
     partition = QuorumPartition(
         error_code=0 if quorum.voters else NOT_LEADER_OR_FOLLOWER,
         leader_id=quorum.leader_id,
@@ -50,7 +50,7 @@ def _state(replica: QuorumReplica) -> QuorumReplicaState:
 
 
 def in_version(response: DescribeQuorumResponse, version: int) -> DescribeQuorumResponse:
-    """`response` without what a client of an older version could not be told."""
+    """`response` without fields that an older version lacks."""
     if version >= DIRECTORIES_AND_NODES_FROM:
         return response
     topics = tuple(

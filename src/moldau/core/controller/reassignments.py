@@ -1,7 +1,7 @@
-"""Moving replicas (KIP-455, 860): what is asked, what is under way, what is taken back.
+"""Reassignments of replicas (KIP-455, 860): started, listed and cancelled.
 
-A reassignment begins with both sets of replicas; one that only takes replicas away is complete at once. New replicas
-join the in-sync set when they have caught up, and the last one ends the reassignment (elections.py).
+A reassignment begins with the union of both replica sets. One that only removes replicas completes at once. New
+replicas join the ISR when they have caught up, and the last one completes the reassignment (elections.py).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from moldau.wire.protocol.messages.partitions import (
 def alter_partition_reassignments(
     image: MetadataImage, request: AlterPartitionReassignmentsRequest
 ) -> Pausing[tuple[list[MetadataRecord], AlterPartitionReassignmentsResponse]]:
-    """The records of what begins, ends or is taken back, and the answer for each partition."""
+    """The records of started, completed and cancelled reassignments, and a result for each partition."""
     answer = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_message=None if request.topics else "",
@@ -69,7 +69,7 @@ def alter_partition_reassignments(
 def refused(
     request: AlterPartitionReassignmentsRequest, error: KafkaError
 ) -> Pausing[AlterPartitionReassignmentsResponse]:
-    """The answer with `error` for the whole and for each partition."""
+    """The response with `error` for the request and each partition."""
     responses = []
     for topic in request.topics:
         yield
@@ -168,7 +168,7 @@ def _check_that_one_remains(
 def list_partition_reassignments(
     image: MetadataImage, request: ListPartitionReassignmentsRequest
 ) -> Pausing[ListPartitionReassignmentsResponse]:
-    """What is under way, of all topics or of those asked; what does not exist is left out, as in Kafka."""
+    """The reassignments in progress, of all topics or of the named ones. As in Kafka, unknown names are left out."""
     asked: Iterable[tuple[str, tuple[int, ...] | None]]
     if request.topics is None:
         asked = ((name, None) for name in sorted(image.topics_by_name))

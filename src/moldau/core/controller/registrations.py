@@ -1,8 +1,7 @@
-"""Brokers and controllers register: who may, and what that writes (KIP-631, 858, 919, 966).
+"""The registration of brokers and controllers (KIP-631, 858, 919, 966).
 
-A broker that registers while it still counts as serving has crashed: it is fenced first. If it brings no mark of a
-clean stop, what it held may be incomplete: it is no eligible leader. One whose session goes on has not crashed: then
-another node uses its id.
+A broker that registers while it is active has crashed, so it is fenced first. Without a clean shutdown its replicas may
+be incomplete, so it is no eligible leader. If the old session is still alive, another node uses the same id.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _AGAIN = BrokerRegistrationResponse(error_code=ERROR_CODES["DUPLICATE_BROKER_REG
 def register_controller(
     request: ControllerRegistrationRequest,
 ) -> tuple[list[MetadataRecord], ControllerRegistrationResponse]:
-    """A controller announces itself at each start."""
+    """Registers a controller. Each does this at its start."""
     points = tuple(
         ControllerEndpoint(point.name, point.host, point.port, point.security_protocol) for point in request.listeners
     )
@@ -62,7 +61,7 @@ def register_controller(
 def unregister_controller(
     image: MetadataImage, settings: BrokerSettings, request: UnregisterControllerRequest
 ) -> tuple[list[MetadataRecord], UnregisterControllerResponse]:
-    """Forgets a controller that will not come back. Its vote is another matter: RemoveRaftVoter.
+    """Removes the registration of a controller that will not return. RemoveRaftVoter removes its vote.
 
     Raises, in the order and words of Kafka: INVALID_REQUEST (it is the active one), UNSUPPORTED_VERSION,
     CONTROLLER_ID_NOT_REGISTERED.
@@ -88,13 +87,13 @@ def register_broker(
     request: BrokerRegistrationRequest,
     now_ms: int,
 ) -> tuple[list[MetadataRecord], BrokerRegistrationResponse]:
-    """Fences what still counts as serving, takes back the eligibility of an unclean predecessor, registers.
+    """Fences an earlier life of the broker, removes the eligibility after an unclean stop, and registers it.
 
-    While the earlier life is not ended, the answer is DUPLICATE_BROKER_REGISTRATION: the broker registers again. One
-    that registers twice in one life keeps its epoch and its fence.
+    Until the earlier life is fenced, the response is DUPLICATE_BROKER_REGISTRATION, and the broker tries again. A
+    second registration in the same life keeps epoch and fence.
 
-    Raises, in Kafka's order: INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION (another node has this id and
-    serves), INVALID_REGISTRATION, UNSUPPORTED_VERSION.
+    Raises, in Kafka's order: INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION (another active node has this id),
+    INVALID_REGISTRATION, UNSUPPORTED_VERSION.
     """
     old = image.brokers.get(request.broker_id)
     _check(image, sessions, request, old, now_ms)

@@ -1,4 +1,4 @@
-"""What the controller can be asked: requests of the protocol, and what only its own process asks."""
+"""The requests that the controller takes: those of the protocol, and those of its own process."""
 
 from __future__ import annotations
 
@@ -72,16 +72,17 @@ if TYPE_CHECKING:
 
 
 class ActivateController(msgspec.Struct, frozen=True):
-    """The controller became active: an empty log gets the cluster's first records, an open transaction is aborted."""
+    """The controller became active. An empty log gets the first records of the cluster, an open transaction is
+    aborted."""
 
     bootstrap_records: tuple[MetadataRecord, ...]
     """What `bootstrap.checkpoint` holds, in its order."""
 
 
 class QuorumReplica(msgspec.Struct, frozen=True):
-    """How far a replica of the metadata log is, as the leader knows it. Times in ms, None: never.
+    """The progress of a replica of the metadata log, as the leader knows it. Times in ms; None: never.
 
-    `directory_id` is zero where the voters are configured, not kept in the log.
+    `directory_id` is zero for configured voters, which are not in the log.
     """
 
     replica_id: BrokerId
@@ -91,7 +92,7 @@ class QuorumReplica(msgspec.Struct, frozen=True):
     caught_up_ms: int | None
 
     def in_wall_time(self, offset_ms: int) -> QuorumReplica:
-        """The same with both times `offset_ms` later: steady time becomes wall time."""
+        """The same with both times moved by `offset_ms`, from steady to wall time."""
         return msgspec.structs.replace(
             self,
             fetched_ms=None if self.fetched_ms is None else self.fetched_ms + offset_ms,
@@ -100,8 +101,7 @@ class QuorumReplica(msgspec.Struct, frozen=True):
 
 
 class QuorumDescription(msgspec.Struct, frozen=True):
-    """The quorum, as one of its nodes sees it: the replicas are known to the leader only. `listeners`: of each voter's
-    controller."""
+    """The quorum as one node sees it. Only the leader knows the replicas. `listeners`: of each voter."""
 
     leader_id: BrokerId
     leader_epoch: int
@@ -112,9 +112,9 @@ class QuorumDescription(msgspec.Struct, frozen=True):
 
 
 class SuspectBroker(msgspec.Struct, frozen=True):
-    """A broker may have died. `broker_epoch`: of the last heartbeat on the connection that has ended; None: nobody
-    listens where its node's controller did, which says nothing of a broker that sends heartbeats. `is_reset`: the
-    connection was reset, which a network does, too, and perhaps at one end alone."""
+    """A broker may have died. `broker_epoch`: of the last heartbeat on the closed connection. None: the controller
+    listener of its node refuses connections, which says nothing about a broker that sends heartbeats. `is_reset`: the
+    connection was reset, which a network can do too, perhaps at one end only."""
 
     broker_id: int
     broker_epoch: int | None
@@ -122,19 +122,19 @@ class SuspectBroker(msgspec.Struct, frozen=True):
 
 
 class FenceStaleBroker(msgspec.Struct, frozen=True):
-    """Time to look for a broker that is not heard of any more."""
+    """Check the sessions of brokers."""
 
 
 class BalanceLeaders(msgspec.Struct, frozen=True):
-    """Time to give leadership back to preferred replicas (`auto.leader.rebalance.enable`)."""
+    """Return leadership to preferred replicas (`auto.leader.rebalance.enable`)."""
 
 
 class ElectUncleanly(msgspec.Struct, frozen=True):
-    """Time to look for partitions without a leader that may have any (`unclean.leader.election.enable`)."""
+    """Look for leaderless partitions that allow unclean elections (`unclean.leader.election.enable`)."""
 
 
 class SweepTokens(msgspec.Struct, frozen=True):
-    """Time to remove the delegation tokens that have expired (`delegation.token.expiry.check.interval.ms`)."""
+    """Remove expired delegation tokens (`delegation.token.expiry.check.interval.ms`)."""
 
 
 Round = FenceStaleBroker | BalanceLeaders | ElectUncleanly | SweepTokens
@@ -142,14 +142,14 @@ Round = FenceStaleBroker | BalanceLeaders | ElectUncleanly | SweepTokens
 
 
 class MeteredRequest(msgspec.Struct, frozen=True):
-    """A request that creates or deletes partitions, and the quota that its client is held to (KIP-599)."""
+    """A request that creates or deletes partitions, with the quota of its client (KIP-599)."""
 
     request: CreateTopicsRequest | DeleteTopicsRequest | CreatePartitionsRequest
     quota: MutationQuota
 
 
 class TokenRequest(msgspec.Struct, frozen=True):
-    """A change of a delegation token, and who asks for it, TYPE:NAME: only some may change a token."""
+    """A change of a delegation token and the requester, TYPE:NAME, because only some may change a token."""
 
     request: CreateDelegationTokenRequest | RenewDelegationTokenRequest | ExpireDelegationTokenRequest
     requester: str
@@ -162,12 +162,12 @@ STRICT_FROM = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_P
 def metered(
     request: CreateTopicsRequest | DeleteTopicsRequest | CreatePartitionsRequest, quota: MutationQuota | None
 ) -> ControllerRequest:
-    """`request`, held to `quota` if there is one."""
+    """`request` with `quota`, if any."""
     return request if quota is None else MeteredRequest(request, quota)
 
 
 class ControllerReady(msgspec.Struct, frozen=True):
-    """The answer to what only the controller's own process asks."""
+    """The response to a request of the controller's own process."""
 
 
 # names of types only: their modules are imported with the first request of theirs

@@ -1,7 +1,6 @@
-"""What the active controller does by itself once there are other brokers: it fences those that are not heard of any
-more, gives leadership back to preferred replicas, and elects what may lack records where that is allowed.
+"""The periodic work of the active controller: fencing, preferred leaders, unclean elections, token expiry.
 
-Each is a timer that arms itself again. A node that is alone arms none of them, but sweeps delegation tokens as well.
+Each is a timer that sets itself again. A single node only removes expired delegation tokens.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ MAX_BALANCED_PER_ROUND = 1_000
 def first_rounds(
     image: MetadataImage, settings: BrokerSettings, sessions: BrokerSessions, now_ms: int
 ) -> tuple[Timer[ControllerRequest], ...]:
-    """All rounds, each with when it is due first."""
+    """All rounds, with the time of the first one."""
     timers: list[Timer[ControllerRequest]] = [
         look_for_stale(image, sessions, now_ms),
         _timer(ElectUncleanly(), now_ms + settings.unclean_leader_election_interval_ms),
@@ -50,7 +49,7 @@ def first_rounds(
 def play_round(
     image: MetadataImage, settings: BrokerSettings, sessions: BrokerSessions, round_: Round, now: Now
 ) -> Pausing[tuple[list[MetadataRecord], Timer[ControllerRequest]]]:
-    """The records of a round, and when the next of its kind is due."""
+    """The records of a round, and the time of the next one."""
     now_ms = now.steady_ms
     match round_:
         case SweepTokens():
@@ -71,12 +70,12 @@ def play_round(
 
 
 def sweep_later(settings: BrokerSettings, now_ms: int) -> Timer[ControllerRequest]:
-    """When delegation tokens are swept first."""
+    """When expired delegation tokens are removed first."""
     return _timer(SweepTokens(), now_ms + settings.delegation_token_expiry_check_interval_ms)
 
 
 def look_for_stale(image: MetadataImage, sessions: BrokerSessions, now_ms: int) -> Timer[ControllerRequest]:
-    """The next look, in place of the one that is due: the sessions have changed."""
+    """Replaces the timer of the next session check, because the sessions have changed."""
     return _timer(FenceStaleBroker(), sessions.next_end_ms(image, now_ms))
 
 
@@ -113,9 +112,9 @@ def _elect_uncleanly(image: MetadataImage, settings: BrokerSettings) -> Pausing[
         terms = topic_terms(image, settings, topic)
         for index, partition in topic.partitions.items():
             yield
-            if partition.leader != NO_LEADER or not terms.allows_unclean:
+            if partition.leader != NO_LEADER or not terms.rules.allows_unclean:
                 continue
-            record = change_partition(image, terms, index, partition.isr)
+            record = change_partition(terms, index, partition.isr)
             if record is not None:
                 records.append(record)
             if len(records) == MAX_CHANGES_PER_STEP:

@@ -1,6 +1,6 @@
-"""SCRAM credentials set, removed and described (KIP-554); who logs in with them: core/authentication.
+"""AlterUserScramCredentials and DescribeUserScramCredentials (KIP-554). For logins see core/authentication.
 
-Every answer is Apache Kafka's; its results come in the order of a Java hash map, ours in that of the request.
+Responses are those of Apache Kafka. Results come in the order of the request; Kafka's come in that of a Java hash map.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _HASHES: dict[int, Callable[..., Any]] = {1: hashlib.sha256, 2: hashlib.sha512}
 def alter_user_scram_credentials(
     kept: UnservedRecords, request: AlterUserScramCredentialsRequest
 ) -> Pausing[tuple[list[MetadataRecord], AlterUserScramCredentialsResponse]]:
-    """The records of what changes, and the answer for each user. A user that stands twice is not changed at all."""
+    """The records of the changes, and a result for each user. A repeated user is not changed."""
     changes: dict[str, MetadataRecord | KafkaError] = {}
     for change in _changes(request):
         yield
@@ -71,7 +71,7 @@ def alter_user_scram_credentials(
 
 
 def refused(request: AlterUserScramCredentialsRequest, error: KafkaError) -> Pausing[AlterUserScramCredentialsResponse]:
-    """The answer with `error` for each user."""
+    """The response with `error` for each user."""
     results: dict[str, AlterUserScramCredentialsResult] = {}
     for change in _changes(request):
         results[change.name] = _result(change.name, error)
@@ -113,8 +113,8 @@ def _record(kept: UnservedRecords, change: Change) -> RemoveUserScramCredentialR
 def credential_record(
     name: str, mechanism: int, salt: bytes, salted_password: bytes, iterations: int
 ) -> UserScramCredentialRecord:
-    """The record that keeps of a password only what a server needs (RFC 5802). `mechanism`: 1 or 2, as the protocol has
-    them."""
+    """The record with the keys that a server stores for a password (RFC 5802). `mechanism`: 1 or 2, as in the
+    protocol."""
     algorithm = _HASHES[mechanism]
     client_key = hmac.digest(salted_password, b"Client Key", algorithm)
     return UserScramCredentialRecord(
@@ -130,7 +130,7 @@ def credential_record(
 def describe_user_scram_credentials(
     kept: Iterable[UserScramCredentialRecord], request: DescribeUserScramCredentialsRequest
 ) -> Pausing[DescribeUserScramCredentialsResponse]:
-    """Mechanisms and iterations of the users asked for, or of all; no secrets."""
+    """The mechanisms and iterations of the named users, or of all. No secrets."""
     by_user: dict[str, list[CredentialInfo]] = {}
     for record in kept:
         by_user.setdefault(record.name, []).append(CredentialInfo(record.mechanism, record.iterations))

@@ -1,16 +1,15 @@
-"""Which brokers are heard of: what the active controller keeps of heartbeats, and no record says (KIP-631).
+"""The sessions of brokers: when the active controller last received their heartbeats (KIP-631). In memory only.
 
-A broker that was not heard of for `broker.session.timeout.ms` has no session, and is to be fenced; one that is
-suspected to have died, for `moldau.broker.suspicion.ms`. A controller that becomes active does not know who was heard
-of: each broker that serves has a whole session from then on. The broker in this process lives and dies with the
-controller: its session begins when it registers, and has no end but its own.
+A broker without a heartbeat for `broker.session.timeout.ms` has no session and is fenced; a suspected one after
+`moldau.broker.suspicion.ms`. A new active controller starts a whole session for each active broker. The session of the
+broker in this process begins with its registration and never expires.
 
-A broker gives up a heartbeat that is not answered in half a session, and ends its connection. So the end of a
-connection is no sign of death where the last heartbeat is older than that, or came that much later than the one before:
-a network that was cut delivers both late.
+A broker gives up a heartbeat after half a session and closes its connection. So the end of a connection does not
+suggest death if the last heartbeat is older than that, or came that much later than the one before: a healed network
+delivers both late.
 
-A process that stood still looks late, and what it was sent meanwhile is still unread: then a session goes on once more,
-for as long as a suspicion.
+If this process was suspended, its brokers look late, and their heartbeats are still unread. Their sessions then
+continue once for the time of a suspicion.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class _Session(msgspec.Struct):
 
 
 class BrokerSessions:
-    """Soft state: decisions may change it, a controller begins without it. Times are steady."""
+    """Soft state: decisions may change it, and a controller begins without it. Times are steady."""
 
     def __init__(self, own_id: int, timeout_ms: int, suspicion_ms: int) -> None:
         self._own_id = own_id
@@ -63,7 +62,7 @@ class BrokerSessions:
         """There are brokers in other processes."""
 
     def begin(self, image: MetadataImage, now_ms: int) -> None:
-        """Takes note that this controller became active: each broker that serves has a whole session from now on."""
+        """This controller became active: starts a whole session for each active broker."""
         own = self._sessions.get(self._own_id)
         self._sessions = {
             broker.broker_id: _Session(broker.epoch, now_ms, now_ms + self._timeout_ms)
@@ -86,8 +85,8 @@ class BrokerSessions:
         self.has_others = self.has_others or broker_id != self._own_id
 
     def suspect(self, broker_id: int, broker_epoch: int | None, now_ms: int, *, is_reset: bool = False) -> None:
-        """This life of the broker may have died, for its connection has ended; or (None) one that this controller has
-        not heard of yet: its session ends soon, unless it is heard of. `is_reset`: see SuspectBroker."""
+        """The connection of this life of the broker has ended, so it may have died. None: a broker that this controller
+        has not heard from. Its session ends soon unless it sends a heartbeat. `is_reset`: see SuspectBroker."""
         session = self._sessions.get(broker_id)
         if session is None:
             return
@@ -100,11 +99,11 @@ class BrokerSessions:
         return session.broker_epoch == broker_epoch and not is_given_up
 
     def end(self, broker_id: int) -> None:
-        """The broker was told to shut down: another life of it may register at once."""
+        """The broker was told to shut down. Another life of it may register at once."""
         self._sessions.pop(broker_id, None)
 
     def settled(self, broker_id: int, *, is_settled: bool) -> None:
-        """Whether all partitions that waited for the broker have a leader."""
+        """All partitions that waited for the broker have a leader."""
         self._sessions[broker_id].is_settled = is_settled
 
     def is_settled(self, broker_id: int) -> bool:
@@ -113,14 +112,14 @@ class BrokerSessions:
         return self._sessions[broker_id].is_settled
 
     def is_alive(self, broker: BrokerImage, now_ms: int) -> bool:
-        """Whether this life of the broker may still go on."""
+        """Whether this life of the broker may still be running."""
         session = self._sessions.get(broker.broker_id)
         if session is None or session.broker_epoch != broker.epoch:
             return False
         return broker.broker_id == self._own_id or now_ms < session.end_ms
 
     def stale(self, image: MetadataImage, now_ms: int) -> BrokerImage | None:
-        """A broker that counts as serving and has no session any more."""
+        """An active broker without a session."""
         for broker in image.brokers.values():
             if broker.is_fenced or broker.broker_id == self._own_id or self.is_alive(broker, now_ms):
                 continue
@@ -147,13 +146,13 @@ class BrokerSessions:
         return min(ends, default=now_ms + self._timeout_ms)
 
     def leaves_at(self, broker_id: int, offset: int) -> None:
-        """The records up to `offset` take the broker its partitions, before it shuts down."""
+        """The records up to `offset` move the partitions away from the broker, before it shuts down."""
         session = self._sessions[broker_id]
         session.shutdown_offset = max(offset, session.shutdown_offset)
 
     def has_left(self, image: MetadataImage, broker_id: int) -> bool:
-        """Whether every active broker has acted on the records that take this one its partitions. The one in this
-        process has when they are committed, which the answer waits for."""
+        """Whether every active broker has applied the records that move the partitions away from this one. The broker
+        in this process has when they are committed, and the response waits for that."""
         offset = self._sessions[broker_id].shutdown_offset
         return all(
             broker.broker_id in self._sessions and self._sessions[broker.broker_id].metadata_offset >= offset

@@ -1,7 +1,7 @@
-"""What a cluster is when one of its nodes is all that is left of it.
+"""Makes the last remaining node of a lost cluster the leader of its replicas.
 
-The survivor leads every partition that it has a replica of, alone, whether it was in sync or not. The other replicas
-stay assigned: nodes that come with their ids copy from the survivor.
+It leads every partition of which it has a replica, in sync or not, alone. The other replicas stay assigned: nodes with
+their ids copy from the survivor.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _UNCHANGED = -1
 
 
 class Survivor(msgspec.Struct, frozen=True):
-    """The records that make it so, and what they cost."""
+    """The records that do it, and the losses."""
 
     records: tuple[MetadataRecord, ...]
     whole: tuple[TopicPartition, ...]
@@ -34,7 +34,7 @@ class Survivor(msgspec.Struct, frozen=True):
 
 
 def survive(image: MetadataImage, node_id: BrokerId) -> Survivor:
-    """`image`: everything that the survivor's metadata log says, committed or not."""
+    """`image`: everything in the survivor's metadata log, committed or not."""
     records: list[MetadataRecord] = []
     found: dict[str, list[TopicPartition]] = {"whole": [], "lacking": [], "gone": []}
     if image.transaction is not None:

@@ -1,4 +1,4 @@
-"""Which names a topic may have, in Kafka's sentences."""
+"""The check of topic names, with Kafka's messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345
 
 
 def topic_name_fault(name: str) -> str | None:
-    """Why `name` is refused (error 17, or 3 where Kafka answers that), or None if it is a legal topic name."""
+    """The error of an illegal topic name (17, or 3 where Kafka answers that); None for a legal one."""
     if name == "":
         return "Topic name is invalid: the empty string is not allowed"
     if name in (".", ".."):

@@ -1,7 +1,7 @@
-"""Creating and deleting topics: every answer of Apache Kafka, and the records of what is granted.
+"""CreateTopics and DeleteTopics, with the responses of Apache Kafka.
 
-One refused topic never hinders another one of the same request; a refused topic leaves nothing. Only what concerns the
-request as a whole (its deadline, its size) refuses all of it.
+One rejected topic does not affect the others of a request. Only faults of the whole request (its deadline, its size)
+reject all.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _NAMED_TWICE = "The provided topic name maps to an ID that was already supplied.
 
 
 class NewTopic(msgspec.Struct, frozen=True):
-    """A topic that may be created: its replicas by partition, and the settings of its own."""
+    """A valid new topic: its replicas by partition, and its own settings."""
 
     name: str
     placements: tuple[tuple[int, ...], ...]
@@ -69,7 +69,7 @@ def create_topics(
     request: CreateTopicsRequest,
     charge: Charge = free_of_charge,
 ) -> Pausing[tuple[list[MetadataRecord], CreateTopicsResponse]]:
-    """The records of all topics that may be created (none if only validating), and the answer for each topic."""
+    """The records of the new topics (none if only validating), and a result for each."""
     image = state.image
     asked, repeated = yield from split_repeated(request.topics, lambda topic: topic.name)
     results: list[CreatableTopicResult] = []
@@ -220,7 +220,7 @@ def _created(topic: NewTopic, topic_id: Uuid, configs: tuple[CreatableTopicConfi
 def delete_topics(
     image: MetadataImage, settings: BrokerSettings, request: DeleteTopicsRequest, charge: Charge = free_of_charge
 ) -> Pausing[tuple[list[MetadataRecord], DeleteTopicsResponse]]:
-    """The records that remove the topics named, and the answer for each."""
+    """The records that remove the named topics, and a result for each."""
     states = request.topics or tuple(DeleteTopicState(name) for name in request.topic_names)
     asked, repeated = yield from split_repeated(states, _deletion_key)
     records: list[MetadataRecord] = []

@@ -1,4 +1,4 @@
-"""Keeps the books of one machine over one log: parks replies until what they rest on is committed.
+"""Runs one machine over one log: keeps the replies of a decision until its records are committed.
 
 `shell/coordination/runtime.py` drives it, one decision at a time:
 
@@ -6,9 +6,9 @@
     if they are None: append it as one batch, then host.applying(last_offset) or host.append_failed(error)
     send the replies, and what host.committed(end_offset) releases each time the high watermark moves
 
-Records are applied as soon as they are appended, so that the next decision sees them. A decision without records may
-rest on records that are appended and not yet committed: its replies wait for those as well (as Kafka's
-CoordinatorRuntime does). An error takes the place of the response where the append failed or the shard stopped.
+Records are applied as soon as they are appended, so the next decision sees them. A decision without records may depend
+on records that are not committed yet. Its replies wait for those too (as in Kafka's CoordinatorRuntime). If the append
+fails or the shard stops, an error replaces the response.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ TIMER_RETRY_MS = 500
 
 
 class LoadedRecord(msgspec.Struct, Generic[Record], frozen=True):
-    """One record of the log, decoded, with where it stood."""
+    """One decoded record of the log, with its offset."""
 
     offset: Offset
     record: Record
@@ -72,7 +72,7 @@ class _Parked(msgspec.Struct, Generic[Response], frozen=True):
 
 
 class CoordinatorHost(Generic[State, Request, Response, Record]):
-    """One shard. Synchronous, single-threaded; `state` may be read between calls, and is never to be changed."""
+    """One shard. Synchronous, for one thread. `state` may be read between calls, but not changed."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
         end_offset: int = 0,
         state: State | None = None,
     ) -> None:
-        """`state`: what a snapshot up to `end_offset` gave; without it, that of an empty log."""
+        """`state`: from a snapshot up to `end_offset`. Default: the state of an empty log."""
         self.machine = machine
         self.topic_partition = topic_partition
         self.state: State = machine.new_state() if state is None else state
@@ -103,17 +103,17 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
     # loading
 
     def load(self, items: Iterable[LoadedRecord[Record] | LoadedTransactionEnd]) -> None:
-        """Folds `items`, all of them committed, into the state, in order.
+        """Applies the committed `items` to the state, in order.
 
-        Never raises for what a record says: see `stopped`. May be called repeatedly, with slices of the log.
+        Never raises because of a record, see `stopped`. May be called repeatedly, with slices of the log.
         """
         for item in items:
             whole(self.replay(item))
         self.committed_offset = self.end_offset
 
     def replay(self, item: LoadedRecord[Record] | LoadedTransactionEnd) -> Pausing[None]:
-        """Folds one item, with pauses, of which there is at least one. What is in a log need not be committed: a leader
-        that was just elected may have records that no other replica has, so `committed` must follow."""
+        """Applies one item, with at least one pause. The item may be uncommitted, because a new leader may have records
+        that no other replica has: call `committed` afterwards."""
         yield
         if self.stopped is not None:
             return
@@ -136,7 +136,7 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
             yield from work
 
     def advance_to(self, end_offset: int) -> None:
-        """The owner appended something that is no record of the machine (a control batch): the log ends here now."""
+        """The owner appended a control batch. The log now ends here."""
         invariant(end_offset >= self.end_offset and self._pending is None, "a log does not go back")
         self.end_offset = end_offset
 
@@ -149,9 +149,9 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
         now: Now,
         timer: Timer[Request] | None = None,
     ) -> tuple[tuple[int, Response], ...] | None:
-        """Takes what the machine decided for a request, or for `timer`, and gives the replies that may leave at once.
+        """Takes the decision for a request or for `timer`, and returns the replies that may be sent at once.
 
-        None: the decision is to be appended, and `applying` or `append_failed` must come next.
+        None: append the decision, then call `applying` or `append_failed`.
         """
         invariant(self._pending is None, "a decision came before the last one's records were appended")
         # Armed at once, cancelled only after the append: a spurious firing does no harm, a lost one hangs a member.
@@ -174,10 +174,10 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
             self._parked.append(_Parked(self.end_offset, replies))
 
     def applying(self, last_offset: int) -> Pausing[tuple[tuple[int, MoldauError], ...]]:
-        """What was taken last stands in the log, its end at `last_offset`: applies it, pausing; nothing may be decided
-        before this ends.
+        """The last decision is in the log, which ends at `last_offset`: applies it, with pauses. No other decision may
+        come before this ends.
 
-        Gives replies only if the shard stops here; the decision's own come from `committed`.
+        Returns replies only if the shard stops here. Those of the decision come from `committed`.
         """
         decision, _ = self._taken()
         producer = decision.producer_id, decision.producer_epoch
@@ -202,9 +202,9 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
         return ()
 
     def append_failed(self, error: MoldauError) -> tuple[tuple[int, MoldauError], ...]:
-        """Nothing of what was taken last is in the log: its replies become `error`, the state stays.
+        """The last decision is not in the log: its replies become `error`, the state stays.
 
-        A request whose decision parked it is answered too; should the machine answer it later, nobody waits any more.
+        A request that the decision parked is answered too. A later reply of the machine to it is ignored.
         """
         decision, timer = self._taken()
         if timer is not None:
@@ -224,7 +224,7 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
         return decision, timer
 
     def committed(self, end_offset: int) -> tuple[tuple[int, Response], ...]:
-        """The high watermark is `end_offset` (exclusive): gives the replies that waited for it, in order."""
+        """The high watermark is `end_offset` (exclusive): returns the replies that waited for it, in order."""
         if end_offset > self.committed_offset:
             self.committed_offset = end_offset
         released: list[tuple[int, Response]] = []
@@ -233,7 +233,7 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
         return tuple(released)
 
     def drop(self, error: MoldauError) -> tuple[tuple[int, MoldauError], ...]:
-        """Leadership or the log is lost: every reply that still waits for a commit becomes `error`."""
+        """Leadership or the log is lost: every reply that waits for a commit becomes `error`."""
         replies: list[tuple[int, MoldauError]] = []
         if self._pending is not None:
             # it may be on its way into the log
@@ -246,7 +246,7 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
     # timers
 
     def next_deadline_ms(self) -> int | None:
-        """When the next timer is due; None without timers, and when stopped."""
+        """When the next timer is due. None: no timer, or the shard is stopped."""
         while self._heap and self.stopped is None:
             deadline_ms, serial, key = self._heap[0]
             armed = self._timers.get(key)
@@ -256,7 +256,7 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
         return None
 
     def due(self, steady_ms: int) -> Timer[Request] | None:
-        """Takes out the timer that has been due longest; None if none is due."""
+        """Removes and returns the most overdue timer; None if none is due."""
         deadline_ms = self.next_deadline_ms()
         if deadline_ms is None or deadline_ms > steady_ms:
             return None
@@ -282,7 +282,7 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
     # stopping
 
     def stop(self, reason: str) -> None:
-        """The log cannot be read: nothing is decided any more. `reason` names the place."""
+        """The log is unreadable: no more decisions. `reason` names the place."""
         self.stopped = reason
 
     def _stop(self, offset: int, record: object, error: Exception) -> None:
@@ -290,7 +290,7 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
         self.stopped = f"{self.topic_partition} stopped at offset {offset}: {kind} cannot be applied: {error!r}"
 
     def stopped_error(self) -> KafkaError:
-        """The answer to every request once the shard is stopped."""
+        """The error for every request after the shard is stopped."""
         return kafka_error("COORDINATOR_NOT_AVAILABLE", f"{self.topic_partition} is stopped")
 
 

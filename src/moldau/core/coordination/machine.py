@@ -1,12 +1,12 @@
-"""The shape of everything durable in the broker: a log plus two functions.
+"""The interface of a durable state machine: a log and two functions.
 
     decide(state, request, now) -> records, replies, timers   reads the state, never changes what the log holds
     apply(state, record)                                      the only place that changes what the log holds
 
-Folding `apply` over the log gives the state: a test for every machine proves it. `CoordinatorHost` keeps the books of
-one machine over one log, and `shell/coordination` drives it. A state may also hold *volatile* parts that no record
-carries (members that wait in a join, tokens of a quota); `decide` may change those, and a reload begins without them.
-A request holds values only: it can be sent to another broker, written down and decided again.
+Applying the whole log gives the state; a test of every machine proves it. `CoordinatorHost` runs one machine over one
+log, and `shell/coordination` drives it. A state may also have *volatile* parts that are in no record (members that wait
+in a join, tokens of a quota). `decide` may change those, and a reload begins without them. A request has values only,
+so it can be sent to another broker, stored, and decided again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NO_REQUEST_ID = -1
 
 
 class Now(msgspec.Struct, frozen=True):
-    """The time of a decision, on both clocks, in milliseconds."""
+    """The time of a decision on both clocks, in milliseconds."""
 
     steady_ms: int
     """For deadlines: an operator who sets the clock ends no session and prolongs none."""
@@ -43,10 +43,10 @@ Counts = tuple[tuple[str, int], ...]
 
 
 class Timer(msgspec.Struct, Generic[Request], frozen=True):
-    """Arms the timer `key` (replacing an armed one of that key), or cancels it if `deadline_ms` is None.
+    """Sets the timer `key` (replacing one with that key), or cancels it if `deadline_ms` is None.
 
-    When it is due, `request` is decided like any other request, under NO_REQUEST_ID. A machine takes a firing that
-    its state no longer asks for in silence: a timer may fire although the append that would have cancelled it failed.
+    When it is due, `request` is decided under NO_REQUEST_ID. A machine ignores a timer that its state no longer needs,
+    because a timer may fire after the append that should have cancelled it failed.
     """
 
     key: Hashable
@@ -56,9 +56,9 @@ class Timer(msgspec.Struct, Generic[Request], frozen=True):
 
 
 class Decision(msgspec.Struct, Generic[Request, Response, Record], frozen=True):
-    """What one request leads to: ONE atomic batch of records, replies by request id, timers.
+    """The result of one request: one atomic batch of records, replies by request id, timers.
 
-    A request without a reply here is parked: a later decision answers it by its id.
+    A request without a reply is parked. A later decision answers it by its id.
     """
 
     records: tuple[Record, ...] = ()
@@ -78,7 +78,7 @@ class Decision(msgspec.Struct, Generic[Request, Response, Record], frozen=True):
 
 
 class Machine(Protocol[State, Request, Response, Record]):
-    """One kind of coordinator. Deterministic: time is an argument, randomness is handed to the constructor."""
+    """One kind of coordinator. Deterministic: time is an argument, the constructor gets the randomness."""
 
     def new_state(self) -> State:
         """The state of an empty log."""
@@ -87,33 +87,33 @@ class Machine(Protocol[State, Request, Response, Record]):
     def decide(
         self, state: State, request_id: int, request: Request, now: Now
     ) -> Decision[Request, Response, Record] | Pausing[Decision[Request, Response, Record]]:
-        """Decides one request. Raises KafkaError to refuse it, then nothing may have changed.
+        """Decides one request. Raises KafkaError to reject it; nothing has changed then.
 
-        Whatever a record will change must not be changed here: the append may fail. A generator where a request may
-        name many: it changes nothing before its last yield, and nothing else is decided until it ends.
+        Do not change here what a record will change, because the append may fail. A generator if a request may name
+        many things. It changes nothing before its last yield, and no other decision comes before its end.
         """
         ...
 
     def decide_loaded(self, state: State, image: MetadataImage, now: Now) -> Decision[Request, Response, Record]:
-        """Decided once, after the log was folded and before the first request: timers of what was loaded, and what
-        the metadata does not name any more."""
+        """The first decision after a load: the timers of the loaded state, and records for things that the metadata no
+        longer has."""
         ...
 
     def decide_metadata(
         self, state: State, image: MetadataImage, delta: MetadataDelta, now: Now
     ) -> Decision[Request, Response, Record]:
-        """The metadata changed by `delta`, which `image` holds."""
+        """The metadata changed by `delta`. `image` includes the change."""
         ...
 
     def apply(
         self, state: State, offset: Offset, producer_id: ProducerId, producer_epoch: ProducerEpoch, record: Record
     ) -> None:
-        """Takes one record of the log, in the order of the log. Any exception stops the shard."""
+        """Applies one record, in the order of the log. Any exception stops the shard."""
         ...
 
     def apply_end_transaction(
         self, state: State, producer_id: ProducerId, producer_epoch: ProducerEpoch, committed: bool
     ) -> Pausing[None] | None:
-        """Takes the marker that ends the producer's open transaction in this log. A generator where a transaction may
-        hold many records: nothing is decided until it ends."""
+        """Applies the marker that ends the producer's transaction in this log. A generator if a transaction may have
+        many records: no decision comes before its end."""
         ...

@@ -1,4 +1,4 @@
-"""What the client of a coordinator gets where the coordinator's log refused a record."""
+"""The error code for a client when the coordinator's append fails."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _APPEND_ERRORS = {
 
 
 def append_error_code(error: MoldauError) -> int:
-    """The code, as Kafka's coordinators translate it: a client knows nothing of their logs, it must look for the
-    coordinator anew, or give up."""
+    """The code, translated as in Kafka's coordinators: a client knows nothing of their logs and must find the
+    coordinator again or give up."""
     if isinstance(error, (StorageFullError, StorageFailedError)):
         return _NOT_COORDINATOR
     if not isinstance(error, KafkaError):

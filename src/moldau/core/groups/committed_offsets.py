@@ -1,4 +1,4 @@
-"""The positions of groups, and those that an open transaction has committed (KIP-98)."""
+"""The committed offsets of groups, and those of open transactions (KIP-98)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Value = TypeVar("Value")
 
 
 class CommittedOffset(OffsetCommitValue, frozen=True):
-    """One committed position; `expire_timestamp` -1 unless the client asked for a retention time (before v5)."""
+    """One committed offset. `expire_timestamp`: -1 unless the client sent a retention time (before v5)."""
 
     record_offset: Offset = Offset(-1)
     """Where the record stands in `__consumer_offsets`."""
@@ -25,7 +25,7 @@ OffsetsByPartition = dict[str, dict[int, CommittedOffset]]
 
 
 class PendingOffsets(msgspec.Struct):
-    """Transactional commits whose marker has not come. Both dictionaries hold the same positions."""
+    """Transactional commits without a marker yet. Both dictionaries have the same offsets."""
 
     by_producer: dict[ProducerId, dict[str, OffsetsByPartition]] = msgspec.field(default_factory=dict)
     """What each producer has committed, by group."""
@@ -33,14 +33,14 @@ class PendingOffsets(msgspec.Struct):
     """By group, topic and partition: the producers whose open transactions commit the position."""
 
     def put(self, producer_id: ProducerId, key: OffsetCommitKey, offset: CommittedOffset) -> None:
-        """The producer's open transaction commits this position; the last of several counts."""
+        """The producer's open transaction commits this offset. The last of several counts."""
         groups = self.by_producer.setdefault(producer_id, {})
         groups.setdefault(key.group, {}).setdefault(key.topic, {})[key.partition] = offset
         topics = self.producers.setdefault(key.group, {})
         topics.setdefault(key.topic, {}).setdefault(key.partition, {})[producer_id] = None
 
     def forget(self, key: OffsetCommitKey) -> None:
-        """The position was deleted: no open transaction commits it any more."""
+        """The offset was deleted, also from open transactions."""
         for producer_id in self.producers.get(key.group, {}).get(key.topic, {}).get(key.partition, ()):
             remove_position(self.by_producer[producer_id], key)
             if not self.by_producer[producer_id]:
@@ -48,7 +48,7 @@ class PendingOffsets(msgspec.Struct):
         remove_position(self.producers, key)
 
     def end(self, producer_id: ProducerId) -> Iterator[tuple[OffsetCommitKey, CommittedOffset]]:
-        """The producer's transaction ends: gives what it committed, each position once."""
+        """The producer's transaction ends. Returns its commits, each partition once."""
         for group_id, topics in self.by_producer.pop(producer_id, {}).items():
             for topic, partitions in topics.items():
                 for partition, offset in partitions.items():
@@ -60,23 +60,23 @@ class PendingOffsets(msgspec.Struct):
                     yield key, offset
 
     def has(self, group_id: str, topic: str, partition: int) -> bool:
-        """Does an open transaction hold a commit of this partition?"""
+        """Whether an open transaction has a commit of this partition."""
         return partition in self.producers.get(group_id, {}).get(topic, {})
 
     def offsets_at(self, key: OffsetCommitKey) -> Iterator[CommittedOffset]:
-        """What each of the open transactions commits there."""
+        """The commits of open transactions for the partition."""
         for producer_id in self.producers.get(key.group, {}).get(key.topic, {}).get(key.partition, ()):
             yield self.by_producer[producer_id][key.group][key.topic][key.partition]
 
     def positions_of(self, group_id: str) -> Iterator[OffsetCommitKey]:
-        """What open transactions commit for the group."""
+        """The commits of open transactions for the group."""
         for topic, partitions in self.producers.get(group_id, {}).items():
             for partition in partitions:
                 yield OffsetCommitKey(group=group_id, topic=topic, partition=partition)
 
 
 def remove_position(positions: dict[str, dict[str, dict[int, Value]]], key: OffsetCommitKey) -> None:
-    """Takes the position out of a dictionary by group, topic and partition. Leaves no empty dictionaries behind."""
+    """Removes the offset from a dictionary by group, topic and partition. Leaves no empty dictionaries."""
     topics = positions.get(key.group, {})
     partitions = topics.get(key.topic, {})
     partitions.pop(key.partition, None)

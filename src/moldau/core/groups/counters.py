@@ -1,4 +1,4 @@
-"""Names of what the group coordinators count, each once that the records which say so stand in the log."""
+"""The names of the counters of group coordinators. They count when the records are in the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeGroups v0-6 and ListGroups v0-5, one shard's part of them."""
+"""DescribeGroups v0-6 and ListGroups v0-5, for one shard."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STATES = tuple(state.value.lower() for state in GroupState)
 
 
 def describe_group(state: GroupsState, group_id: str, api_version: int) -> DescribedGroup:
-    """A group that is not there is Dead; since v6 with error 69 (KIP-1043). Metadata only while Stable, as in Kafka."""
+    """An unknown group is Dead; since v6 with error 69 (KIP-1043). As in Kafka, metadata only while Stable."""
     group = state.groups.get(group_id)
     if group is None or group_id in state.other_kinds:
         if api_version < 6:
@@ -52,7 +52,7 @@ def _describe_member(group: Group, member: Member) -> DescribedGroupMember:
 
 
 def shortened(message: ListGroupsRequest) -> Pausing[ListGroupsRequest]:
-    """Filters that let the same groups through and are short: every group is compared with each of their words."""
+    """Equivalent short filters, because every group is compared with each word."""
     states = yield from _known_words(message.states_filter, _STATES)
     types = yield from _known_words(message.types_filter, (_CLASSIC,))
     return ListGroupsRequest(states_filter=states, types_filter=types)
@@ -69,7 +69,7 @@ def _known_words(names: tuple[str, ...], known: tuple[str, ...]) -> Pausing[tupl
 
 
 def list_groups(state: GroupsState, message: ListGroupsRequest) -> ListGroupsResponse:
-    """Filters compare without regard to case; a name nobody knows matches nothing."""
+    """Filters ignore case. An unknown name matches nothing."""
     states = [name.strip().lower() for name in message.states_filter]
     types = [name.strip().lower() for name in message.types_filter]
     if types and _CLASSIC not in types:

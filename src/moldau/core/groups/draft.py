@@ -1,4 +1,4 @@
-"""The draft of a decision: what a group machine collects while it decides, that is records, replies and timers."""
+"""The draft of a decision: a group machine collects records, replies and timers in it."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ GroupDecision = Decision[AnyGroupRequest, GroupResponse, GroupRecord]
 
 
 class Draft:
-    """The draft of one decision, which is handed through the functions that decide. A timer that is set twice has the
-    last setting."""
+    """The draft of one decision, passed through the deciding functions. The last setting of a timer counts."""
 
     __slots__ = (
         "_timers",
@@ -68,7 +67,7 @@ class Draft:
         self._timers: dict[Hashable, Timer[AnyGroupRequest]] = {}
 
     def decision(self) -> GroupDecision:
-        """What was collected, as one value for the runtime."""
+        """The draft as one value for the runtime."""
         timers = tuple(self._timers.values())
         return Decision(
             tuple(self.records),
@@ -81,80 +80,80 @@ class Draft:
         )
 
     def reply(self, parked: Parked, response: GroupResponse) -> None:
-        """Answers a request that waits; the answer is sent once the draft's records are committed."""
+        """Answers a waiting request after the draft's records are committed."""
         self.replies.append((parked.request_id, response))
 
     def end_position(self, key: OffsetCommitKey, counter: str) -> None:
-        """Writes that the group has no position there any more; `counter` is of the reason."""
+        """Writes a tombstone for the committed offset. `counter`: of the reason."""
         self.records.append(OffsetRecord(key, None))
         self.ended_characters += len(key.group) + len(key.topic)
         self.count(counter)
 
     def end_group(self, group: Group) -> None:
-        """Writes that the group is no more; its positions have ended before."""
+        """Writes a tombstone for the group, whose offsets have ended before."""
         self.records.append(GroupMetadataRecord(GroupMetadataKey(group=group.group_id), None))
         self.ended_characters += len(group.group_id)
 
     def count(self, counter: str) -> None:
-        """One more, once the draft's records stand in the log."""
+        """Counts one, after the draft's records are in the log."""
         self.counts[counter] = self.counts.get(counter, 0) + 1
 
     # timers
 
     def arm_session(self, group: Group, member: Member, timeout_ms: int | None = None) -> None:
-        """The member must be heard of within `timeout_ms` (default: its session timeout)."""
+        """The member must send a request within `timeout_ms` (default: its session timeout)."""
         delay_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
         member.session_deadline_ms = self.now_ms + delay_ms
         self.arm_pending_session(group, member.member_id, delay_ms)
 
     def arm_pending_session(self, group: Group, member_id: str, timeout_ms: int) -> None:
-        """A member id that was given out ends if nobody joins with it within `timeout_ms`."""
+        """A member id expires unless a member joins with it within `timeout_ms`."""
         key = ("session", group.group_id, member_id)
         self._timers[key] = Timer(key, self.now_ms + timeout_ms, SessionExpired(group.group_id, member_id))
 
     def cancel_session(self, group: Group, member_id: str) -> None:
-        """The member's session, or its unused member id, no longer ends by time."""
+        """The session of the member, or its unused member id, no longer expires."""
         self._cancel(("session", group.group_id, member_id))
 
     def arm_join(self, group: Group, delay_ms: int, firing: JoinPhaseOver) -> None:
-        """The join phase is over in `delay_ms`, unless all members have joined before."""
+        """The join phase ends in `delay_ms`, unless all members join before."""
         key = ("join", group.group_id)
         self._timers[key] = Timer(key, self.now_ms + delay_ms, firing)
 
     def cancel_join(self, group: Group) -> None:
-        """The join phase no longer ends by time."""
+        """Cancels the timer of the join phase."""
         self._cancel(("join", group.group_id))
 
     def arm_sync(self, group: Group) -> None:
-        """The sync phase is over after the group's rebalance timeout; members that have not synced are removed then."""
+        """The sync phase ends after the group's rebalance timeout. Members without a SyncGroup are removed then."""
         key = ("sync", group.group_id)
         firing = SyncPhaseOver(group.group_id, group.generation)
         self._timers[key] = Timer(key, self.now_ms + group.rebalance_timeout_ms(), firing)
 
     def cancel_sync(self, group: Group) -> None:
-        """The sync phase no longer ends by time."""
+        """Cancels the timer of the sync phase."""
         self._cancel(("sync", group.group_id))
 
     def continue_forgetting(self, firing: ForgetTopics, delay_ms: int = 0) -> None:
-        """Goes on with a decision of its own: one decision is one batch, and batches have a size."""
+        """Continues in another decision, because one decision is one batch of bounded size."""
         key = ("forget", firing.topics)
         self._timers[key] = Timer(key, self.now_ms + delay_ms, firing)
 
     def arm_expiry(self, delay_ms: int, firing: ExpireOffsets) -> None:
-        """Offsets and empty groups are looked through in `delay_ms`."""
+        """Checks offsets and empty groups in `delay_ms`."""
         key = ("expire",)
         self._timers[key] = Timer(key, self.now_ms + delay_ms, firing)
 
     def continue_deletion(self, firing: ContinueDeletion | ContinueOffsetDeletion, *, is_first: bool) -> None:
-        """As `continue_forgetting`; the request that began it stays parked. `is_first`: this is the first batch, and
-        nothing goes on where it is refused, for the request has the error then."""
+        """As `continue_forgetting`; the first request stays parked. `is_first`: this is the first batch. If its append
+        fails, the request gets the error and nothing continues."""
         key = ("delete", firing.parked.request_id)
         self._timers[key] = Timer(key, self.now_ms, firing)
         if is_first:
             self.if_refused.append(DeletionNotBegun(firing.parked))
 
     def end_deletion(self, parked: Parked) -> None:
-        """The deletion that this request began does not go on."""
+        """The deletion of this request does not continue."""
         self._cancel(("delete", parked.request_id))
 
     def _cancel(self, key: Hashable) -> None:

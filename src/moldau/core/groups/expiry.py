@@ -1,5 +1,4 @@
-"""Positions and groups that end: by age (KIP-211), by DeleteGroups v0-2 (KIP-229), by OffsetDelete v0 (KIP-496), and
-with the topics they belong to.
+"""Ends committed offsets and groups: by age (KIP-211), DeleteGroups (KIP-229), OffsetDelete (KIP-496), topic deletion.
 
 When a position expires (`offsets.retention.minutes`):
 - a group that has had members and is empty: so long after it became empty, whenever the position was committed;
@@ -65,7 +64,7 @@ _INVALID_GROUP_ID = ERROR_CODES["INVALID_GROUP_ID"]
 
 
 def expire(draft: Draft, request: ExpireOffsets) -> None:
-    """One stretch of the check: as many groups as fit a decision; the rest follows at once."""
+    """One part of the check: as many groups as fit in a decision. The rest follows at once."""
     state = draft.state
     group_ids = request.group_ids if request.group_ids is not None else tuple(state.groups)
     looked_at = 0
@@ -154,7 +153,7 @@ def _held_positions(draft: Draft, group_id: str) -> Iterator[OffsetCommitKey]:
 
 
 def delete_group(draft: Draft, parked: Parked, request: DeleteGroup, *, is_begun: bool = False) -> None:
-    """68 for a group with members, 69 for one that is not there. `is_begun`: a part of its positions has ended."""
+    """68 for a group with members, 69 for an unknown one. `is_begun`: some of its offsets have ended."""
     group = draft.state.groups.get(request.group_id)
     if group is None or request.group_id in draft.state.other_kinds:
         draft.reply(parked, DeletableGroupResult(request.group_id, _GROUP_ID_NOT_FOUND))
@@ -165,12 +164,13 @@ def delete_group(draft: Draft, parked: Parked, request: DeleteGroup, *, is_begun
 
 
 def continue_deletion(draft: Draft, firing: ContinueDeletion) -> None:
-    """The group has had too many positions for one batch. If a member joined since, the rest stays, with answer 68."""
+    """Continues with a group whose offsets do not fit in one batch. If a member has joined since, the rest stays, with
+    68."""
     delete_group(draft, firing.parked, DeleteGroup(firing.group_id), is_begun=True)
 
 
 def deletion_not_begun(draft: Draft, failed: DeletionNotBegun) -> None:
-    """The client has been told that nothing was deleted."""
+    """The client has got an error, and nothing was deleted."""
     draft.end_deletion(failed.parked)
 
 
@@ -187,10 +187,11 @@ def _delete(draft: Draft, parked: Parked, group: Group, *, is_begun: bool) -> No
 def delete_offsets(
     draft: Draft, parked: Parked, message: OffsetDeleteRequest, done: tuple[OffsetDeleteResponseTopic, ...] = ()
 ) -> Pausing[None]:
-    """Positions of topics that exist, by name. 86 where a member subscribes to the topic; what is not there is done.
+    """Deletes offsets of existing topics, by name. 86 if a member subscribes to the topic. Unknown offsets are no
+    error.
 
-    What does not fit one batch follows in others, and then the answer (Apache Kafka answers -1 to so many, and deletes
-    none). `done`: what was decided of the request before, the first topic of `message` in part.
+    More than one batch takes several, and the response comes after the last. (Apache Kafka answers -1 and deletes
+    none.) `done`: the results so far, the first topic of `message` in part.
     """
     code = _deletion_fault(draft, message.group_id)
     if code:
@@ -241,8 +242,8 @@ def _deletion_fault(draft: Draft, group_id: str) -> int:
 
 
 def forget_topics(draft: Draft, request: ForgetTopics) -> None:
-    """Tombstones for the offsets of deleted topics, also of those that open transactions commit, so that a new topic
-    of the same name begins without any. What the new topic has meanwhile stays."""
+    """Tombstones for the offsets of deleted topics, also those of open transactions, so that a new topic of the same
+    name begins without offsets. Offsets of the new topic stay."""
     state = draft.state
     topics: dict[str, dict[Uuid, None]] = {}
     for name, topic_id in request.topics:
@@ -263,6 +264,5 @@ def forget_topics(draft: Draft, request: ForgetTopics) -> None:
 
 
 def topics_not_forgotten(draft: Draft, failed: TopicsNotForgotten) -> None:
-    """Tries again: should the offsets stay until the next load, the groups of a new topic of the name would have them
-    in their lists."""
+    """Tries again. Otherwise the offsets stay until the next load, and a new topic of the name would have them."""
     draft.continue_forgetting(ForgetTopics(failed.topics), TIMER_RETRY_MS)

@@ -1,10 +1,10 @@
-"""Which partition of `__consumer_offsets` a group lives in, as every Kafka broker and tool computes it."""
+"""The partition of `__consumer_offsets` for a group, as every Kafka broker and tool computes it."""
 
 from __future__ import annotations
 
 
 def java_string_hash(text: str) -> int:
-    """Java's `String.hashCode`: over UTF-16 code units, in 32 bits with sign."""
+    """Java's `String.hashCode`: over UTF-16 code units, 32 bits with sign."""
     value = 0
     units = text.encode("utf-16-be", "surrogatepass")
     for position in range(0, len(units), 2):

@@ -1,11 +1,10 @@
-"""The group coordinator of one partition of `__consumer_offsets`, as a log-backed machine.
+"""The group coordinator of one partition of `__consumer_offsets`, as a state machine.
 
-Requests and responses: requests.py. Records: records.py (`decode_group_record` makes a record of a key and a value of
-the log, `encode_group_record` the reverse). What is durable and what is not: state.py. Steady time ends sessions and
-rebalances, wall time goes into records.
+Requests and responses: requests.py. Records: records.py (`decode_group_record` and `encode_group_record`). Durable and
+volatile state: state.py. Steady time ends sessions and rebalances, wall time goes into records.
 
-Every refusal is a reply with Kafka's error code; `decide` raises no KafkaError. A request id that was replied to may
-be replied to again only if its append failed in between.
+Every rejection is a reply with Kafka's error code; `decide` raises no KafkaError. A request id gets a second reply only
+if the append of the first failed.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ from moldau.wire.protocol.messages.offsets import OffsetCommitRequest
 
 
 class GroupMachine:
-    """`Machine[GroupsState, AnyGroupRequest, GroupResponse, GroupRecord]`. Holds no state of the groups."""
+    """`Machine[GroupsState, AnyGroupRequest, GroupResponse, GroupRecord]`. The state is an argument."""
 
     def __init__(self, settings: BrokerSettings, random: Random, memory: MemberMemory) -> None:
         self._settings = settings
@@ -118,8 +117,8 @@ class GroupMachine:
         return draft.decision()
 
     def decide_loaded(self, state: GroupsState, image: MetadataImage, now: Now) -> GroupDecision:
-        """Every recorded member gets one session timeout to be heard of; what is too old ends at the first check;
-        positions in topics that are gone end now."""
+        """Every recorded member gets one session timeout. Old offsets end at the first check, offsets of missing topics
+        now."""
         draft = Draft(state, self._settings, self._random, now)
         state.is_loaded = True
         draft.arm_expiry(self._settings.offsets_retention_check_interval_ms, ExpireOffsets())
@@ -137,7 +136,7 @@ class GroupMachine:
     def decide_metadata(
         self, state: GroupsState, image: MetadataImage, delta: MetadataDelta, now: Now
     ) -> GroupDecision:
-        """A new topic of the name of a deleted one begins without positions."""
+        """A new topic with the name of a deleted one begins without committed offsets."""
         draft = Draft(state, self._settings, self._random, now)
         deleted = delta.deleted_topics.values()
         gone = tuple((topic.name, topic_id) for topic in deleted for topic_id in (topic.topic_id, ZERO_UUID))

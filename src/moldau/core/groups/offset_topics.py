@@ -1,8 +1,8 @@
-"""Between the topics a client names and the topics a group coordinator is asked about.
+"""Maps the topics in offset requests to those that the group coordinator knows, and back.
 
-The coordinator keeps offsets by topic name and knows nothing of metadata. These functions sort a request's topics by
-what the metadata says (unknown id 100, unknown name or partition 3, no right to it 29) and join the coordinator's
-answer with what was refused here. Used by the handlers of OffsetCommit and OffsetFetch; pure, with pauses.
+The coordinator keeps offsets by topic name and has no metadata. These functions sort the topics of a request by the
+metadata (unknown id 100, unknown name or partition 3, no access 29), and join the coordinator's response with the
+rejected ones. The handlers of OffsetCommit and OffsetFetch use them. Pure, with pauses.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ _OLD_FIELDS = len(OffsetFetchResponsePartition.__struct_fields__)
 
 
 class TopicLookup(Protocol):
-    """What the committed metadata says of topics."""
+    """The topics in the committed metadata."""
 
     def name_of(self, topic_id: Uuid) -> str | None:
-        """The name of a topic; None for an id that no topic has."""
+        """The name of a topic; None for an unknown id."""
 
     def id_of(self, name: str) -> Uuid | None:
-        """The id of a topic; None for a name that no topic has."""
+        """The id of a topic; None for an unknown name."""
 
     def has_partition(self, name: str, partition: int) -> bool:
-        """Whether the topic is there and has this partition."""
+        """Whether the topic exists and has this partition."""
 
 
 class CommitPlan(msgspec.Struct, frozen=True):
-    """`accepted`: what the coordinator is asked, if it has any topic left. `refused`: by position in the request."""
+    """`accepted`: the request to the coordinator, if any topics are left. `refused`: by index in the request."""
 
     accepted: OffsetCommitRequest
     refused: dict[int, OffsetCommitResponseTopic]
@@ -68,7 +68,8 @@ class CommitPlan(msgspec.Struct, frozen=True):
 def plan_commit(
     message: OffsetCommitRequest, api_version: int, lookup: TopicLookup, may_read: Callable[[str], bool]
 ) -> Pausing[CommitPlan]:
-    """Sorts the topics of an OffsetCommit. A topic of which only some partitions exist is both accepted and refused."""
+    """Sorts the topics of an OffsetCommit. A topic with existing and missing partitions is both accepted and
+    rejected."""
     accepted: list[OffsetCommitRequestTopic] = []
     refused: dict[int, OffsetCommitResponseTopic] = {}
     for position, topic in enumerate(message.topics):
@@ -96,8 +97,8 @@ def plan_commit(
 def join_commit(
     message: OffsetCommitRequest, plan: CommitPlan, response: OffsetCommitResponse
 ) -> Pausing[OffsetCommitResponse]:
-    """The answer to `message`: each topic once, in the order of the request, its partitions too. Where nothing was
-    refused, `response` is that already."""
+    """The response to `message`: each topic once, in the order of the request, its partitions too. If nothing was
+    rejected, it is `response`."""
     answered = iter(response.topics)
     topics: list[OffsetCommitResponseTopic] = []
     for position, topic in enumerate(message.topics):
@@ -132,7 +133,7 @@ def _in_order(
 
 
 class FetchPlan(msgspec.Struct, frozen=True):
-    """What the coordinator of one group is asked, and the topics that were refused before."""
+    """The request to the coordinator of one group, and the topics that were rejected before."""
 
     request: FetchOffsets
     refused: tuple[OffsetFetchResponseTopics, ...]
@@ -141,7 +142,7 @@ class FetchPlan(msgspec.Struct, frozen=True):
 def plan_fetch(
     message: OffsetFetchRequest, api_version: int, lookup: TopicLookup, may_describe: Callable[[str], bool]
 ) -> Pausing[tuple[FetchPlan, ...]]:
-    """One plan a group, in the order of the request; before v8 there is one group."""
+    """One plan for each group, in the order of the request. Before v8 a request has one group."""
     return all_of(
         _plan_group(group, api_version, message.require_stable, lookup, may_describe)
         for group in _groups_of(message, api_version)
@@ -196,9 +197,9 @@ def join_fetch(
     lookup: TopicLookup,
     may_describe: Callable[[str], bool],
 ) -> Pausing[OffsetFetchResponse]:
-    """The response for `api_version`; `answers` one a plan, in their order.
+    """The response for `api_version`; `answers` has one for each plan, in order.
 
-    Where all topics were asked for, those that the client may not see are left out, and since v10 those without an id.
+    A request for all topics leaves out those that the client may not see, and since v10 those without an id.
     """
     groups = yield from all_of(
         _join_group(plan, answer, api_version, lookup, may_describe)

@@ -1,7 +1,7 @@
-"""A group's positions: OffsetCommit v2-10, TxnOffsetCommit v0-6, and the reading half of OffsetFetch v1-10.
+"""Committed offsets: OffsetCommit v2-10, TxnOffsetCommit v0-6, and the reads of OffsetFetch v1-10.
 
-Topics come here by name and are known to exist (offset_topics.py). A commit is in force for readers once it is in the
-log, one of a transaction when the marker that commits the transaction is. How positions end: expiry.py.
+Topics come here by name and exist (offset_topics.py). Readers see a commit when it is in the log, and one of a
+transaction when its commit marker is. For their end see expiry.py.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _UNSTABLE_OFFSET_COMMIT = ERROR_CODES["UNSTABLE_OFFSET_COMMIT"]
 
 
 def commit_offsets(draft: Draft, parked: Parked, message: OffsetCommitRequest) -> Pausing[None]:
-    """Records each partition that can be recorded; the others get their own error."""
+    """Records each valid partition. The others get their own error."""
     try:
         group = _committing_group(draft, message, parked.api_version)
     except KafkaError as error:
@@ -49,8 +49,8 @@ def commit_offsets(draft: Draft, parked: Parked, message: OffsetCommitRequest) -
 
 
 def commit_in_transaction(draft: Draft, parked: Parked, message: CommitInTransaction) -> Pausing[None]:
-    """As `commit_offsets`, for the transaction that the producer has open in this log: its marker decides. Prolongs no
-    session, as in Kafka."""
+    """As `commit_offsets`, for the producer's open transaction in this log: its marker decides. As in Kafka, it does
+    not extend a session."""
     try:
         _committing_group(draft, message.commit, parked.api_version, is_transactional=True)
     except KafkaError as error:
@@ -154,7 +154,7 @@ def _value_version(has_expiry: bool, topic_id: Uuid) -> int:
 
 
 def fetch_offsets(state: GroupsState, request: FetchOffsets) -> Pausing[OffsetFetchResponseGroup]:
-    """-1 for what was never committed; an unknown group has committed nothing. All topics: those with an offset."""
+    """-1 for no commit; an unknown group has no commits. All topics: those with an offset."""
     asked = request.group
     group_id = asked.group_id
     stored = state.offsets.get(group_id, {})

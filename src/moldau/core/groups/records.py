@@ -1,6 +1,6 @@
-"""The records of `__consumer_offsets` that classic groups write and read.
+"""The records of `__consumer_offsets` for classic groups.
 
-What a later kind of group wrote (KIP-848, 932, 1071) is recognised by its key and otherwise left alone.
+Records of newer kinds of groups (KIP-848, 932, 1071) are recognised by their keys and otherwise ignored.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ GROUP_METADATA_VERSION = 3
 
 
 class OffsetRecord(msgspec.Struct, frozen=True):
-    """A committed offset, or its end (`value` None). `version` is the value's."""
+    """A committed offset, or its tombstone (`value` None). `version`: of the value."""
 
     key: OffsetCommitKey
     value: OffsetCommitValue | None
@@ -42,7 +42,7 @@ class OffsetRecord(msgspec.Struct, frozen=True):
 
 
 class GroupMetadataRecord(msgspec.Struct, frozen=True):
-    """A group's generation and members, or the group's end."""
+    """The generation and members of a group, or its tombstone."""
 
     key: GroupMetadataKey
     value: GroupMetadataValue | None
@@ -61,7 +61,7 @@ GroupRecord = OffsetRecord | GroupMetadataRecord | OtherKindRecord
 
 
 def encode_group_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
-    """Key and value as they stand in the log; a tombstone has no value."""
+    """Key and value in the log. A tombstone has no value."""
     if isinstance(record, OtherKindRecord):
         raise InvariantError("records of other kinds of groups are not written")
     value = None if record.value is None else encode_record_value(record.value, record.version)
@@ -69,9 +69,9 @@ def encode_group_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
 
 
 def decode_group_record(key: Buffer | None, value: Buffer | None) -> GroupRecord | None:
-    """The record, or None for one that says nothing about classic groups. Raises ProtocolError for broken bytes.
+    """The record. None if it is not about classic groups. Raises ProtocolError for malformed bytes.
 
-    A kind of key that nobody knew yet is passed over, as Kafka does after a downgrade (KIP-915).
+    Unknown kinds of keys are ignored, as in Kafka after a downgrade (KIP-915).
     """
     if key is None or len(key) < 2:
         raise ProtocolError("a record of __consumer_offsets has no key")
@@ -102,7 +102,7 @@ def decode_group_record(key: Buffer | None, value: Buffer | None) -> GroupRecord
 def group_metadata_record(
     group: Group, members: tuple[Member, ...], leader_id: str | None, assignments: dict[str, bytes]
 ) -> GroupMetadataRecord:
-    """The group's generation with `members`; `assignments` by member id, missing ones empty."""
+    """The group's generation with `members`. `assignments`: by member id; a missing one is empty."""
     return GroupMetadataRecord(
         GroupMetadataKey(group=group.group_id),
         GroupMetadataValue(
@@ -129,11 +129,11 @@ def group_metadata_record(
 
 
 def empty_group_record(group: Group) -> GroupMetadataRecord:
-    """The record of a group that nobody is in."""
+    """The record of a group without members."""
     return group_metadata_record(group, (), None, {})
 
 
 def new_group_record(group: Group) -> GroupMetadataRecord:
-    """The group exists. The log does not know yet who is about to join."""
+    """The record of a new group, before its first member has joined."""
     value = GroupMetadataValue(protocol=None, leader=None, current_state_timestamp=group.state_timestamp_ms)
     return GroupMetadataRecord(GroupMetadataKey(group=group.group_id), value)

@@ -1,7 +1,7 @@
-"""The answer to a group request that failed as a whole, in the shape its version has.
+"""The response to a group request that failed as a whole, in the form of its version.
 
-The machine uses it for what it refuses; the broker for what it cannot even ask: 14 while a shard loads, 15 or 16 where
-there is none, and what `append_error` makes of a failed append.
+The machine uses it for rejections, the broker for requests that reach no shard: 14 while it loads, 15 or 16 where it is
+missing, and `append_error` after a failed append.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _INVALID_COMMIT_OFFSET_SIZE = ERROR_CODES["INVALID_COMMIT_OFFSET_SIZE"]
 
 
 def append_error(error: MoldauError, request: GroupRequest) -> int:
-    """As `append_error_code`; a commit that is too large has a code of its own."""
+    """As `append_error_code`, with a special code for a commit that is too large."""
     is_commit = isinstance(request.message, (OffsetCommitRequest, CommitInTransaction))
     if is_commit and isinstance(error, KafkaError) and error.name in ("MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"):
         return _INVALID_COMMIT_OFFSET_SIZE
@@ -55,7 +55,7 @@ def append_error(error: MoldauError, request: GroupRequest) -> int:
 
 
 def refusal(request: GroupRequest, error_code: int) -> Pausing[GroupResponse]:
-    """The response to `request` that says `error_code` for all of it."""
+    """The response to `request` with `error_code` for all of it."""
     message = request.message
     if isinstance(message, JoinGroupRequest):
         return refused_join(error_code, message.member_id, request.api_version)
@@ -81,13 +81,13 @@ def refusal(request: GroupRequest, error_code: int) -> Pausing[GroupResponse]:
 
 
 def refused_join(error_code: int, member_id: str, api_version: int) -> JoinGroupResponse:
-    """Since v7 a protocol's name is null where there is none (KIP-559)."""
+    """Since v7 a missing protocol name is null (KIP-559)."""
     name = None if api_version >= 7 else ""
     return JoinGroupResponse(error_code=error_code, member_id=member_id, protocol_name=name)
 
 
 def refused_commit(message: OffsetCommitRequest, error_code: int) -> Pausing[OffsetCommitResponse]:
-    """The answer with `error_code` for every partition."""
+    """The response with `error_code` for every partition."""
     topics = yield from all_of(refused_commit_topic(topic, topic.name, error_code) for topic in message.topics)
     return OffsetCommitResponse(topics=topics)
 
@@ -95,7 +95,7 @@ def refused_commit(message: OffsetCommitRequest, error_code: int) -> Pausing[Off
 def refused_commit_topic(
     topic: OffsetCommitRequestTopic, name: str, error_code: int
 ) -> Pausing[OffsetCommitResponseTopic]:
-    """Every partition of a topic in an OffsetCommit refused with one code."""
+    """One topic in an OffsetCommit response, every partition with one code."""
     yield
     rows = yield from each_of(
         OffsetCommitResponsePartition(row.partition_index, error_code) for row in topic.partitions
@@ -115,7 +115,7 @@ def _refused_fetch(message: FetchOffsets, error_code: int, api_version: int) -> 
 def refused_fetch_topic(
     topic: OffsetFetchRequestTopics, name: str, error_code: int
 ) -> Pausing[OffsetFetchResponseTopics]:
-    """Every partition of a topic in an OffsetFetch refused with one code; the committed offset is -1."""
+    """One topic in an OffsetFetch response, every partition with one code and the offset -1."""
     yield
     rows = yield from each_of(
         OffsetFetchResponsePartitions(index, committed_offset=-1, error_code=error_code)
@@ -125,7 +125,7 @@ def refused_fetch_topic(
 
 
 def refused_leave(message: LeaveGroupRequest, error_code: int, api_version: int) -> Pausing[LeaveGroupResponse]:
-    """`error_code` for each member; before v3 there is one, and its error stands on top."""
+    """`error_code` for each member. Before v3 the request has one member, and its error is at the top."""
     if api_version < 3:
         return LeaveGroupResponse(error_code=error_code)
     members = yield from each_of(

@@ -1,4 +1,4 @@
-"""What a group machine is asked, and what it answers.
+"""The requests and responses of a group machine.
 
 A request from a client is `GroupRequest(message, api_version, client_id, client_host)`; its `message` is one of
 
@@ -14,11 +14,10 @@ A request from a client is `GroupRequest(message, api_version, client_id, client
     DeleteGroup           -> DeletableGroupResult   (may be parked)
     OffsetDeleteRequest   -> OffsetDeleteResponse   (topics that exist; may be parked)
 
-OffsetFetch, DescribeGroups, ListGroups and DeleteGroups may touch several shards: their handler asks each shard and
-joins the parts. When topics are deleted, each shard is given `ForgetTopics`. Timers fire as `SessionExpired`,
-`JoinPhaseOver`, `SyncPhaseOver`, `ExpireOffsets`, `ContinueDeletion` and `ContinueOffsetDeletion`. Nobody waits for a
-reply to these: they come under NO_REQUEST_ID. A transaction coordinator asks `EndTransaction`, and gets a
-`TransactionEnded`.
+OffsetFetch, DescribeGroups, ListGroups and DeleteGroups may concern several shards: their handler asks each shard and
+joins the parts. When topics are deleted, each shard gets `ForgetTopics`. Timers fire as `SessionExpired`,
+`JoinPhaseOver`, `SyncPhaseOver`, `ExpireOffsets`, `ContinueDeletion` and `ContinueOffsetDeletion`. These come under
+NO_REQUEST_ID and need no reply. A transaction coordinator sends `EndTransaction` and gets `TransactionEnded`.
 """
 
 from __future__ import annotations
@@ -56,9 +55,9 @@ from moldau.wire.records.control import EndTransactionMarker
 
 
 class FetchOffsets(msgspec.Struct, frozen=True):
-    """The offsets of one group, in the shape that OffsetFetch has since v8; topics by name, None for all of them.
+    """The offsets of one group, in the form of OffsetFetch v8. Topics by name; None: all.
 
-    `require_stable`: a partition with an open transactional commit answers 88.
+    `require_stable`: a partition with an open transactional commit gets 88.
     """
 
     group: OffsetFetchRequestGroup
@@ -66,8 +65,8 @@ class FetchOffsets(msgspec.Struct, frozen=True):
 
 
 class CommitInTransaction(msgspec.Struct, frozen=True):
-    """A TxnOffsetCommit, in the shape and in the version of an OffsetCommit of a classic group. Whoever sends it has
-    made sure that this shard is in the producer's transaction; the log refuses a producer epoch that is over."""
+    """A TxnOffsetCommit in the form and version of an OffsetCommit of a classic group. The sender has verified that
+    this shard is in the producer's transaction. The log rejects an old producer epoch."""
 
     commit: OffsetCommitRequest
     producer_id: ProducerId
@@ -119,7 +118,7 @@ GroupResponse = (
 
 
 class GroupRequest(msgspec.Struct, frozen=True):
-    """`client_host` is the peer's address alone, `127.0.0.1`. The reply is a response for `api_version`."""
+    """`client_host`: the address of the peer, `127.0.0.1`. The reply is a response for `api_version`."""
 
     message: GroupMessage
     api_version: int
@@ -128,9 +127,9 @@ class GroupRequest(msgspec.Struct, frozen=True):
 
 
 class EndTransaction(msgspec.Struct, frozen=True):
-    """The producer's transaction ends in this shard: what it has committed here counts from now on, or never did.
+    """The producer's transaction ends in this shard: its commits here take effect or are dropped.
 
-    `transaction_version`: 2 where each transaction has a producer epoch of its own (KIP-890).
+    `transaction_version`: 2 where each transaction has its own producer epoch (KIP-890).
     """
 
     marker: EndTransactionMarker
@@ -140,7 +139,7 @@ class EndTransaction(msgspec.Struct, frozen=True):
 
 
 class SessionExpired(msgspec.Struct, frozen=True):
-    """A member, or a pending member id, was silent for its session timeout."""
+    """A member, or a pending member id, sent nothing for its session timeout."""
 
     group_id: str
     member_id: str
@@ -149,7 +148,7 @@ class SessionExpired(msgspec.Struct, frozen=True):
 class JoinPhaseOver(msgspec.Struct, frozen=True):
     """The time to join the generation after `generation` is over.
 
-    `is_initial`: the first delay of an empty group, which may be prolonged by `remaining_ms` while new members come.
+    `is_initial`: the first delay of an empty group. New members may extend it by `remaining_ms`.
     """
 
     group_id: str
@@ -166,36 +165,36 @@ class SyncPhaseOver(msgspec.Struct, frozen=True):
 
 
 class ForgetTopics(msgspec.Struct, frozen=True):
-    """Topics are gone: offsets committed for them end. Long lists of offsets end in several decisions.
+    """Topics were deleted: ends their committed offsets, in several decisions if they are many.
 
-    Each by its name and the id that the offsets were committed under, ZERO_UUID where none was noted: a topic of the
-    same name may be there again, with offsets of its own.
+    Each by its name and the id of the commits, ZERO_UUID if unknown, because a new topic of the same name may exist,
+    with its own offsets.
     """
 
     topics: tuple[tuple[str, Uuid], ...]
 
 
 class TopicsNotForgotten(msgspec.Struct, frozen=True):
-    """The ends of their offsets could not be appended: the log is full, or too few replicas have it."""
+    """The append of the tombstones failed: the log is full, or too few replicas are in sync."""
 
     topics: tuple[tuple[str, Uuid], ...]
 
 
 class ExpireOffsets(msgspec.Struct, frozen=True):
-    """The time to look for what is too old. `group_ids`: the groups still to be looked at; None: all."""
+    """Check for old offsets. `group_ids`: the groups still to check; None: all."""
 
     group_ids: tuple[str, ...] | None = None
 
 
 class ContinueDeletion(msgspec.Struct, frozen=True):
-    """The rest of a DeleteGroup whose group had more positions than fit one batch; `parked` waits for the answer."""
+    """The rest of a DeleteGroup whose group has more offsets than fit in one batch. `parked` waits for the response."""
 
     group_id: str
     parked: Parked
 
 
 class ContinueOffsetDeletion(msgspec.Struct, frozen=True):
-    """The rest of an OffsetDelete that named more positions than fit one batch; `parked` waits for the answer, which
+    """The rest of an OffsetDelete with more offsets than fit in one batch. `parked` waits for the response, which
     begins with `done`."""
 
     message: OffsetDeleteRequest
@@ -204,21 +203,20 @@ class ContinueOffsetDeletion(msgspec.Struct, frozen=True):
 
 
 class DeletionNotBegun(msgspec.Struct, frozen=True):
-    """The first batch of a DeleteGroup or OffsetDelete could not be appended: `parked` has the error, and the rest
-    stays too."""
+    """The append of the first batch of a DeleteGroup or OffsetDelete failed. `parked` has got the error, and the rest
+    stays."""
 
     parked: Parked
 
 
 class GroupNotWritten(msgspec.Struct, frozen=True):
-    """The record of the group's members could not be appended: it was larger than `max.message.bytes`, or the disk
-    refused it."""
+    """The append of the group's members failed: larger than `max.message.bytes`, or a failed disk."""
 
     group_id: str
 
 
 class GroupNotMade(msgspec.Struct, frozen=True):
-    """The record of a new group could not be appended; whoever was the first to join has the error."""
+    """The append of the record of a new group failed. The first member has got the error."""
 
     group_id: str
 

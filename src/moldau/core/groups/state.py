@@ -1,9 +1,9 @@
-"""What one partition of `__consumer_offsets` says, and what lives on top of it.
+"""The state of one partition of `__consumer_offsets`.
 
-*Durable*, changed by `fold_record` and `fold_transaction_end` only: `offsets`, `pending`, `other_kinds`.
-Folding the log gives exactly these. *Volatile*, made from the last metadata record of each group by a load and changed
-by decisions: `groups`. Where a record settles what a decision began (the assignments of a generation, a static member's
-successor), the fold carries it over into the living group, so that a failed append leaves the group as it was.
+*Durable* (`offsets`, `pending`, `other_kinds`): only `fold_record` and `fold_transaction_end` change it. Applying the
+log gives exactly these. *Volatile* (`groups`): a load builds it from the last metadata record of each group, decisions
+change it. If a record completes a decision (the assignments of a generation, a static member's successor), the fold
+also changes the living group, so that a failed append leaves the group unchanged.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class GroupsState(msgspec.Struct):
 
 
 def fold_record(state: GroupsState, offset: Offset, producer_id: ProducerId, record: GroupRecord) -> None:
-    """Takes one record of the log."""
+    """Applies one record of the log."""
     if isinstance(record, OffsetRecord):
         _fold_offset(state, offset, producer_id, record.key, record.value)
     elif isinstance(record, GroupMetadataRecord):
@@ -103,7 +103,7 @@ def _settle(group: Group, value: GroupMetadataValue) -> None:
 
 
 def fold_transaction_end(state: GroupsState, producer_id: ProducerId, committed: bool) -> Pausing[None]:
-    """The producer's pending offsets count from now on, or never did; an offset committed since then stays."""
+    """The producer's pending offsets take effect or are dropped. An offset that was committed later stays."""
     for key, offset in state.pending.end(producer_id):
         if committed:
             _hold_group(state, key.group)
@@ -115,7 +115,7 @@ def fold_transaction_end(state: GroupsState, producer_id: ProducerId, committed:
 
 
 def offsets_at(state: GroupsState, key: OffsetCommitKey) -> Iterator[CommittedOffset]:
-    """What is committed there, and what open transactions commit."""
+    """The committed offset of the partition, and those of open transactions."""
     committed = state.offsets.get(key.group, {}).get(key.topic, {}).get(key.partition)
     if committed is not None:
         yield committed
@@ -123,7 +123,7 @@ def offsets_at(state: GroupsState, key: OffsetCommitKey) -> Iterator[CommittedOf
 
 
 def topic_ids(state: GroupsState, names: Iterable[str]) -> tuple[tuple[str, Uuid], ...]:
-    """The topics `names` with each id under which any offset of theirs is held, sorted."""
+    """The topics `names` with each id that any of their offsets has, sorted."""
     wanted = dict.fromkeys(names)
     found: dict[tuple[str, Uuid], None] = {}
     for positions in (state.offsets, *state.pending.by_producer.values()):
@@ -135,8 +135,8 @@ def topic_ids(state: GroupsState, names: Iterable[str]) -> tuple[tuple[str, Uuid
 
 
 def topics_with_offsets(state: GroupsState) -> tuple[str, ...]:
-    """Topics that any group has an offset of, or an open transaction commits one of, sorted: those that no longer exist
-    are to be forgotten after a load."""
+    """The topics with any committed offset, or one of an open transaction, sorted. After a load those that no longer
+    exist are forgotten."""
     names = {topic: None for topics in state.offsets.values() for topic in topics}
     names |= {topic: None for topics in state.pending.producers.values() for topic in topics}
     return tuple(sorted(names))

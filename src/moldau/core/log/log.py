@@ -15,7 +15,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from moldau.core.log.appending import (
     Appended,
@@ -43,8 +43,8 @@ from moldau.core.log.producer_state import EXPIRY_SLICE, ProducerState
 from moldau.core.log.reading import HOLD_ANY, NOTHING, Read, RepairRead, SegmentReader
 from moldau.core.log.recovery.cut import Cut
 from moldau.core.log.recovery.damage import DamagedBatchError
-from moldau.core.log.recovery.recovery import LoadedLog, load_log, load_truncated, remove_stray_snapshots
-from moldau.core.log.settings import LogSettings
+from moldau.core.log.recovery.recovery import LoadedLog, RecoveryPlan, load_log, load_truncated, remove_stray_snapshots
+from moldau.core.log.settings import NO_LIMIT, LogSettings
 from moldau.core.log.timestamp_search import (
     FoundOffset,
     MaxTimestampSearch,
@@ -118,44 +118,24 @@ class Log:
         settings: LogSettings,
         *,
         now_ms: int,
-        is_clean: bool = False,
-        recovery_point: int = 0,
-        log_start_offset: int = 0,
-        is_read_whole: bool = False,
-        refuses_damage: bool = True,
-        is_rewritten: bool = False,
-        cleaned_offset: int = 0,
-        health: DirectoryHealth | None = None,
-        index_cache: IndexCache | None = None,
-    ) -> Log:
-        """Opens or begins the log in `directory`, which is made if absent; recovers it unless `is_clean`.
-
-        Waits for the disk: for start-up only. `recovery_point` and `log_start_offset` come from the directory's
-        checkpoints (0: unknown); `is_read_whole` reads and checks also what lies below the recovery point;
-        `is_rewritten`: after a failed flush, see rewriting; `cleaned_offset`: compaction may have been below it,
-        NO_LIMIT if nobody knows. Raises DamagedLogError, StorageFailedError.
-        """
-        log = cls(disk, directory, topic_partition, topic_id, settings, now_ms, health=health, index_cache=index_cache)
-        disk.make_directory(directory)
-        loaded = load_log(
-            disk,
-            directory,
-            settings,
-            now_ms=now_ms,
-            is_clean=is_clean,
-            recovery_point=recovery_point,
-            log_start_offset=log_start_offset,
-            is_read_whole=is_read_whole,
-            refuses_damage=refuses_damage,
-            is_rewritten=is_rewritten,
-            cleaned_offset=cleaned_offset,
-            health=log.health,
-        )
-        first = loaded.segments[0].base_offset if loaded.segments else loaded.next_offset
-        log.log_start_offset = max(log_start_offset, first)
-        loaded.leader_epochs.truncate_from_start(log.log_start_offset)
-        log._adopt(loaded, now_ms)
+        plan: RecoveryPlan | None = None,
+    ) -> Self:
+        """A log that is loaded already, see `load`: for tests and for logs without a LogDirectory."""
+        log = cls(disk, directory, topic_partition, topic_id, settings, now_ms)
+        log.load(now_ms, plan or RecoveryPlan())
         return log
+
+    def load(self, now_ms: int, plan: RecoveryPlan) -> None:
+        """Opens the files in `directory`, or makes it; after a crash recovers them.
+
+        Waits for the disk, so only at a start. Raises DamagedLogError, StorageFailedError.
+        """
+        self.disk.make_directory(self.directory)
+        loaded = load_log(self.disk, self.directory, self.settings, now_ms=now_ms, plan=plan, health=self.health)
+        first = loaded.segments[0].base_offset if loaded.segments else loaded.next_offset
+        self.log_start_offset = max(plan.log_start_offset, first)
+        loaded.leader_epochs.truncate_from_start(self.log_start_offset)
+        self._adopt(loaded, now_ms)
 
     def _adopt(self, loaded: LoadedLog, now_ms: int) -> None:
         """Becomes what was read from the disk."""
@@ -374,10 +354,12 @@ class Log:
                 max(offset, self.log_start_offset),
                 self.settings,
                 now_ms=now_ms,
-                recovery_point=self.recovery_point,
-                log_start_offset=self.log_start_offset,
+                plan=RecoveryPlan(
+                    recovery_point=self.recovery_point,
+                    log_start_offset=self.log_start_offset,
+                    cleaned_offset=NO_LIMIT if self.may_have_holes else 0,
+                ),
                 leader_epochs=self.leader_epochs,
-                may_have_holes=self.may_have_holes,
                 health=self.health,
             )
         self._adopt(loaded, now_ms)

@@ -13,6 +13,7 @@ from moldau.core.log.files.checkpoint import CLEAN_SHUTDOWN_MARK, decode_clean_s
 from moldau.core.log.files.flushed_offset import FlushedOffset
 from moldau.core.log.files.segment import LOG_SUFFIX
 from moldau.core.log.log import Log
+from moldau.core.log.recovery.recovery import RecoveryPlan
 from moldau.core.log.settings import LogSettings
 from moldau.core.metadata.batches import MAX_BATCH_BYTES, decode_record
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord, UnknownRecord
@@ -82,21 +83,21 @@ def open_log(
         retention_ms=settings.metadata_max_retention_ms,
         retention_bytes=settings.metadata_max_retention_bytes,
     )
-    return Log.open(
-        disk,
-        METADATA_DIRECTORY,
-        METADATA_PARTITION,
-        METADATA_TOPIC_ID,
-        log_settings,
-        now_ms=now_ms,
+    plan = RecoveryPlan(
         is_clean=_ends_with_a_clean_stop(disk, flushed_offset),
         log_start_offset=_start_without_segments(disk, flushed_offset),
         recovery_point=max((flushed_offset, *(end_offset for (end_offset, _), _ in _snapshot_files(disk)))),
         is_read_whole=True,
         refuses_damage=refuses_damage,
         is_rewritten=is_rewritten,
-        health=health,
     )
+    return _loaded(disk, log_settings, now_ms, plan, health)
+
+
+def _loaded(disk: Disk, settings: LogSettings, now_ms: int, plan: RecoveryPlan, health: DirectoryHealth | None) -> Log:
+    log = Log(disk, METADATA_DIRECTORY, METADATA_PARTITION, METADATA_TOPIC_ID, settings, now_ms, health=health)
+    log.load(now_ms, plan)
+    return log
 
 
 def replaced_log(disk: Disk, old: Log, flushed_offset: FlushedOffset, now_ms: int) -> Log:
@@ -104,16 +105,8 @@ def replaced_log(disk: Disk, old: Log, flushed_offset: FlushedOffset, now_ms: in
     settings, health = old.settings, old.health
     old.release()
     finish_replacing(disk, flushed_offset)
-    return Log.open(
-        disk,
-        METADATA_DIRECTORY,
-        METADATA_PARTITION,
-        METADATA_TOPIC_ID,
-        settings,
-        now_ms=now_ms,
-        log_start_offset=_start_without_segments(disk, flushed_offset.read()),
-        health=health,
-    )
+    plan = RecoveryPlan(log_start_offset=_start_without_segments(disk, flushed_offset.read()))
+    return _loaded(disk, settings, now_ms, plan, health)
 
 
 def _start_without_segments(disk: Disk, flushed_offset: int) -> int:

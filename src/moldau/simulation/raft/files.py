@@ -7,6 +7,7 @@ from moldau.core.log.files.checkpoint import LEADER_EPOCH_CHECKPOINT
 from moldau.core.log.files.flush import FlushPlan
 from moldau.core.log.files.flushed_offset import FLUSHED_OFFSET, FlushedOffset
 from moldau.core.log.log import Log
+from moldau.core.log.recovery.recovery import RecoveryPlan
 from moldau.core.log.settings import LogSettings
 from moldau.core.metadata.snapshot import (
     METADATA_DIRECTORY,
@@ -45,9 +46,7 @@ class NodeFiles:
             METADATA_TOPIC_ID,
             self._settings,
             now_ms=now_ms,
-            recovery_point=recovery_point,
-            log_start_offset=log_start_offset,
-            is_read_whole=True,
+            plan=RecoveryPlan(recovery_point=recovery_point, log_start_offset=log_start_offset, is_read_whole=True),
         )
 
     @property

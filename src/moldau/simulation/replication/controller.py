@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from moldau.core.controller.elections import change_in_sync
+from moldau.core.controller.elections import ElectionRules, change_in_sync
 from moldau.core.metadata.fold import merge_partition
 from moldau.core.metadata.image import NO_LEADER, LeaderRecoveryState, PartitionImage
 from moldau.simulation.calls import Respond
@@ -155,10 +155,9 @@ class Controller:
             ZERO_UUID,
             0,
             self.partition,
+            ElectionRules(self.story.replication_settings.min_insync_replicas, has_elr=True),
             target_isr=isr,
             is_active=self._is_active,
-            min_insync_replicas=self.story.replication_settings.min_insync_replicas,
-            has_elr=True,
             lost_replicas=lost,
         )
         if change is not None:

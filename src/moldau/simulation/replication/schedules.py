@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from moldau.core.controller.elections import change_in_sync
+from moldau.core.controller.elections import ElectionRules, change_in_sync
 from moldau.core.log.leader_epochs import LeaderEpochs
 from moldau.core.metadata.fold import merge_partition
 from moldau.core.metadata.image import PartitionImage
@@ -172,10 +172,9 @@ class _Controller:
             ZERO_UUID,
             0,
             self.partition,
+            ElectionRules(SETTINGS.min_insync_replicas, has_elr=True),
             target_isr=isr,
             is_active=self.is_active,
-            min_insync_replicas=SETTINGS.min_insync_replicas,
-            has_elr=True,
             lost_replicas=lost,
         )
         if change is not None:

@@ -5,19 +5,19 @@ Whole columns are encoded by `moldau.columnar.encode`.
 
 from __future__ import annotations
 
-import enum
 import struct
 from collections.abc import Iterable, Sequence
 
-from moldau.errors import invariant
+import msgspec
+
 from moldau.types import Buffer, Pausing
 from moldau.wire.records.batch import (
-    CONTROL_FLAG,
     HEADER_SIZE,
     LENGTH_OVERHEAD,
-    LOG_APPEND_TIME_FLAG,
     MAGIC,
     TRANSACTIONAL_FLAG,
+    BatchHeader,
+    read_header,
 )
 from moldau.wire.records.compression import Compression, compress, compression_from_name
 from moldau.wire.records.crc import crc32c, extend_crc32c
@@ -29,16 +29,12 @@ RecordTuple = tuple[Buffer | None, Buffer | None, int, Sequence[RecordHeader]]
 
 NULL_LENGTH = encode_varint(-1)
 
+SET_LATER = 0
+"""The length and the CRC of a header that `assemble_batch` gets."""
+
 # the two halves of batch.HEADER
 _FRONT = struct.Struct(">qiibI")
 _COVERED_BY_CRC = struct.Struct(">hiqqqhii")
-
-
-class TimestampType(enum.IntEnum):
-    """Who set the timestamps: the client, or the broker at append. Names: `message.timestamp.type`."""
-
-    CREATE_TIME = 0
-    LOG_APPEND_TIME = 1
 
 
 def build_batch(
@@ -47,52 +43,51 @@ def build_batch(
     base_offset: int = 0,
     leader_epoch: int = -1,
     compression: Compression | str = Compression.NONE,
-    compression_level: int | None = None,
     producer_id: int = -1,
     producer_epoch: int = -1,
     base_sequence: int = -1,
     is_transactional: bool = False,
-    is_control: bool = False,
-    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
-    offset_deltas: Sequence[int] | None = None,
-    last_offset_delta: int | None = None,
 ) -> bytes:
     """One batch of magic 2 with its CRC, byte for byte what Kafka's own builder makes of these records.
 
-    The base timestamp is that of the first record. With LOG_APPEND_TIME every reader sees the largest timestamp given.
-    `offset_deltas` (rising, default 0, 1, 2..) and `last_offset_delta` leave the holes that log compaction leaves.
+    The base timestamp is that of the first record.
     """
     kind = compression_from_name(compression) if isinstance(compression, str) else compression
-    deltas = range(len(records)) if offset_deltas is None else offset_deltas
-    invariant(len(deltas) == len(records), "one offset delta for each record")
-    base_timestamp = records[0][2] if records else -1
-    payload = b"".join(
-        [encode_record(record, delta, base_timestamp) for record, delta in zip(records, deltas, strict=True)]
-    )
-    if kind is not Compression.NONE:
-        payload = compress(kind, payload, compression_level)
+    count = len(records)
+    payload = encode_records(records, range(count))
     attributes = int(kind)
-    if timestamp_type is TimestampType.LOG_APPEND_TIME:
-        attributes |= LOG_APPEND_TIME_FLAG
+    if kind is not Compression.NONE:
+        payload = compress(kind, payload)
     if is_transactional:
         attributes |= TRANSACTIONAL_FLAG
-    if is_control:
-        attributes |= CONTROL_FLAG
-    if last_offset_delta is None:
-        last_offset_delta = deltas[-1] if records else 0
     return assemble_batch(
         payload,
-        base_offset=base_offset,
-        leader_epoch=leader_epoch,
-        attributes=attributes,
-        last_offset_delta=last_offset_delta,
-        base_timestamp=base_timestamp,
-        max_timestamp=max((record[2] for record in records), default=-1),
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        record_count=len(records),
+        BatchHeader(
+            base_offset,
+            SET_LATER,
+            leader_epoch,
+            MAGIC,
+            SET_LATER,
+            attributes,
+            count - 1 if count else 0,
+            records[0][2] if count else -1,
+            max([record[2] for record in records], default=-1),
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            count,
+        ),
     )
+
+
+def build_batch_with_holes(
+    records: Sequence[RecordTuple], offset_deltas: Sequence[int], last_offset_delta: int, *, base_offset: int = 0
+) -> bytes:
+    """A batch as log compaction leaves it: `offset_deltas` rise, and the last record may be gone."""
+    header = msgspec.structs.replace(
+        read_header(build_batch(records, base_offset=base_offset)), last_offset_delta=last_offset_delta
+    )
+    return assemble_batch(encode_records(records, offset_deltas), header)
 
 
 def build_batch_pausing(
@@ -115,49 +110,51 @@ def build_batch_pausing(
     payload = b"".join(pieces)
     return assemble_batch(
         payload if compression is Compression.NONE else compress(compression, payload),
-        base_offset=base_offset,
-        leader_epoch=leader_epoch,
-        attributes=int(compression) | (TRANSACTIONAL_FLAG if producer_id >= 0 else 0),
-        last_offset_delta=len(pieces) - 1,
-        base_timestamp=base_timestamp,
-        max_timestamp=max_timestamp,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=-1,
-        record_count=len(pieces),
+        BatchHeader(
+            base_offset,
+            SET_LATER,
+            leader_epoch,
+            MAGIC,
+            SET_LATER,
+            int(compression) | (TRANSACTIONAL_FLAG if producer_id >= 0 else 0),
+            len(pieces) - 1,
+            base_timestamp,
+            max_timestamp,
+            producer_id,
+            producer_epoch,
+            -1,
+            len(pieces),
+        ),
     )
 
 
-def assemble_batch(
-    payload: Buffer,
-    *,
-    base_offset: int,
-    leader_epoch: int,
-    attributes: int,
-    last_offset_delta: int,
-    base_timestamp: int,
-    max_timestamp: int,
-    producer_id: int,
-    producer_epoch: int,
-    base_sequence: int,
-    record_count: int,
-) -> bytes:
-    """The batch of an encoded (and, if the attributes say so, compressed) payload: header, payload, CRC."""
+def assemble_batch(payload: Buffer, header: BatchHeader) -> bytes:
+    """The batch of an encoded and, if the attributes say so, compressed payload.
+
+    The length and the CRC are computed, whatever `header` says.
+    """
     # one copy of the payload, none if it is bytes already: batches of half a MiB are made here 2,000 times a second
     body = bytes(payload)
     covered = _COVERED_BY_CRC.pack(
-        attributes,
-        last_offset_delta,
-        base_timestamp,
-        max_timestamp,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        record_count,
+        header.attributes,
+        header.last_offset_delta,
+        header.base_timestamp,
+        header.max_timestamp,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        header.record_count,
     )
     crc = extend_crc32c(crc32c(covered), body)
-    front = _FRONT.pack(base_offset, HEADER_SIZE - LENGTH_OVERHEAD + len(body), leader_epoch, MAGIC, crc)
-    return b"".join((front, covered, body))
+    length = HEADER_SIZE - LENGTH_OVERHEAD + len(body)
+    return b"".join((_FRONT.pack(header.base_offset, length, header.partition_leader_epoch, MAGIC, crc), covered, body))
+
+
+def encode_records(records: Sequence[RecordTuple], offset_deltas: Sequence[int]) -> bytes:
+    """The payload of a batch without compression; the base timestamp is that of the first record."""
+    base_timestamp = records[0][2] if records else -1
+    pairs = zip(records, offset_deltas, strict=True)
+    return b"".join([encode_record(record, delta, base_timestamp) for record, delta in pairs])
 
 
 def encode_record(record: RecordTuple, offset_delta: int, base_timestamp: int) -> bytes:

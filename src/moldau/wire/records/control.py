@@ -15,7 +15,8 @@ import msgspec
 
 from moldau.errors import ProtocolError
 from moldau.types import Buffer
-from moldau.wire.records.builder import RecordTuple, build_batch
+from moldau.wire.records.batch import CONTROL_FLAG, MAGIC, TRANSACTIONAL_FLAG, BatchHeader
+from moldau.wire.records.builder import SET_LATER, RecordTuple, assemble_batch, encode_records
 from moldau.wire.records.record import read_records
 
 _KEY = struct.Struct(">hh")
@@ -73,7 +74,7 @@ def build_control_batch(
 ) -> bytes:
     """A control batch of these (type, encoded body) records: leader change, or what heads or ends a snapshot."""
     rows: list[RecordTuple] = [(encode_control_key(kind), body, timestamp, ()) for kind, body in records]
-    return build_batch(rows, base_offset=base_offset, leader_epoch=leader_epoch, is_control=True)
+    return _assemble(rows, base_offset, leader_epoch, CONTROL_FLAG)
 
 
 def build_end_transaction_batch(
@@ -88,14 +89,37 @@ def build_end_transaction_batch(
     """The marker that ends a producer's transaction on a partition: a transactional control batch of one record."""
     kind = ControlType.COMMIT if marker.is_commit else ControlType.ABORT
     body = _END_TRANSACTION.pack(END_TRANSACTION_VERSION, marker.coordinator_epoch)
-    return build_batch(
-        [(encode_control_key(kind), body, timestamp, ())],
-        base_offset=base_offset,
-        leader_epoch=leader_epoch,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        is_transactional=True,
-        is_control=True,
+    rows: list[RecordTuple] = [(encode_control_key(kind), body, timestamp, ())]
+    attributes = CONTROL_FLAG | TRANSACTIONAL_FLAG
+    return _assemble(rows, base_offset, leader_epoch, attributes, producer_id, producer_epoch)
+
+
+def _assemble(
+    rows: list[RecordTuple],
+    base_offset: int,
+    leader_epoch: int,
+    attributes: int,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+) -> bytes:
+    timestamp, count = rows[0][2], len(rows)
+    return assemble_batch(
+        encode_records(rows, range(count)),
+        BatchHeader(
+            base_offset,
+            SET_LATER,
+            leader_epoch,
+            MAGIC,
+            SET_LATER,
+            attributes,
+            count - 1,
+            timestamp,
+            timestamp,
+            producer_id,
+            producer_epoch,
+            -1,
+            count,
+        ),
     )
 
 

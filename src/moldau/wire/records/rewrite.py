@@ -91,14 +91,10 @@ class BatchRewrite:
             return corrected
         return assemble_batch(
             self._packed,
-            base_offset=0,
-            leader_epoch=header.partition_leader_epoch,
-            attributes=header.attributes & ~COMPRESSION_MASK | target.kind,
-            last_offset_delta=header.last_offset_delta,
-            base_timestamp=header.base_timestamp,
-            max_timestamp=max_timestamp_ms,
-            producer_id=header.producer_id,
-            producer_epoch=header.producer_epoch,
-            base_sequence=header.base_sequence,
-            record_count=header.record_count,
+            msgspec.structs.replace(
+                header,
+                base_offset=0,
+                attributes=header.attributes & ~COMPRESSION_MASK | target.kind,
+                max_timestamp=max_timestamp_ms,
+            ),
         )

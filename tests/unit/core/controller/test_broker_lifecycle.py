@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.core.config.broker_settings import parse_broker_settings
-from moldau.core.controller.elections import change_in_sync
+from moldau.core.controller.elections import ElectionRules, change_in_sync
 from moldau.core.controller.machine import ControllerMachine
 from moldau.core.controller.partition_changes import MAX_CHANGES_PER_STEP
 from moldau.core.controller.placement import place_replicas
@@ -399,10 +399,9 @@ def changed(
         ZERO_UUID,
         0,
         old,
+        ElectionRules(minimum, has_elr),
         target_isr=tuple(target_isr),
         is_active=lambda broker_id: broker_id in active,
-        min_insync_replicas=minimum,
-        has_elr=has_elr,
         lost_replicas=tuple(lost),
     )
     return old if record is None else merge_partition(old, record)

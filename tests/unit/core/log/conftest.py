@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from moldau.core.log.log import Appended, AppendOrigin, Log
+from moldau.core.log.recovery.recovery import RecoveryPlan
 from moldau.core.log.settings import LogSettings
 from moldau.shell.io.simulated.memory_disk import MemoryDisk
 from moldau.types import METADATA_TOPIC_ID, TopicPartition
@@ -36,9 +37,7 @@ class Harness:
             METADATA_TOPIC_ID,
             self.settings,
             now_ms=self.now_ms,
-            is_clean=is_clean,
-            recovery_point=recovery_point,
-            log_start_offset=log_start_offset,
+            plan=RecoveryPlan(is_clean=is_clean, recovery_point=recovery_point, log_start_offset=log_start_offset),
         )
         return self.log
 

@@ -14,6 +14,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from moldau.core.log.log import AppendOrigin, Log
+from moldau.core.log.recovery.recovery import RecoveryPlan
 from moldau.core.log.settings import LogSettings
 from moldau.errors import StorageFailedError
 from moldau.ports import Disk
@@ -47,8 +48,7 @@ def open_log(disk: Disk, recovery_point: int, settings: LogSettings = SETTINGS, 
         METADATA_TOPIC_ID,
         settings,
         now_ms=NOW_MS,
-        recovery_point=recovery_point,
-        cleaned_offset=cleaned_offset,
+        plan=RecoveryPlan(recovery_point=recovery_point, cleaned_offset=cleaned_offset),
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from moldau.core.log.log import Log
 from moldau.core.log.recovery.cut import MAX_KEPT_TAILS, is_cut_name
+from moldau.core.log.recovery.recovery import RecoveryPlan
 from moldau.errors import DamagedLogError, StorageFullError
 from moldau.shell.io.simulated.memory_disk import Fault
 from moldau.types import METADATA_TOPIC_ID, TopicPartition
@@ -174,6 +175,6 @@ def test_a_log_that_was_compacted_once_is_no_damaged_log_under_another_policy(ma
         METADATA_TOPIC_ID,
         harness.settings,
         now_ms=harness.now_ms,
-        cleaned_offset=9,
+        plan=RecoveryPlan(cleaned_offset=9),
     )
     assert (log.log_end_offset, files(harness.disk)) == (9, before)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.core.log.log import AppendOrigin, Log
+from moldau.core.log.recovery.recovery import RecoveryPlan
 from moldau.core.log.settings import NO_LIMIT, LogSettings
 from moldau.shell.io.simulated.memory_disk import MemoryDisk
 from moldau.shell.io.simulated.random import SeededRandom
@@ -27,8 +28,7 @@ def open_log(disk, *, recovery_point=0, cleanup_policy="delete", cleaned_offset=
         Uuid(bytes(16)),
         LogSettings(cleanup_policy=cleanup_policy),
         now_ms=NOW_MS,
-        recovery_point=recovery_point,
-        cleaned_offset=cleaned_offset,
+        plan=RecoveryPlan(recovery_point=recovery_point, cleaned_offset=cleaned_offset),
     )
 
 

@@ -9,6 +9,7 @@ from moldau.errors import KafkaError, ProtocolError, StorageFailedError, Storage
 from moldau.shell.io.simulated.memory_disk import Fault
 from moldau.wire.records.batch import is_crc_valid, iterate_batches, read_header
 from moldau.wire.records.builder import build_batch
+from moldau.wire.records.control import ControlType, build_control_batch
 
 
 def _code(harness, batch):
@@ -47,13 +48,18 @@ def test_no_view_of_the_buffer_is_kept(harness) -> None:
     batch.extend(b"resized")
 
 
+def control_batch(harness, count: int) -> bytearray:
+    records = [(ControlType.LEADER_CHANGE, b"")] * count
+    return bytearray(build_control_batch(records, timestamp=harness.now_ms))
+
+
 def test_what_the_header_proves_wrong_is_refused(harness) -> None:
     damaged = harness.batch(1)
     damaged[-1] ^= 1
     assert _code(harness, damaged) == 2
     assert _code(harness, b"") == 87
     assert _code(harness, harness.batch(1) + harness.batch(1)) == 87
-    assert _code(harness, harness.batch(1, is_control=True)) == 87
+    assert _code(harness, control_batch(harness, 1)) == 87
     assert _code(harness, harness.batch(1, timestamp_ms=harness.now_ms + 3_600_001)) == 32
 
 
@@ -112,7 +118,7 @@ def test_records_are_walked_where_that_is_switched_on(harness) -> None:
 
 def test_a_coordinator_appends_several_batches_as_one_write(harness) -> None:
     harness.append(1)
-    batches = harness.batch(2) + harness.batch(3, is_control=True)
+    batches = harness.batch(2) + control_batch(harness, 3)
     appended = harness.log.append(batches, leader_epoch=1, now_ms=harness.now_ms, origin=AppendOrigin.COORDINATOR)
     assert (appended.base_offset, appended.last_offset) == (1, 5)
     assert [header.base_offset for _, header in iterate_batches(batches)] == [1, 3]

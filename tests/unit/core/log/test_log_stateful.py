@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from moldau.core.log.cleaning.retention import remove_files
 from moldau.core.log.log import AppendOrigin, Log
+from moldau.core.log.recovery.recovery import RecoveryPlan
 from moldau.core.log.settings import LogSettings
 from moldau.errors import KafkaError, StorageFullError
 from moldau.shell.io.simulated.memory_disk import Fault, MemoryDisk
@@ -62,9 +63,7 @@ class LogMachine(RuleBasedStateMachine):
             METADATA_TOPIC_ID,
             SETTINGS,
             now_ms=self.now_ms,
-            is_clean=is_clean,
-            recovery_point=recovery_point,
-            log_start_offset=self.start_offset,
+            plan=RecoveryPlan(is_clean=is_clean, recovery_point=recovery_point, log_start_offset=self.start_offset),
         )
         # a snapshot file remembers one batch of each producer
         self.fresh = dict.fromkeys(self.fresh, 1)

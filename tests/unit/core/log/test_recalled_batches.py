@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.core.log.log import AppendOrigin, Log
+from moldau.core.log.recovery.recovery import RecoveryPlan
 from moldau.core.log.settings import LogSettings
 from moldau.errors import ERROR_CLASSES
 from moldau.shell.io.simulated.memory_disk import MemoryDisk
@@ -24,8 +25,7 @@ def open_log(disk, *, is_clean=False, recovery_point=0, now_ms=NOW_MS, segment_b
         Uuid(bytes(16)),
         settings,
         now_ms=now_ms,
-        is_clean=is_clean,
-        recovery_point=recovery_point,
+        plan=RecoveryPlan(is_clean=is_clean, recovery_point=recovery_point),
     )
 
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from moldau.core.log.directories.directory import LogDirectory
 from moldau.core.log.directories.moving import FutureLog
 from moldau.core.log.log import AppendOrigin, Log
+from moldau.core.log.recovery.recovery import RecoveryPlan
 from moldau.core.log.settings import LogSettings
 from moldau.shell.io.simulated.memory_disk import MemoryDisk
 from moldau.types import METADATA_TOPIC_ID, TopicPartition, Uuid
@@ -56,10 +57,12 @@ class Model:
             METADATA_TOPIC_ID,
             SETTINGS,
             now_ms=self.now_ms,
-            is_clean=is_clean,
-            recovery_point=recovery_point,
-            log_start_offset=start_offset,
-            cleaned_offset=self.clean_to,
+            plan=RecoveryPlan(
+                is_clean=is_clean,
+                recovery_point=recovery_point,
+                log_start_offset=start_offset,
+                cleaned_offset=self.clean_to,
+            ),
         )
 
     # -- what may happen

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from moldau.errors import KafkaError
 from moldau.types import Buffer
 from moldau.wire.records.batch import MAX_TIMESTAMP_POSITION, is_crc_valid, read_header, set_max_timestamp, write_crc
-from moldau.wire.records.builder import build_batch
+from moldau.wire.records.builder import build_batch, build_batch_with_holes
 from moldau.wire.records.compression import Compression
 from moldau.wire.records.record import read_records
 from moldau.wire.records.rewrite import BatchRewrite, TargetCompression
@@ -92,7 +92,7 @@ def test_many_records_are_walked_with_pauses() -> None:
 @pytest.mark.parametrize(
     "batch",
     [
-        build_batch([(None, b"v", NOW_MS, ())] * 2, offset_deltas=[0, 7], last_offset_delta=1),
+        build_batch_with_holes([(None, b"v", NOW_MS, ())] * 2, [0, 7], 1),
         build_batch([(None, bytes(17 << 20), NOW_MS, ())], compression="gzip"),
         build_batch([(b"k", b"v", NOW_MS, ()), (None, b"v", NOW_MS, ())], compression="lz4"),
     ],

@@ -96,7 +96,7 @@ def test_genuine_old_messages_are_refused_as_invalid():
         (87, batch_with(22, b"\x40")),
         (87, batch_with(22, b"\x80")),
         (87, batch_with(21, b"\x01")),
-        (87, batch_with(is_control=True)),
+        (87, batch_with(22, b"\x20")),
         (87, batch_with(producer_id=5, producer_epoch=0, base_sequence=-1)),
         (47, batch_with(producer_id=5, producer_epoch=-2, base_sequence=0)),
         (32, batch_with(35, int64(NOW_MS + HOUR_MS + 1))),

@@ -1,4 +1,4 @@
-"""One classic group while it lives: its members, its generation, and the state it is in.
+"""One classic group: its members, its generation and its state.
 
     Empty -> PreparingRebalance          the first member joins
     PreparingRebalance -> CompletingRebalance   everybody joined, or the time to join is over: a new generation
@@ -6,7 +6,7 @@
     CompletingRebalance -> Stable        the leader handed in the assignments, and they stand in the log
     CompletingRebalance, Stable -> PreparingRebalance   a member joins, leaves or falls silent
 
-All of it is volatile: after a reload a group is made anew from its metadata record, Stable with the recorded members or
+All of it is volatile. After a reload a group is rebuilt from its metadata record: Stable with the recorded members, or
 Empty. (Kafka's ClassicGroup; KIP-62, 134, 345, 394, 559, 814.)
 """
 
@@ -27,7 +27,7 @@ CONSUMERS = "consumer"
 
 
 class GroupState(enum.Enum):
-    """The values are what clients see."""
+    """The states. Clients see the values."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -43,7 +43,7 @@ class Parked(msgspec.Struct, frozen=True):
 
 
 class Member(msgspec.Struct):
-    """One member. `protocols` in the member's order of preference; `client_host` as Kafka writes it, `/127.0.0.1`."""
+    """One member. `protocols` in the member's order of preference. `client_host` as Kafka writes it, `/127.0.0.1`."""
 
     member_id: str
     instance_id: str | None
@@ -60,12 +60,12 @@ class Member(msgspec.Struct):
     session_deadline_ms: int = 0
 
     def held_bytes(self) -> int:
-        """The bytes that the member is counted with: see memory.py."""
+        """The memory of the member, see memory.py."""
         ids = len(self.member_id) + len(self.instance_id or "") + len(self.client_id) + len(self.client_host)
         return MEMBER_BYTES + ids + protocols_bytes(self.protocols) + len(self.assignment)
 
     def shares(self, metadata: bytes) -> bool:
-        """Whether these very bytes in memory are metadata of the member."""
+        """Whether this object is metadata of the member."""
         return any(protocol.metadata is metadata for protocol in self.protocols)
 
     def protocol_names(self) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ class Member(msgspec.Struct):
         return tuple(dict.fromkeys(protocol.name for protocol in self.protocols))
 
     def metadata(self, protocol_name: str) -> bytes:
-        """What the member said under that protocol; it must have listed it."""
+        """The member's metadata for that protocol, which it must have listed."""
         for protocol in self.protocols:
             if protocol.name == protocol_name:
                 return protocol.metadata
@@ -82,7 +82,7 @@ class Member(msgspec.Struct):
 
 
 class Group(msgspec.Struct):
-    """See the module. `members` in the order in which they came; it is the order leaders see."""
+    """See the module. `members` are in the order of joining, which leaders see."""
 
     group_id: str
     state: GroupState = GroupState.EMPTY
@@ -115,14 +115,14 @@ class Group(msgspec.Struct):
     """Of these, subscriptions of the present generation that no member holds any more."""
 
     def transition_to(self, state: GroupState, now_ms: int) -> None:
-        """Changes the state; `now_ms` is wall time, and goes into the group's next record."""
+        """Changes the state. `now_ms`: wall time, stored in the group's next record."""
         self.previous_state, self.state = self.state, state
         self.state_timestamp_ms = now_ms
 
     # members
 
     def add(self, member: Member) -> None:
-        """A new member joins the group; the first becomes its leader. Raises InvariantError if it is there already."""
+        """Adds a new member. The first becomes the leader. Raises InvariantError for a known member."""
         invariant(member.member_id not in self.members, "a member was added twice")
         if member.instance_id is not None:
             invariant(member.instance_id not in self.static_members, "a static member was added twice")
@@ -136,7 +136,7 @@ class Group(msgspec.Struct):
         self._remove_pending(member.member_id)
 
     def remove(self, member_id: str) -> None:
-        """Also of a pending member. A leader that goes is followed by the oldest member."""
+        """Removes a member, also a pending one. The oldest member follows a leader."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count_protocols(member, -1)
@@ -150,7 +150,7 @@ class Group(msgspec.Struct):
         self.pending_sync.pop(member_id, None)
 
     def add_pending(self, member_id: str, until_ms: int) -> None:
-        """Keeps a member id that was given out, until its owner joins with it or `until_ms` (steady time) has come."""
+        """Remembers a given member id until its owner joins or `until_ms` (steady time)."""
         self.pending_members[member_id] = until_ms
         self._hold(pending_member_bytes(member_id))
 
@@ -159,8 +159,8 @@ class Group(msgspec.Struct):
             self._hold(-pending_member_bytes(member_id))
 
     def replace_static(self, old_member_id: str, new: Member) -> None:
-        """`new` takes the place of the member with the same instance id, its leadership included. The sync phase waits
-        for neither of them: the old one is gone, and the session of the new one begins now."""
+        """`new` replaces the member with the same instance id, also as the leader. The sync phase waits for neither;
+        the session of the new member begins now."""
         old = self.members.pop(old_member_id)
         self.pending_sync.pop(old_member_id, None)
         invariant(old.instance_id == new.instance_id, "a static member was replaced by another instance")
@@ -185,7 +185,7 @@ class Group(msgspec.Struct):
         rebalance_timeout_ms: int,
         session_timeout_ms: int,
     ) -> None:
-        """Takes over what a member that joins again says of itself, and counts its protocols and bytes anew."""
+        """Takes new metadata from a member that joins again, and counts its protocols and bytes again."""
         if protocols != member.protocols:
             self._count_protocols(member, -1)
             self._let_go(member)
@@ -196,12 +196,12 @@ class Group(msgspec.Struct):
         member.session_timeout_ms = session_timeout_ms
 
     def assign(self, member: Member, assignment: bytes) -> None:
-        """Keeps what the leader gave this member; its bytes count towards the group's memory."""
+        """Keeps the member's assignment from the leader; its bytes count for the group's memory."""
         self._hold(len(assignment) - len(member.assignment))
         member.assignment = assignment
 
     def dissolve(self) -> None:
-        """The group goes, and all that it holds."""
+        """Removes the group and its members."""
         self._hold(-self.held_bytes)
 
     def _let_go(self, member: Member, successor: Member | None = None) -> None:
@@ -220,14 +220,14 @@ class Group(msgspec.Struct):
         self.memory.used_bytes += change_bytes
 
     def park_join(self, member: Member, parked: Parked) -> Parked | None:
-        """Gives the member's earlier parked join, if there is one."""
+        """Returns the member's earlier parked join, if any."""
         earlier = member.awaiting_join
         member.awaiting_join = parked
         self.awaiting_join_count += earlier is None
         return earlier
 
     def unpark_join(self, member: Member) -> Parked | None:
-        """The JoinGroup of this member that waits, which is the caller's to answer now; None if none waits."""
+        """The parked JoinGroup of this member, for the caller to answer; None if no join waits."""
         parked = member.awaiting_join
         member.awaiting_join = None
         self.awaiting_join_count -= parked is not None
@@ -244,15 +244,15 @@ class Group(msgspec.Struct):
     # questions
 
     def is_empty(self) -> bool:
-        """Whether the group is in the state Empty: it has no members, and may still have offsets."""
+        """Whether the group is in the state Empty: no members, perhaps offsets."""
         return self.state is GroupState.EMPTY
 
     def is_of_consumers(self) -> bool:
-        """Whether its members speak Kafka's consumer protocol, whose metadata and assignments can be read."""
+        """Whether the members use Kafka's consumer protocol, whose metadata and assignments are readable."""
         return self.protocol_type == CONSUMERS
 
     def subscribed_topics(self) -> dict[str, None] | None:
-        """The topics that any member of this generation reads; None if that is unknown, and may be all."""
+        """The topics of the subscriptions in this generation. None: unknown, perhaps all."""
         if not self.is_of_consumers():
             return {}
         if self.subscriptions is None:
@@ -266,7 +266,7 @@ class Group(msgspec.Struct):
         return topics
 
     def check_member(self, member_id: str, instance_id: str | None) -> None:
-        """Raises 25 for a member that is not there, 82 where another one has taken over its instance id."""
+        """Raises 25 for an unknown member, 82 if another one has its instance id now."""
         if instance_id is not None:
             current = self.static_members.get(instance_id)
             if current is None:
@@ -277,7 +277,7 @@ class Group(msgspec.Struct):
             raise kafka_error("UNKNOWN_MEMBER_ID")
 
     def supports(self, protocol_type: str, protocols: tuple[JoinGroupRequestProtocol, ...]) -> bool:
-        """May a member that speaks these protocols come in?"""
+        """Whether a member with these protocols may join."""
         if self.state is GroupState.EMPTY:
             return protocol_type != "" and len(protocols) > 0
         return self.protocol_type == protocol_type and any(
@@ -285,19 +285,19 @@ class Group(msgspec.Struct):
         )
 
     def has_all_members_joined(self) -> bool:
-        """Whether each member's JoinGroup waits, and no member id that was given out is still unused."""
+        """Whether every member's JoinGroup waits, and no given member id is unused."""
         return self.awaiting_join_count == len(self.members) and not self.pending_members
 
     def can_rebalance(self) -> bool:
-        """Whether a rebalance may begin: none is being prepared."""
+        """Whether a rebalance may begin, because none is being prepared."""
         return self.state is not GroupState.PREPARING_REBALANCE
 
     def rebalance_timeout_ms(self) -> int:
-        """The longest that any member asks for."""
+        """The longest rebalance timeout of the members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def elect_joined_leader(self) -> bool:
-        """Makes sure that the leader is a member that joined; False if nobody did."""
+        """Makes a joined member the leader. False if no member joined."""
         if self.leader_id is None:
             return False
         if self.members[self.leader_id].awaiting_join is not None:
@@ -309,7 +309,7 @@ class Group(msgspec.Struct):
         return False
 
     def begin_generation(self, now_ms: int) -> None:
-        """The next generation, with the members that are in the group now."""
+        """Begins the next generation with the present members."""
         self.generation += 1
         self.pending_sync.clear()
         self._hold(-self.former_bytes)
@@ -330,14 +330,14 @@ class Group(msgspec.Struct):
 
 
 def pending_member_bytes(member_id: str) -> int:
-    """What a member id that was given out, and not used yet, counts towards the group's memory, in bytes."""
+    """The memory of an unused member id, in bytes."""
     return MEMBER_BYTES + len(member_id)
 
 
 def select_protocol(members: tuple[Member, ...]) -> str:
-    """The protocol with the most votes among those that every member lists; of equals the one voted for first.
+    """The protocol with the most votes among those that every member lists. With equal votes, the first vote counts.
 
-    Each member votes for the first of its own list. (Kafka breaks ties by the order of a Java hash map.)
+    Each member votes for the first one in its list. (Kafka breaks ties by the order of a Java hash map.)
     """
     counts: dict[str, int] = {}
     for member in members:
@@ -352,7 +352,7 @@ def select_protocol(members: tuple[Member, ...]) -> str:
 
 
 def members_for_leader(protocol_name: str, members: tuple[Member, ...]) -> tuple[JoinGroupResponseMember, ...]:
-    """What a leader needs to assign: everybody's metadata under the chosen protocol."""
+    """Every member's metadata for the chosen protocol; the leader assigns by it."""
     return tuple(
         JoinGroupResponseMember(
             member_id=member.member_id, group_instance_id=member.instance_id, metadata=member.metadata(protocol_name)
@@ -362,7 +362,7 @@ def members_for_leader(protocol_name: str, members: tuple[Member, ...]) -> tuple
 
 
 def group_from_record(group_id: str, value: GroupMetadataValue, memory: MemberMemory) -> Group:
-    """The group that a metadata record describes, as after a reload. It is taken in however much it holds."""
+    """The group of a metadata record, as after a reload, whatever its size."""
     group = Group(
         group_id=group_id,
         state=GroupState.STABLE if value.members else GroupState.EMPTY,

@@ -1,7 +1,7 @@
-"""JoinGroup: a new member, a known one that comes again, a static one that restarted.
+"""JoinGroup: new members, known members that join again, restarted static members.
 
 v0-9. v4: a new dynamic member gets MEMBER_ID_REQUIRED first (KIP-394). v5: static members (KIP-345). v7: protocol type
-and name in the answer (KIP-559). v9: a restarted static leader may skip its assignment (KIP-814).
+and name in the response (KIP-559). v9: a restarted static leader may skip its assignment (KIP-814).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FENCED_INSTANCE_ID = ERROR_CODES["FENCED_INSTANCE_ID"]
 
 
 def join(draft: Draft, parked: Parked, request: GroupRequest, message: JoinGroupRequest) -> None:
-    """Decides a JoinGroup; a member that must wait for others is parked."""
+    """Decides a JoinGroup. A member that must wait for others is parked."""
     error = _refusal_before_group(draft, request, message)
     if error is not None:
         _refuse(draft, parked, "", error)
@@ -62,8 +62,8 @@ def join(draft: Draft, parked: Parked, request: GroupRequest, message: JoinGroup
 
 
 def group_not_made(draft: Draft, failed: GroupNotMade) -> None:
-    """The group goes again, and with it the member that was told so: should it stay, whoever joins next would wait for
-    a member that no client knows of."""
+    """Removes the new group and its only member, which got an error. Otherwise later members would wait for a member
+    that no client knows."""
     group = draft.state.groups.pop(failed.group_id)
     for member_id in (*group.members, *group.pending_members):
         draft.cancel_session(group, member_id)

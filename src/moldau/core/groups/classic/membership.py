@@ -1,4 +1,4 @@
-"""Staying and going: Heartbeat, LeaveGroup, and the session that runs out."""
+"""Heartbeat, LeaveGroup and expired sessions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _UNKNOWN_MEMBER_ID = ERROR_CODES["UNKNOWN_MEMBER_ID"]
 
 
 def heartbeat(draft: Draft, parked: Parked, message: HeartbeatRequest) -> None:
-    """v0-4. Renews the session; 27 asks the member to join again."""
+    """v0-4. Extends the session. 27 tells the member to join again."""
     try:
         group = _known_group(draft, message.group_id)
         group.check_member(message.member_id, message.group_instance_id)
@@ -53,7 +53,7 @@ def _known_group(draft: Draft, group_id: str) -> Group:
 
 
 def leave(draft: Draft, parked: Parked, message: LeaveGroupRequest) -> Pausing[None]:
-    """v0-5. From v3 on many members, also by instance id alone, as an administrator removes them."""
+    """v0-5. From v3 on several members, also by instance id, for administrators."""
     if parked.api_version < 3:
         message = LeaveGroupRequest(message.group_id, members=(MemberIdentity(member_id=message.member_id),))
     if message.group_id == "":
@@ -126,7 +126,7 @@ def _after_removal(draft: Draft, group: Group) -> None:
 
 
 def session_expired(draft: Draft, firing: SessionExpired) -> None:
-    """The timer of a session. Members that wait for a rebalance are taken to be alive, except new ones."""
+    """The session timer. Members that wait for a rebalance count as alive, except new ones."""
     group = draft.state.groups.get(firing.group_id)
     if group is None:
         return

@@ -1,7 +1,7 @@
-"""How much memory the members of classic groups hold, and how much they may: `moldau.group.memory.bytes`.
+"""The memory of the members of classic groups, bounded by `moldau.group.memory.bytes`.
 
-Counted is what clients choose the size of: the ids of a member, its metadata under each protocol, its assignment, and
-the subscription of the present generation where the member has sent another one since.
+Counts the data whose size clients choose: the ids of a member, its metadata for each protocol, its assignment, and its
+subscription in the present generation if the member has sent a newer one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _nobody_counts(setting: str) -> None:
 
 
 class MemberMemory(msgspec.Struct):
-    """The memory of group members: one for all coordinators of a node."""
+    """The memory of group members, one for all coordinators of a node."""
 
     limit_bytes: int = UNBOUNDED
     used_bytes: int = 0
@@ -33,5 +33,5 @@ class MemberMemory(msgspec.Struct):
 
 
 def protocols_bytes(protocols: tuple[JoinGroupRequestProtocol, ...]) -> int:
-    """What a member's protocols count towards the group's memory, in bytes."""
+    """The memory of a member's protocols, in bytes."""
     return sum(PROTOCOL_BYTES + len(protocol.name) + len(protocol.metadata) for protocol in protocols)

@@ -1,4 +1,4 @@
-"""How a generation begins: every member is asked to join again, and those that do are in it.
+"""Rebalances: all members join again, and those that do are in the next generation.
 
 prepare -> (the initial delay, or all members joined, or the rebalance timeout) -> complete_join -> SyncGroup
 """
@@ -16,7 +16,7 @@ REBALANCE_IN_PROGRESS = ERROR_CODES["REBALANCE_IN_PROGRESS"]
 
 
 def prepare_or_complete_join(draft: Draft, group: Group) -> None:
-    """A member came, changed or went: begins a rebalance, or sees whether the present one can end."""
+    """A member came, changed or left: begins a rebalance, or completes the present one if possible."""
     if group.can_rebalance():
         prepare(draft, group)
     else:
@@ -24,8 +24,8 @@ def prepare_or_complete_join(draft: Draft, group: Group) -> None:
 
 
 def prepare(draft: Draft, group: Group) -> None:
-    """Begins a rebalance: members have to join again until the rebalance timeout, or the initial delay of a new group,
-    is over."""
+    """Begins a rebalance. Members must join again before the rebalance timeout, or before the initial delay of a new
+    group ends."""
     if group.state is GroupState.COMPLETING_REBALANCE:
         _give_up_assignment(draft, group)
     draft.cancel_sync(group)
@@ -52,7 +52,7 @@ def _give_up_assignment(draft: Draft, group: Group) -> None:
 
 
 def answer_sync(draft: Draft, group: Group, member: Member, response: SyncGroupResponse) -> None:
-    """Answers the member's parked SyncGroup, if there is one; its session begins anew."""
+    """Answers the member's parked SyncGroup, if any. Its session begins again."""
     parked, member.awaiting_sync = member.awaiting_sync, None
     if parked is not None:
         draft.reply(parked, response)
@@ -61,7 +61,7 @@ def answer_sync(draft: Draft, group: Group, member: Member, response: SyncGroupR
 
 
 def complete_join_if_all_joined(draft: Draft, group: Group) -> None:
-    """An empty group's first rebalance always waits for its delay."""
+    """The first rebalance of an empty group always waits for its delay."""
     if (
         group.state is GroupState.PREPARING_REBALANCE
         and group.previous_state is not GroupState.EMPTY
@@ -71,7 +71,7 @@ def complete_join_if_all_joined(draft: Draft, group: Group) -> None:
 
 
 def join_phase_over(draft: Draft, firing: JoinPhaseOver) -> None:
-    """Ends the join phase: its time is over."""
+    """The time to join is over."""
     group = draft.state.groups.get(firing.group_id)
     if (
         group is None
@@ -91,7 +91,8 @@ def join_phase_over(draft: Draft, firing: JoinPhaseOver) -> None:
 
 
 def complete_join(draft: Draft, group: Group) -> None:
-    """Ends the join phase: members that did not join are out (static ones stay), the others get the new generation."""
+    """Ends the join phase: members that did not join are removed (static ones stay), the others get the new
+    generation."""
     draft.cancel_join(group)
     for member in list(group.members.values()):
         if member.awaiting_join is None and member.instance_id is None:
@@ -118,7 +119,7 @@ def complete_join(draft: Draft, group: Group) -> None:
 
 
 def generation_reply(group: Group, member: Member) -> JoinGroupResponse:
-    """The present generation, as the answer to `member` has it; the leader's has the metadata of all members."""
+    """The present generation as the response to `member`. The leader's has the metadata of all members."""
     is_leader = group.leader_id == member.member_id
     name = group.protocol_name or ""
     return JoinGroupResponse(
@@ -132,7 +133,7 @@ def generation_reply(group: Group, member: Member) -> JoinGroupResponse:
 
 
 def has_memory(draft: Draft, group: Group, grown_bytes: int) -> bool:
-    """May the group hold so much more? What the log held at a load was taken in without asking."""
+    """Whether the group may use so much more memory. Groups from a load are accepted in any case."""
     memory = draft.state.memory
     if group.held_bytes + grown_bytes > draft.settings.moldau_group_bytes:
         memory.bound_reached("moldau.group.bytes")

@@ -1,6 +1,6 @@
-"""SyncGroup: the leader hands in the assignments, everybody fetches its own.
+"""SyncGroup: the leader sends the assignments, every member gets its own.
 
-v0-5; v5 checks protocol type and name (KIP-559). The assignments count once they stand in the log.
+v0-5; v5 checks protocol type and name (KIP-559). The assignments take effect when they are in the log.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _GROUP_MAX_SIZE_REACHED = ERROR_CODES["GROUP_MAX_SIZE_REACHED"]
 
 
 def sync(draft: Draft, parked: Parked, message: SyncGroupRequest) -> Pausing[None]:
-    """Decides a SyncGroup; members are parked until the leader's assignments are in the log."""
+    """Decides a SyncGroup. Members are parked until the leader's assignments are in the log."""
     given: dict[str, bytes] = {}
     for assignment in message.assignments:
         given[assignment.member_id] = assignment.assignment
@@ -96,8 +96,8 @@ def _fault_of(draft: Draft, group: Group, given: dict[str, bytes]) -> int:
 
 
 def group_not_written(draft: Draft, failed: GroupNotWritten) -> None:
-    """The generation whose assignments are not in the log begins anew; a static member's successor is forgotten, and
-    the member that it was to follow has its session again."""
+    """The append of the assignments failed: rebalances again. A static member's successor is forgotten, and the old
+    member has its session again."""
     group = draft.state.groups.get(failed.group_id)
     if group is None:
         return
@@ -118,7 +118,7 @@ def _assignment_reply(group: Group, assignment: bytes) -> SyncGroupResponse:
 
 
 def sync_phase_over(draft: Draft, firing: SyncPhaseOver) -> None:
-    """The timer of the sync phase: a member that has not asked for its assignment is out, and the rest begins anew."""
+    """The timer of the sync phase: members that did not sync are removed, and the group rebalances."""
     group = draft.state.groups.get(firing.group_id)
     if group is None or group.generation != firing.generation or not group.pending_sync:
         return

@@ -400,16 +400,12 @@ class _Cleaner:
             return None
         return assemble_batch(
             b"",
-            base_offset=header.base_offset,
-            leader_epoch=header.partition_leader_epoch,
-            attributes=header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON_FLAG),
-            last_offset_delta=header.last_offset_delta,
-            base_timestamp=NO_TIMESTAMP,
-            max_timestamp=header.max_timestamp,
-            producer_id=header.producer_id,
-            producer_epoch=header.producer_epoch,
-            base_sequence=header.base_sequence,
-            record_count=0,
+            msgspec.structs.replace(
+                header,
+                attributes=header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON_FLAG),
+                base_timestamp=NO_TIMESTAMP,
+                record_count=0,
+            ),
         )
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
@@ -435,17 +431,14 @@ def _rebuilt(
         payload = compress(compression, payload)
     return assemble_batch(
         payload,
-        base_offset=header.base_offset,
-        leader_epoch=header.partition_leader_epoch,
-        attributes=attributes,
-        last_offset_delta=header.last_offset_delta,
-        base_timestamp=base_timestamp,
-        # with log append time it is the time of every record
-        max_timestamp=header.max_timestamp if attributes & LOG_APPEND_TIME_FLAG else largest_ms,
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
-        record_count=count,
+        msgspec.structs.replace(
+            header,
+            attributes=attributes,
+            base_timestamp=base_timestamp,
+            # with log append time it is the time of every record
+            max_timestamp=header.max_timestamp if attributes & LOG_APPEND_TIME_FLAG else largest_ms,
+            record_count=count,
+        ),
     )
 
 

@@ -32,6 +32,7 @@ from moldau.core.log.files.segment import LOG_SUFFIX, IndexCache, base_offsets, 
 from moldau.core.log.leader_epochs import LeaderEpochs
 from moldau.core.log.log import Log
 from moldau.core.log.recovery.cut import is_cut_name
+from moldau.core.log.recovery.recovery import RecoveryPlan
 from moldau.core.log.settings import NO_LIMIT, LogSettings
 from moldau.errors import StorageFailedError, invariant
 from moldau.ports import FLUSH_FAILED_MARK, Disk
@@ -163,21 +164,16 @@ class LogDirectory:
         invariant(topic_partition not in self.logs, f"{topic_partition} is open already")
         topic_id = self.find_topic_id(topic_partition)
         del self._found_ids[topic_partition]
-        log = Log.open(
-            self.disk,
-            str(topic_partition),
-            topic_partition,
-            topic_id,
-            settings,
-            now_ms=now_ms,
+        name, health, cache = str(topic_partition), self.health, self.index_cache
+        log = Log(self.disk, name, topic_partition, topic_id, settings, now_ms, health=health, index_cache=cache)
+        plan = RecoveryPlan(
             is_clean=self.is_clean,
-            is_rewritten=self.failed_flush is not None,
             recovery_point=self._recovery_points.get(topic_partition, 0),
             log_start_offset=self._believed_start_offset(topic_partition),
             cleaned_offset=self._cleaned_below(topic_partition),
-            health=self.health,
-            index_cache=self.index_cache,
+            is_rewritten=self.failed_flush is not None,
         )
+        log.load(now_ms, plan)
         self.logs[topic_partition] = log
         return log
 
@@ -281,18 +277,13 @@ class LogDirectory:
         """Ends a log that a start would refuse at its first damage, see recovery; then `write_recovery_points`. Gives a
         sentence without its subject for each thing done. Waits. Raises StorageFullError, StorageFailedError."""
         name, noted = str(topic_partition), self._recovery_points.get(topic_partition, 0)
-        log = Log.open(
-            self.disk,
-            name,
-            topic_partition,
-            ZERO_UUID,
-            settings,
-            now_ms=now_ms,
+        plan = RecoveryPlan(
             recovery_point=noted,
             log_start_offset=self._believed_start_offset(topic_partition),
             cleaned_offset=NO_LIMIT if is_cleaning_unknown else self._cleaned_below(topic_partition),
             refuses_damage=False,
         )
+        log = Log.open(self.disk, name, topic_partition, ZERO_UUID, settings, now_ms=now_ms, plan=plan)
         log.release()
         done = [cut.describe() for cut in log.cuts]
         if log.log_end_offset < noted:

@@ -8,13 +8,12 @@ start removes; a crash before the old directory is gone leaves both, see duplica
 
 from __future__ import annotations
 
-from typing import cast
-
 from moldau.core.log.directories.directory import LogDirectory, future_directory_name
 from moldau.core.log.files.flush import FlushPlan
 from moldau.core.log.files.segment import MAX_RELATIVE_OFFSET, save_transactions
 from moldau.core.log.files.transaction_index import AbortedTransaction
 from moldau.core.log.log import Log
+from moldau.core.log.recovery.recovery import RecoveryPlan
 from moldau.errors import ProtocolError, invariant
 from moldau.types import Buffer, TopicPartition, Uuid
 from moldau.wire.records.batch import BatchHeader, iterate_batches
@@ -110,19 +109,18 @@ class FutureLog:
         return start_offset if header.last_offset - start_offset <= MAX_RELATIVE_OFFSET else header.base_offset
 
     def _open(self, base_offset: int, now_ms: int) -> MovedLog:
-        log = MovedLog.open(
+        log = MovedLog(
             self.target.disk,
             self.directory,
             self.topic_partition,
             self.source.topic_id,
             self.source.settings,
-            now_ms=now_ms,
-            log_start_offset=base_offset,
+            now_ms,
             health=self.target.health,
             index_cache=self.target.index_cache,
         )
-        invariant(isinstance(log, MovedLog), "opened as another kind of log")
-        return cast("MovedLog", log)
+        log.load(now_ms, RecoveryPlan(log_start_offset=base_offset))
+        return log
 
     def take_over(self, now_ms: int) -> Log:
         """Renames the copy to the partition's own name and gives the log to use from now on.

@@ -51,7 +51,7 @@ from moldau.core.log.recovery.inspection import (
 from moldau.core.log.recovery.recalled_epochs import check_latest_epoch, recall_epochs
 from moldau.core.log.recovery.replay import rebuild_producers, repair_transactions, take_in_batch
 from moldau.core.log.recovery.rewriting import rewrite_unflushed
-from moldau.core.log.settings import NO_LIMIT, LogSettings
+from moldau.core.log.settings import LogSettings
 from moldau.errors import DamagedLogError
 from moldau.ports import Disk, File
 from moldau.wire.records.batch import (
@@ -86,27 +86,36 @@ class LoadedLog(msgspec.Struct):
     """What was not flushed is written anew, see rewriting."""
 
 
+class RecoveryPlan(msgspec.Struct, frozen=True):
+    """What the checkpoints of the directory say about a log, and how strictly its files are read."""
+
+    is_clean: bool = False
+    """The last stop was clean."""
+    recovery_point: int = 0
+    """Every record below is on the disk. 0: unknown."""
+    log_start_offset: int = 0
+    cleaned_offset: int = 0
+    """Compaction may have removed records below. 0: never, NO_LIMIT: unknown."""
+    is_read_whole: bool = False
+    """Checks also the records below the recovery point."""
+    refuses_damage: bool = True
+    """False, for a repair: the log is cut at the first damage, also below the recovery point."""
+    is_rewritten: bool = False
+    """After a failed flush, see rewriting."""
+
+
 def load_log(
     disk: Disk,
     directory: str,
     settings: LogSettings,
     *,
     now_ms: int,
-    is_clean: bool,
-    recovery_point: int,
-    log_start_offset: int,
-    cleaned_offset: int,
+    plan: RecoveryPlan,
     health: DirectoryHealth,
-    is_read_whole: bool = False,
-    refuses_damage: bool = True,
-    is_rewritten: bool = False,
 ) -> LoadedLog:
-    """Reads the directory of a partition, which must exist; `is_read_whole`: also what lies below the recovery point.
-    Without `refuses_damage` it is cut wherever it is damaged, for a repair. `is_rewritten`: see rewriting.
-    `cleaned_offset`: compaction may have been below it; 0: never, NO_LIMIT: nobody knows.
-    `health` notes files that are damaged, and what is built anew.
+    """Reads the directory of a partition, which must exist. `health` notes damaged files and rebuilt ones.
 
-    Raises DamagedLogError for damage below the recovery point, StorageFailedError for what cannot be read here.
+    Raises DamagedLogError for damage below the recovery point, StorageFailedError for unreadable files.
     """
     names = _tidy(disk, directory, disk.list_directory(directory), health)
     bases = base_offsets(names, LOG_SUFFIX)
@@ -115,30 +124,20 @@ def load_log(
         segment.next_offset = next_base
     loaded = LoadedLog(
         segments=segments,
-        next_offset=max(log_start_offset, 0),
+        next_offset=max(plan.log_start_offset, 0),
         leader_epochs=LeaderEpochs(),
         producers=ProducerState(settings.max_producer_ids),
-        recovery_point=recovery_point,
+        recovery_point=plan.recovery_point,
         health=health,
-        may_have_holes=settings.is_compacted or cleaned_offset > 0,
-        cleaned_offset=cleaned_offset,
-        is_rewritten=is_rewritten,
+        may_have_holes=settings.is_compacted or plan.cleaned_offset > 0,
+        cleaned_offset=plan.cleaned_offset,
+        is_rewritten=plan.is_rewritten,
     )
     try:
         # a flush writes the file of the epochs before the recovery point moves
-        flushed = [segment for segment in segments if segment.base_offset < recovery_point or is_clean]
+        flushed = [segment for segment in segments if segment.base_offset < plan.recovery_point or plan.is_clean]
         loaded.leader_epochs = load_leader_epochs(disk, directory, flushed, health)
-        _load(
-            loaded,
-            directory,
-            names,
-            settings,
-            now_ms,
-            is_clean=is_clean,
-            log_start_offset=log_start_offset,
-            is_read_whole=is_read_whole,
-            refuses_damage=refuses_damage,
-        )
+        _load(loaded, directory, names, settings, now_ms, plan)
     except BaseException:
         for segment in segments:
             segment.close()
@@ -147,68 +146,41 @@ def load_log(
 
 
 def _load(
-    loaded: LoadedLog,
-    directory: str,
-    names: list[str],
-    settings: LogSettings,
-    now_ms: int,
-    *,
-    is_clean: bool,
-    log_start_offset: int,
-    is_read_whole: bool,
-    refuses_damage: bool,
+    loaded: LoadedLog, directory: str, names: list[str], settings: LogSettings, now_ms: int, plan: RecoveryPlan
 ) -> None:
-    segments, recovery_point = loaded.segments, loaded.recovery_point
+    segments, recovery_point, log_start_offset = loaded.segments, loaded.recovery_point, plan.log_start_offset
     if segments:
         first = len(segments) - 1
-        if is_read_whole:
+        if plan.is_read_whole:
             first = 0
-        elif not is_clean:
+        elif not plan.is_clean:
             while first > 0 and segments[first].base_offset > recovery_point:
                 first -= 1
-        _load_segments(
-            loaded,
-            names,
-            first,
-            settings,
-            now_ms,
-            is_clean=is_clean,
-            is_tail_trusted=is_clean and not is_read_whole,
-            refuses_damage=refuses_damage,
-            log_start_offset=log_start_offset,
-        )
+        _load_segments(loaded, names, first, settings, now_ms, plan)
     if loaded.next_offset < log_start_offset:
         _set_segments_aside(loaded, 0, loaded.next_offset)
         loaded.next_offset = log_start_offset
         loaded.producers.clear(log_start_offset)
-    if loaded.next_offset < recovery_point and refuses_damage:
+    if loaded.next_offset < recovery_point and plan.refuses_damage:
         # the note of the metadata log has a checksum, that of the others has none
-        doubt = "" if is_read_whole else f", or {RECOVERY_POINT_CHECKPOINT} is damaged"
+        doubt = "" if plan.is_read_whole else f", or {RECOVERY_POINT_CHECKPOINT} is damaged"
         raise DamagedLogError(
             f"{directory} ends at offset {loaded.next_offset}, but everything below offset {recovery_point} was on the "
             f"disk: files are missing or shorter than they were{doubt}; see `moldau log repair --help`"
         )
     loaded.recovery_point = min(loaded.recovery_point, loaded.next_offset)
     loaded.leader_epochs.truncate_from_end(loaded.next_offset)
-    if is_clean:
+    if plan.is_clean:
         check_first_segment(segments, loaded.leader_epochs, loaded.health)
     loaded.leader_epochs = check_latest_epoch(segments, loaded.leader_epochs, loaded.health)
     recall_epochs(segments, loaded.leader_epochs, log_start_offset)
 
 
 def _load_segments(
-    loaded: LoadedLog,
-    names: list[str],
-    first_unflushed: int,
-    settings: LogSettings,
-    now_ms: int,
-    *,
-    is_clean: bool,
-    is_tail_trusted: bool,
-    refuses_damage: bool,
-    log_start_offset: int,
+    loaded: LoadedLog, names: list[str], first_unflushed: int, settings: LogSettings, now_ms: int, plan: RecoveryPlan
 ) -> None:
-    segments = loaded.segments
+    segments, log_start_offset = loaded.segments, plan.log_start_offset
+    is_tail_trusted = plan.is_clean and not plan.is_read_whole
     for segment in segments[:first_unflushed]:
         if is_end_sound(segment, loaded.may_have_holes):
             segment.is_index_saved = True
@@ -241,10 +213,10 @@ def _load_segments(
     else:
         loaded.leader_epochs.keep_before(max(start, first[0]), first[1])
     flushed_offset = loaded.recovery_point
-    if flushed_offset <= log_start_offset and not is_clean:
+    if flushed_offset <= log_start_offset and not plan.is_clean:
         # the log was empty when it was flushed, and the first batch that is copied then may begin below the start
         flushed_offset = 0
-    limit = CrashLimit(flushed_offset, is_clean) if refuses_damage else CrashLimit(0, False)
+    limit = CrashLimit(flushed_offset, plan.is_clean) if plan.refuses_damage else CrashLimit(0, False)
     _recover(loaded, first_unflushed, settings, now_ms, limit)
 
 
@@ -463,10 +435,8 @@ def load_truncated(
     settings: LogSettings,
     *,
     now_ms: int,
-    recovery_point: int,
-    log_start_offset: int,
+    plan: RecoveryPlan,
     leader_epochs: LeaderEpochs,
-    may_have_holes: bool,
     health: DirectoryHealth,
 ) -> LoadedLog:
     """Cuts the files at `offset` and reads the rest as after a crash. Newer leader epochs are in memory."""
@@ -479,16 +449,13 @@ def load_truncated(
         directory,
         settings,
         now_ms=now_ms,
-        is_clean=False,
         # a batch that reaches beyond `offset` went too: the files say how far
-        recovery_point=min(recovery_point, segments[-1].base_offset),
-        log_start_offset=log_start_offset,
-        cleaned_offset=NO_LIMIT if may_have_holes else 0,
+        plan=msgspec.structs.replace(plan, recovery_point=min(plan.recovery_point, segments[-1].base_offset)),
         health=health,
     )
     loaded.leader_epochs = leader_epochs
     loaded.leader_epochs.truncate_from_end(loaded.next_offset)
-    loaded.recovery_point = min(recovery_point, loaded.next_offset)
+    loaded.recovery_point = min(plan.recovery_point, loaded.next_offset)
     return loaded
 
 

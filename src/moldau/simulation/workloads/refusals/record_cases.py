@@ -45,7 +45,8 @@ from moldau.wire.protocol.messages.log_dirs import (
 )
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.protocol.messages.producer_ids import DescribeProducersRequest, DescribeProducersTopic
-from moldau.wire.records.builder import build_batch
+from moldau.wire.records.builder import build_batch, build_batch_with_holes
+from moldau.wire.records.control import ControlType, build_control_batch
 from moldau.wire.records.crc import crc32c
 
 BY_NAME, BY_ID = (0, 12), (13, 1 << 15)
@@ -197,7 +198,11 @@ def _bad_batches(ground: Ground) -> Iterator[Case]:
         ("a cut header", good[:40], "INVALID_RECORD"),
         ("two batches", good + good, "INVALID_RECORD"),
         ("rubbish", b"\xff" * 80, "CORRUPT_MESSAGE"),
-        ("a control batch", _batch(ground, is_control=True), "INVALID_RECORD"),
+        (
+            "a control batch",
+            build_control_batch([(ControlType.LEADER_CHANGE, b"")], timestamp=ground.now_ms),
+            "INVALID_RECORD",
+        ),
         ("a negative sequence", _batch(ground, producer_id=77, producer_epoch=0, base_sequence=-2), "INVALID_RECORD"),
         *((f"{field}={value}", changed(good, field, value), refusal) for field, value, refusal in BAD_FIELDS),
     )
@@ -224,7 +229,7 @@ def _read_batches(ground: Ground) -> Iterator[Case]:
     long_value = build_batch([(b"key", b"v" * 40, ground.now_ms, ())])
     packed = _batch(ground, 20, compression="gzip")
     snappy = _batch(ground, 20, compression="snappy")
-    deltas = _batch(ground, 2, offset_deltas=(0, 5), last_offset_delta=1)
+    deltas = build_batch_with_holes([(b"key", b"refused", ground.now_ms, ())] * 2, (0, 5), 1)
     yield _produce("without a key", ground, COMPACTED, (0, no_key), refusals=("INVALID_RECORD",))
     for topic in (COMPACTED, PACKED):
         for name, data in (

@@ -14,8 +14,8 @@ from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, Lis
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
-from moldau.wire.records.batch import is_crc_valid, iterate_batches
-from moldau.wire.records.builder import TimestampType, build_batch
+from moldau.wire.records.batch import is_crc_valid, iterate_batches, set_log_append_time
+from moldau.wire.records.builder import build_batch
 from moldau.wire.records.crc import crc32c
 from tests.support.node import NOW_MS, data_of, fetch, produce, produce_bytes, result_of, values_of
 from tests.support.quorum import GatedWorkers
@@ -333,7 +333,9 @@ async def test_a_client_cannot_mark_its_batch_as_timed_by_the_broker(start_node:
     node = await start_node()
     await node.create_topic("t")
     client = node.connect()
-    await client.ask(ApiKey.PRODUCE, 9, produce(b"v", timestamp_type=TimestampType.LOG_APPEND_TIME))
+    batch = bytearray(build_batch([(None, b"v", NOW_MS, ())]))
+    set_log_append_time(batch, 0, len(batch), NOW_MS)
+    await client.ask(ApiKey.PRODUCE, 9, produce_bytes(bytes(batch)))
     records = bytes(data_of(await client.ask(ApiKey.FETCH, 12, fetch(0))).records)
     (_, header), *_ = iterate_batches(records)
     assert not header.is_log_append_time
