@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 from selenium.webdriver import Chrome
 from selenium.webdriver.support.ui import WebDriverWait
 
-from moldau.products.pipelines.core.commit_metadata import PipelineNote, metadata_of
+from moldau.products.pipelines.core.commit_metadata import PipelineMetadata, metadata_of
 from tests.browser.conftest import ATTACK, WAIT_S, BrokerWithConsole, assert_nothing_ran, assert_shown, follow
 
 Wait = Callable[[Chrome, str], None]
@@ -54,9 +54,9 @@ def shop(running: BrokerWithConsole) -> BrokerWithConsole:
     """A pipeline that has read 4 of 10 orders on this machine and kept a dead letter; one that runs elsewhere."""
     running.produce("orders", *[(b"key", b'{"amount": 1}', {})] * 10)
     running.produce("shop.dead-letters", letter("amount is no number", 3))
-    note = PipelineNote("shop.totals", socket.gethostname(), 9700)
+    note = PipelineMetadata("shop.totals", socket.gethostname(), 9700)
     commit(running, "moldau.shop.totals", "orders", 4, metadata_of(7, note.text()))
-    note = PipelineNote("audit", "another-machine", 9701, ("refused",))
+    note = PipelineMetadata("audit", "another-machine", 9701, ("refused",))
     running.produce("refused", (None, b"x", {}), (None, b"x", {}))
     commit(running, "audits-own-group", "orders", 10, metadata_of(0, note.text()))
     commit(running, "readers", "orders", 5, "no note")
@@ -101,7 +101,7 @@ def test_a_pipeline_is_found_beside_the_topics_and_goes_on_by_itself(
 def test_the_page_of_a_pipeline_has_its_picture_charts_and_newest_dead_letters(
     shop: BrokerWithConsole, browser: Chrome, wait: Wait, tmp_path: Path
 ) -> None:
-    note = PipelineNote("shop.totals", socket.gethostname(), 9700)
+    note = PipelineMetadata("shop.totals", socket.gethostname(), 9700)
     shop.produce("orders", *[(b"key", b'{"amount": 1}', {})] * 40)
     end = log_end_offset(shop, "orders")
     commit(shop, "moldau.shop.totals", "orders", end - 40, metadata_of(8, note.text()))

@@ -1,12 +1,12 @@
-"""A driver that runs a page of several targets to its end, and kills itself at a named point: `python -m
-tests.exactly_once.pipeline_driver PAGE`.
+"""A driver that runs a pipeline of several targets to its end, and kills itself at a named point: `python -m
+tests.exactly_once.pipeline_driver SPEC`.
 
 The killing wraps the targets' own functions, in the driver and in the Python processes of Spark. Each query that has
 come to the point waits there for the others. Then JVM, driver and the processes that wait are killed with -9 at once:
 one life tries the point with every target. A line is printed for each batch that Spark has noted as finished in this
 life, and one when the whole source is read.
 
-With `--copy TOPIC` the driver also copies the page's first topic by a query of format("moldau") alone. A copy knows
+With `--copy TOPIC` the driver also copies the pipeline's first topic by a query of format("moldau") alone. A copy knows
 more points, inside its transaction: INNER_POINTS says where the first one and the second one die.
 """
 
@@ -137,7 +137,7 @@ def meet_behind(middle: tuple[str, str], meeting: Meeting, current: CurrentBatch
 
 
 class MortalWriter(TopicBatchWriter):
-    """The second point of a page's topic: Spark commits in a Python process of its own."""
+    """The second point of a pipeline's topic: Spark commits in a Python process of its own."""
 
     meeting: Meeting
 
@@ -186,7 +186,7 @@ def copy_checkpoint(spec: PipelineSpec, topic: str) -> Path:
 def start_copies(
     spark: SparkSession, spec: PipelineSpec, topics: Sequence[str], records_per_batch: int
 ) -> list[StreamingQuery]:
-    """A query for each of these topics: it copies the first topic that the page reads, to its end."""
+    """A query for each of these topics: it copies the first topic that the pipeline reads, to its end."""
     subscribed = str(next(spec.queries[0].topics()).topic)
     return [
         start_copy(spark, str(spec.access), subscribed, one, copy_checkpoint(spec, one), records_per_batch)

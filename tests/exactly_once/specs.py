@@ -1,11 +1,11 @@
-"""A page writes one topic to every kind of target while drivers and executors are killed with -9: every record must be
-in each target once, and in the mode update the right rows.
+"""A pipeline writes one topic to every kind of target while drivers and executors are killed with -9: every record must
+be in each target once, and in the mode update the right rows.
 
-Without `--targets` the page appends to a topic, a Delta table, an Iceberg table, a table of PostgreSQL and a Parquet
-directory, and keeps sums in the mode update in Delta, Iceberg and PostgreSQL; other kinds of targets, such as the
-history of each key, run where they are named. It runs on a standalone cluster with two
-executors, and dies at each of four named points of a batch, 5 times at random and 5 times by an executor. A kill hits
-the queries of all targets: at a named point each of them waits for the others.
+Without `--targets` the pipeline appends to a topic, a Delta table, an Iceberg table, a table of PostgreSQL and a
+Parquet directory, and keeps sums in the mode update in Delta, Iceberg and PostgreSQL; other kinds of targets, such as
+the history of each key, run where they are named. It runs on a standalone cluster with two executors, and dies at each
+of four named points of a batch, 5 times at random and 5 times by an executor. A kill hits the queries of all targets:
+at a named point each of them waits for the others.
 
 The appended targets and the sums in PostgreSQL took 36 minutes on two cores; each target more makes that longer.
 """
@@ -43,7 +43,7 @@ class SpecOfTargets:
 
     def begin(self, bootstrap_servers: str) -> None:
         self.place = Place(self.folder, self.server.url, bootstrap_servers, TARGET)
-        self.file = self.folder / "page.yaml"
+        self.file = self.folder / "spec.yaml"
         self.file.write_text(spec_of(self.kinds, SOURCE, self.place))
         self.checkpoints = [query.checkpoint for query in load_spec(self.file).queries]
 

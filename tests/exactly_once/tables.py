@@ -1,4 +1,5 @@
-"""Pages with the kinds of targets whose exactly-once is tried with kills, and what must be in each at the end."""
+"""Pipeline files with the kinds of targets whose exactly-once is tried with kills, and what must be in each at the
+end."""
 
 from __future__ import annotations
 
@@ -49,9 +50,9 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """`sink`: the target in the page. `read`: all rows of it. `middle`: the function, in its module, after which the
-    rows are written and not yet committed; None where another process than the driver does both. `flow`: what goes
-    there."""
+    """`sink`: the target in the pipeline file. `read`: all rows of it. `middle`: the function, in its module, after
+    which the rows are written and not yet committed; None where another process than the driver does both. `flow`: what
+    goes there."""
 
     sink: str
     read: Callable[[Place], Iterable[Row]]

@@ -1,4 +1,4 @@
-"""How a page names a secured cluster, and that no secret of it is in what the page becomes."""
+"""How a pipeline names a secured cluster, and that no secret of it is in what the pipeline becomes."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_pipeline_names_an_issuer_of_tokens(monkeypatch: pytest.MonkeyPatch) -
         assert options["kafka.https.ca.location"] == "/pages/issuer.pem"
         assert "planted" not in repr(spec) + str(options)
         assert b"planted" not in pickle.dumps(spec.access)
-    with pytest.raises(SpecError, match="a page has no secret"):
+    with pytest.raises(SpecError, match="a pipeline file holds no secret"):
         parse(by_names.replace("${CLIENT_SECRET}", "planted"))
 
 
@@ -124,8 +124,8 @@ def test_references_are_those_of_kafka(reference: str) -> None:
 @pytest.mark.parametrize(
     ("change", "refused"),
     [
-        (("${KAFKA_PASSWORD}", "planted"), "p.yaml:9: `sasl.password` must be like ${NAME}"),
-        (("${KAFKA_PASSWORD}", "planted${KAFKA_PASSWORD}"), "p.yaml:9: `sasl.password` must be like ${NAME}"),
+        (("${KAFKA_PASSWORD}", "planted"), "p.yaml:9: `sasl.password` must be ${NAME}"),
+        (("${KAFKA_PASSWORD}", "planted${KAFKA_PASSWORD}"), "p.yaml:9: `sasl.password` must be ${NAME}"),
         (("${KAFKA_PASSWORD}", "${GIVEN}"), "p.yaml:9: `sasl.password` must come from the environment"),
         (("sasl.password: ${KAFKA_PASSWORD}", "sasl.jaas.config: planted"), "p.yaml:9: `sasl.jaas.config`"),
         (("${KAFKA_PASSWORD}", "${vault:a:b}"), "p.yaml:9: `sasl.password` "),

@@ -1,4 +1,4 @@
-"""The plan of a page as a picture, and the board of a run: what it is told is what it shows. Without Spark."""
+"""The plan of a pipeline as a picture, and the board of a run: what it is told is what it shows. Without Spark."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from moldau.transport.service_tls import ServiceTls
 from tests.support.certificates import authority
 from tests.support.web_console import WebBrowser, token_in
 
-PAGE = """
+SPEC = """
 name: shop
 bootstrap_servers: 127.0.0.1:9092
 sources:
@@ -51,7 +51,7 @@ targets:
 
 @pytest.fixture
 def spec(tmp_path: Path) -> PipelineSpec:
-    return parse_spec(PAGE, file_name="shop.yaml", directory=tmp_path)
+    return parse_spec(SPEC, file_name="shop.yaml", directory=tmp_path)
 
 
 def state(name: str, *, read: int = 0, lag: int | None = 0, trouble: str | None = None) -> PipelineState:
@@ -131,17 +131,17 @@ def test_no_line_crosses_a_box(spec: PipelineSpec) -> None:
 
 
 def test_foreign_text_stays_text_in_the_picture(tmp_path: Path) -> None:
-    text = PAGE.replace("topic: minutes", "topic: 'a<script>&'")
+    text = SPEC.replace("topic: minutes", "topic: 'a<script>&'")
     with pytest.raises(MoldauError):  # no topic may be called so
         parse_spec(text, file_name="shop.yaml", directory=tmp_path)
-    spec = parse_spec(PAGE.replace("path: out/big", "path: 'out/<b>&\"'"), file_name="s.yaml", directory=tmp_path)
+    spec = parse_spec(SPEC.replace("path: out/big", "path: 'out/<b>&\"'"), file_name="s.yaml", directory=tmp_path)
     svg = draw_plan(*boxes_and_edges(spec), style="text {}")
     assert "<b>" not in svg
     ElementTree.fromstring(svg)
 
 
 def test_graph_writes_the_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "shop.yaml").write_text(PAGE)
+    (tmp_path / "shop.yaml").write_text(SPEC)
     assert main(["pipeline", "graph", str(tmp_path / "shop.yaml"), "--svg", str(tmp_path / "shop.svg")]) == 0
     assert "shop.svg is written" in capsys.readouterr().out
     assert "lake" in boxes_of((tmp_path / "shop.svg").read_text())

@@ -1,4 +1,4 @@
-"""The tests that a page carries: what they say, and how rows are compared. Without Spark."""
+"""The tests that a pipeline carries: what they say, and how rows are compared. Without Spark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from moldau.products.pipelines.core.case import compare
 from moldau.products.pipelines.core.section import SpecError
 from moldau.products.pipelines.spec.spec import parse_spec
 
-PAGE = """\
+SPEC = """\
 name: p
 bootstrap_servers: a:1
 sources:
@@ -33,8 +33,8 @@ tests:
 """
 
 
-def parse(text: str = PAGE):
-    return parse_spec(text, file_name="page.yaml", directory=Path("/pages"))
+def parse(text: str = SPEC):
+    return parse_spec(text, file_name="spec.yaml", directory=Path("/pages"))
 
 
 def test_a_list_of_lists_is_one_micro_batch_each():
@@ -49,20 +49,20 @@ def test_a_list_of_lists_is_one_micro_batch_each():
     [
         (
             ("      out: [{user: ann}]", "      outt: []"),
-            "page.yaml:12: `outt` is not known here (did you mean `out`?)",
+            "spec.yaml:12: `outt` is not known here (did you mean `out`?)",
         ),
-        (("      orders: [{user", "      ordrs: [{user"), "page.yaml:10: `ordrs` is not known here"),
-        (("      out: [{user: ann}]", "      out: [ann]"), "page.yaml:12: `out` must be a list of rows"),
-        (("expect: {out: []}", "expect: {out: none}"), "page.yaml:16: `out` must be a list"),
-        (("[{user: ann, at", "[{on: ann, at"), "page.yaml:10: `orders` has a record with the name True, which"),
-        (("{user: cid}]]", "{7: cid}]]"), "page.yaml:15: `orders` has a record with the name 7, which is no"),
-        (("    given:\n      orders: [{", "    gives:\n      orders: [{"), "page.yaml:9: `gives` is not known here"),
+        (("      orders: [{user", "      ordrs: [{user"), "spec.yaml:10: `ordrs` is not known here"),
+        (("      out: [{user: ann}]", "      out: [ann]"), "spec.yaml:12: `out` must be a list of rows"),
+        (("expect: {out: []}", "expect: {out: none}"), "spec.yaml:16: `out` must be a list"),
+        (("[{user: ann, at", "[{on: ann, at"), "spec.yaml:10: `orders` has a record with the name True, which"),
+        (("{user: cid}]]", "{7: cid}]]"), "spec.yaml:15: `orders` has a record with the name 7, which is no"),
+        (("    given:\n      orders: [{", "    gives:\n      orders: [{"), "spec.yaml:9: `gives` is not known here"),
     ],
 )
 def test_a_test_that_says_nothing_is_refused_with_its_line(change: tuple[str, str], refused: str):
-    assert change[0] in PAGE
+    assert change[0] in SPEC
     with pytest.raises(SpecError) as error:
-        parse(PAGE.replace(*change))
+        parse(SPEC.replace(*change))
     assert refused in str(error.value)
 
 
@@ -107,7 +107,7 @@ def test_a_key_of_a_map_is_a_text_as_in_json():
 )
 def test_a_number_is_what_its_digits_say(expected: str, found: str):
     def compared(text: str):
-        spec = parse(PAGE.replace("expect: {out: []}", f"expect: {{out: [{{n: {text}}}]}}"))
+        spec = parse(SPEC.replace("expect: {out: []}", f"expect: {{out: [{{n: {text}}}]}}"))
         return compare(spec.cases[1].expected[0].rows, [{"n": json.loads(found, parse_float=Decimal)}])
 
     assert compared(found) is None
@@ -121,7 +121,7 @@ def test_a_number_is_what_its_digits_say(expected: str, found: str):
 
 def test_numbers_of_a_test_may_be_written_as_yaml_has_them():
     texts = ["1.50", "1_000.25", ".5", "1.5e+3", "{0.5: 1}", "1:30.5", ".inf"]
-    spec = parse(PAGE.replace("expect: {out: []}", f"expect: {{out: [{{n: [{', '.join(texts)}]}}]}}"))
+    spec = parse(SPEC.replace("expect: {out: []}", f"expect: {{out: [{{n: [{', '.join(texts)}]}}]}}"))
     numbers = [Decimal("1.5"), Decimal("1000.250"), Decimal("0.50"), Decimal("1500"), {"0.5": 1}, 90.5, float("inf")]
     assert compare(spec.cases[1].expected[0].rows, [{"n": numbers}]) is None
 
@@ -145,7 +145,7 @@ def test_a_record_of_a_topic_is_its_json_beside_what_stands_around_it():
 def test_a_number_that_a_test_gives_keeps_its_digits(source: str):
     digits = "12345678901234567.89"
     given = f"{source}: [[{{_value: {{n: {digits}, all: [0.10, {{0.5: .inf}}]}}}}], [{{_value: 1.10}}]]"
-    text = PAGE.replace("orders: [[{user: ann}], [{user: bob}, {user: cid}]]", given)
+    text = SPEC.replace("orders: [[{user: ann}], [{user: bob}, {user: cid}]]", given)
     files = '  files: {files: in, format: json, schema: "user string"}\ntargets:\n  of_files: {from: files, path: f}\n'
     spec = parse(text.replace("targets:\n", files))
     of_source = spec.sources()[source]

@@ -1,4 +1,4 @@
-"""`moldau pipeline check`: what pages mean, told without a broker and without Spark."""
+"""`moldau pipeline check`: what pipelines mean, told without a broker and without Spark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.cluster.guides import blocks
 
 NOBODY = 65534
 
-PAGE = """\
+SPEC = """\
 name: {name}
 bootstrap_servers: localhost:9092
 source:
@@ -34,7 +34,7 @@ sink:
 
 
 def spec(directory: Path, name: str, **changes: str) -> str:
-    text = PAGE.format(name=name)
+    text = SPEC.format(name=name)
     for old, new in changes.items():
         assert old in text
         text = text.replace(old, new)
@@ -69,8 +69,8 @@ def test_pipelines_that_share_a_name_are_refused(tmp_path: Path, capsys: pytest.
     third = spec(tmp_path, "another", sql="group: moldau.same\nsql")
     assert main(["pipeline", "check", first, second, third]) == 2
     assert capsys.readouterr().err.splitlines() == [
-        f"{second}: `name` same is that of {first}: each page needs its own",
-        f"{third}: `group` moldau.same is that of {first}: each page needs its own",
+        f"{second}: `name` same is that of {first}: each pipeline needs its own",
+        f"{third}: `group` moldau.same is that of {first}: each pipeline needs its own",
     ]
 
 
@@ -112,7 +112,7 @@ def test_pipelines_that_write_to_one_place_are_refused(
     key = other.partition(":")[0]
     assert capsys.readouterr().err.splitlines() == [
         f"{second}:8: `sink` writes to {place.format(directory=tmp_path)}, and so does `sink` of {first}:8: only one "
-        f"page may, so name another place with `{key}`"
+        f"pipeline may, so name another place with `{key}`"
     ]
 
 
@@ -216,7 +216,7 @@ def test_a_check_says_what_it_did_not_look_at(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_pipelines_are_checked_and_drawn_without_the_extra(tmp_path: Path) -> None:
-    """The extra brings 1.1 GB; what a page means shows without it."""
+    """The extra brings 1.1 GB; what a pipeline file means shows without it."""
     file = spec(tmp_path, "x")
     hidden = [name for names in PACKAGES.values() for name in names]
     program = f"""

@@ -88,7 +88,8 @@ def test_who_may_only_read_the_checkpoint_sees_who_runs_it(tmp_path: Path, monke
 
 
 def test_a_writer_on_a_server_keeps_every_other_driver_and_writer_away(tmp_path: Path):
-    """The writer holds its lock until its process ends; in a page of several queries each has its own directory."""
+    """The writer holds its lock until its process ends; in a pipeline file of several queries each has its own
+    directory."""
     spec, query = tmp_path / "state", tmp_path / "state" / "orders"
     query.mkdir(parents=True)
     with Lease(spec, beside_writers=True) as driver:

@@ -1,4 +1,4 @@
-"""What is told of a page whose topics are on several clusters, without Spark."""
+"""What is told of a pipeline whose topics are on several clusters, without Spark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from moldau.types import TopicPartition
 def test_the_status_tells_topics_of_one_name_on_two_clusters_from_each_other(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], order: tuple[int, int]
 ) -> None:
-    """By two patterns that share topics; a page with one pattern for both is refused. `order`: in which the sources
+    """By two patterns that share topics; a pipeline with one pattern for both is refused. `order`: in which the sources
     stand in Spark's checkpoint."""
     with Cluster() as cluster, Cluster() as other:
         name, more = cluster.topic(), "more"
@@ -30,7 +30,7 @@ def test_the_status_tells_topics_of_one_name_on_two_clusters_from_each_other(
         for topic in (name, more):
             other.create_topic(topic)
             other.produce(topic, "a", "b")
-        spec = tmp_path / "page.yaml"
+        spec = tmp_path / "spec.yaml"
         spec.write_text(
             f"""
 name: of-{name}

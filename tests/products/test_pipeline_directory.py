@@ -20,7 +20,7 @@ from moldau.products.pipelines.serving.supervisor import ServedPipeline, _end_of
 from moldau.products.pipelines.spec.spec import load_spec
 from tests.support.talking_process import line_of, running
 
-PAGE = """\
+SPEC = """\
 name: {name}
 bootstrap_servers: a:1
 sources: {{orders: {{topic: orders, format: string}}}}
@@ -49,7 +49,7 @@ def write(file: Path, text: str) -> None:
 
 
 def told(specs: SpecDirectory) -> list[tuple[str, str | None, str]]:
-    """Of each finding the file, the name of the page that is to be run, and the end of a refusal, or SAME."""
+    """Of each finding the file, the name of the pipeline that is to be run, and the end of a refusal, or SAME."""
     found = specs.look()
     return [
         (one.file.name, one.spec.name if one.spec else None, SAME if one.is_same else (one.refusal or "")[-40:])
@@ -58,14 +58,14 @@ def told(specs: SpecDirectory) -> list[tuple[str, str | None, str]]:
 
 
 def test_a_pipeline_is_found_once_and_again_when_it_means_something_else(directory: Path):
-    write(directory / "b.yaml", PAGE.format(name="b"))
-    write(directory / "a.yml", PAGE.format(name="a"))
-    write(directory / "_shared.py", "what = 'no page'")
-    write(directory / "notes.txt", "no page")
+    write(directory / "b.yaml", SPEC.format(name="b"))
+    write(directory / "a.yml", SPEC.format(name="a"))
+    write(directory / "_shared.py", "what = 'no pipeline'")
+    write(directory / "notes.txt", "no pipeline")
     specs = SpecDirectory(directory, {})
     assert told(specs) == [("a.yml", "a", ""), ("b.yaml", "b", "")]
     assert told(specs) == []
-    write(directory / "a.yml", PAGE.format(name="a") + "# a comment\n")
+    write(directory / "a.yml", SPEC.format(name="a") + "# a comment\n")
     assert told(specs) == [("a.yml", "a", SAME)]
     assert told(specs) == []
     write(directory / "sql" / "all.sql", "select upper(value) as value from orders")
@@ -77,7 +77,7 @@ def test_a_pipeline_is_found_once_and_again_when_it_means_something_else(directo
 def test_a_directory_that_is_gone_for_a_moment_ends_no_pipeline(
     directory: Path, tmp_path_factory: pytest.TempPathFactory
 ):
-    write(directory / "a.yaml", PAGE.format(name="a"))
+    write(directory / "a.yaml", SPEC.format(name="a"))
     specs = SpecDirectory(directory, {})
     assert told(specs) == [("a.yaml", "a", "")]
     away = tmp_path_factory.mktemp("away") / "pages"
@@ -88,23 +88,23 @@ def test_a_directory_that_is_gone_for_a_moment_ends_no_pipeline(
     assert told(specs) == [("a.yaml", None, "")]
 
 
-def test_a_pipeline_that_cannot_be_run_is_told_once_and_what_was_there_before_it_stays(directory: Path):
+def test_an_invalid_file_is_reported_once_and_its_old_pipeline_stays(directory: Path):
     spec = directory / "a.yaml"
-    write(spec, PAGE.format(name="a"))
+    write(spec, SPEC.format(name="a"))
     specs = SpecDirectory(directory, {})
     assert told(specs) == [("a.yaml", "a", "")]
-    write(spec, PAGE.format(name="a").replace("format: string", "format: strong"))
+    write(spec, SPEC.format(name="a").replace("format: string", "format: strong"))
     ((file, name, why),) = told(specs)
     assert (file, name) == ("a.yaml", None)
     assert why.endswith("not `strong`; did you mean `string`?")
     assert told(specs) == []
-    write(spec, PAGE.format(name="a"))
+    write(spec, SPEC.format(name="a"))
     assert told(specs) == [("a.yaml", "a", SAME)], "it may have ended meanwhile"
     assert told(specs) == []
-    write(spec, PAGE.format(name="a").replace("sql/all.sql", "sql/none.sql"))
+    write(spec, SPEC.format(name="a").replace("sql/all.sql", "sql/none.sql"))
     assert told(specs)[0][1] is None
     write(directory / "sql" / "none.sql", "select 1 as one from orders")
-    assert told(specs) == [("a.yaml", "a", "")], "a page that was refused is read at each look"
+    assert told(specs) == [("a.yaml", "a", "")], "a pipeline that was refused is read at each look"
 
 
 @pytest.mark.asyncio
@@ -113,7 +113,7 @@ async def test_a_pipeline_that_ended_runs_again_when_its_file_changes_whatever_t
 ):
     """Its process ends at once here, by a word of the command line that it does not know."""
     file = directory / "a.yaml"
-    write(file, PAGE.format(name="a"))
+    write(file, SPEC.format(name="a"))
     specs, served = SpecDirectory(directory, {}), ServedPipeline(file, asyncio.Lock(), ["--no-such-word"])
     try:
         for while_it_runs in ([Finding(file, load_spec(file), is_same=True)], []):
@@ -122,7 +122,7 @@ async def test_a_pipeline_that_ended_runs_again_when_its_file_changes_whatever_t
             keeping = asyncio.all_tasks() - {asyncio.current_task()}
             _, going_on = await asyncio.wait(keeping, timeout=120)
             assert not going_on
-            write(file, PAGE.format(name="a") + "# a comment\n")
+            write(file, SPEC.format(name="a") + "# a comment\n")
     finally:
         await served.stop()
     told = ["a.yaml: runs a: a.all", "a.yaml: ended with exit code 2; it is run again when its file changes"]
@@ -146,7 +146,7 @@ def copied():
     return spark.readStream.table("orders")
 
 
-if "moldau.cli.pipelines.served" in sys.orig_argv:  # else `serve` reads the page
+if "moldau.cli.pipelines.served" in sys.orig_argv:  # else `serve` reads the pipeline file
     test = socket.create_connection(("127.0.0.1", {port}))
     signal.signal(signal.SIGTERM, lambda *_: test.sendall(b"{name} is asked to end\\n"))
     test.sendall(b"{name} has begun\\n")
@@ -157,7 +157,7 @@ if "moldau.cli.pipelines.served" in sys.orig_argv:  # else `serve` reads the pag
 
 
 def test_a_stop_asks_all_pipelines_at_once_also_while_a_changed_one_is_waited_for(tmp_path: Path):
-    """What would be a long batch is here a page that ends when the test says so."""
+    """What would be a long batch is here a pipeline that ends when the test says so."""
     listener = socket.create_server(("127.0.0.1", 0))
     listener.settimeout(60)
     (port,) = listener.getsockname()[1:]
@@ -180,7 +180,7 @@ def test_a_stop_asks_all_pipelines_at_once_also_while_a_changed_one_is_waited_fo
     listener.close()
 
 
-def test_a_pipeline_that_stops_slowly_holds_up_no_other_one_but_itself_under_a_new_name(tmp_path: Path):
+def test_a_pipeline_that_stops_slowly_delays_only_itself_under_a_new_name(tmp_path: Path):
     listener = socket.create_server(("127.0.0.1", 0))
     listener.settimeout(60)
     (port,) = listener.getsockname()[1:]
@@ -213,8 +213,8 @@ def test_a_pipeline_that_stops_slowly_holds_up_no_other_one_but_itself_under_a_n
 
 
 def test_two_pipelines_of_one_name_and_a_checkpoint_of_another_query_are_refused(directory: Path):
-    write(directory / "a.yaml", PAGE.format(name="a"))
-    write(directory / "b.yaml", PAGE.format(name="a"))
+    write(directory / "a.yaml", SPEC.format(name="a"))
+    write(directory / "b.yaml", SPEC.format(name="a"))
     specs = SpecDirectory(directory, {})
     assert [finding[:2] for finding in told(specs)] == [("a.yaml", "a"), ("b.yaml", None)]
     (query,) = load_spec(directory / "a.yaml").queries
@@ -226,13 +226,13 @@ def test_two_pipelines_of_one_name_and_a_checkpoint_of_another_query_are_refused
 
 
 def test_a_change_that_is_saved_while_the_pipeline_is_read_is_found_by_the_next_look(directory: Path):
-    """What a page takes its text from is a named pipe here: it is read, and only then does its page change."""
-    write(directory / "a.yaml", PAGE.format(name="a").replace("sql/all.sql", "sql/pipe.sql"))
+    """What a pipeline takes its text from is a named pipe here: it is read, and only then does its pipeline change."""
+    write(directory / "a.yaml", SPEC.format(name="a").replace("sql/all.sql", "sql/pipe.sql"))
     os.mkfifo(directory / "sql" / "pipe.sql")
 
     def save_meanwhile() -> None:
         with open(directory / "sql" / "pipe.sql", "w") as pipe:
-            write(directory / "a.yaml", PAGE.format(name="new"))
+            write(directory / "a.yaml", SPEC.format(name="new"))
             pipe.write("select value from orders")
 
     editor = threading.Thread(target=save_meanwhile, daemon=True)
@@ -248,12 +248,10 @@ HOLDS_ITSELF = ["&self [*self]", "&self {a: [*self]}"]
 
 
 @pytest.mark.parametrize("value", [*NO_JSON, *HOLDS_ITSELF])
-def test_a_value_that_json_cannot_hold_is_refused_with_its_line_and_the_other_pipelines_go_on(
-    directory: Path, value: str
-):
+def test_a_value_that_json_lacks_is_rejected_with_its_line_and_others_go_on(directory: Path, value: str):
     tests = f"\ntests:\n  odd:\n    given:\n      orders:\n        - {{value: {value}}}\n    expect: {{all: []}}\n"
-    write(directory / "a.yaml", PAGE.format(name="a") + tests)
-    write(directory / "b.yaml", PAGE.format(name="b"))
+    write(directory / "a.yaml", SPEC.format(name="a") + tests)
+    write(directory / "b.yaml", SPEC.format(name="b"))
     odd, other = SpecDirectory(directory, {}).look()
     assert odd.spec is None
     assert other.spec is not None
@@ -262,7 +260,7 @@ def test_a_value_that_json_cannot_hold_is_refused_with_its_line_and_the_other_pi
 
 def test_a_plain_equals_sign_is_a_text(directory: Path):
     tests = "\ntests:\n  odd:\n    given:\n      orders: [{value: =}]\n    expect: {all: []}\n"
-    write(directory / "a.yaml", PAGE.format(name="a") + tests)
+    write(directory / "a.yaml", SPEC.format(name="a") + tests)
     (found,) = SpecDirectory(directory, {}).look()
     assert found.spec is not None
     assert found.spec.cases[0].given["orders"] == (({"value": "="},),)
@@ -272,7 +270,7 @@ def test_parameters_stand_in_lists_and_tests_too(directory: Path):
     targets = "targets: {all: {sqlite: a.db, table: all, mode: update, key: ['${KEY}']}}"
     tests = "\ntests:\n  one:\n    given:\n      orders: [{value: '${WHO}'}]\n    expect: {all: []}\n"
     spec = directory / "a.yaml"
-    write(spec, PAGE.format(name="a").replace('targets: {all: {path: "out/a"}}', targets) + tests)
+    write(spec, SPEC.format(name="a").replace('targets: {all: {path: "out/a"}}', targets) + tests)
     found = load_spec(spec, {"KEY": "value", "WHO": "ann"})
     assert found.cases[0].given["orders"] == (({"value": "ann"},),)
     assert found.queries[0].target.key == ("value",)  # type: ignore[attr-defined]

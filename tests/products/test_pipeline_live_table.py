@@ -25,7 +25,7 @@ def state(name: str, lag: int, report: QueryState | None) -> PipelineState:
     return PipelineState(name, 1, 100, lag, 1_326, "running", report=report)
 
 
-def test_the_last_batch_is_told_apart_with_state_and_the_partitions_that_are_furthest_behind() -> None:
+def test_the_table_shows_the_last_batch_its_state_and_the_slowest_partitions() -> None:
     partitions = {TopicPartition("events", number): Bounds(100, 100 + number * 1_000) for number in range(7)}
     told = details_of(state("totals", 0, report(state_rows=12_000, state_bytes=3 << 20, partitions=partitions)))
     assert told == (
@@ -67,7 +67,7 @@ def test_a_trouble_does_nothing_to_the_terminal(is_terminal: bool) -> None:
 
 def test_an_error_does_nothing_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     def fail() -> int:
-        raise PipelineFailedError("page.yaml:3: it answered 400 \x1b[2J\nand more")
+        raise PipelineFailedError("spec.yaml:3: it answered 400 \x1b[2J\nand more")
 
     assert exit_code_of(fail) == 1
-    assert capsys.readouterr().err == "moldau pipeline: page.yaml:3: it answered 400 \\x1b[2J\nand more\n"
+    assert capsys.readouterr().err == "moldau pipeline: spec.yaml:3: it answered 400 \\x1b[2J\nand more\n"

@@ -1,4 +1,4 @@
-"""The queries of a page look at its clusters one after the other: two of them wait for a broker that
+"""The queries of a pipeline look at its clusters one after the other: two of them wait for a broker that
 stands still, and the others know of it."""
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def test_a_broker_that_stands_still_is_not_waited_for_by_each_query(tmp_path: Pa
             f"name: shop\nbootstrap_servers: {cluster.bootstrap_servers}\n"
             f"sources:\n  orders: {{topic: {cluster.topic()}, format: string}}\ntargets:\n{targets}"
         )
-        spec = parse_spec(text, file_name="page.yaml", directory=tmp_path)
+        spec = parse_spec(text, file_name="spec.yaml", directory=tmp_path)
         dialer = Dialer()
         listening = ListeningDialer(dialer)
         looks = [

@@ -48,7 +48,7 @@ def orders():
     return spark.readStream.table("orders")
 """
 
-PAGE = """\
+SPEC = """\
 name: shop
 bootstrap_servers: a:1
 checkpoint: state
@@ -82,7 +82,7 @@ def line_of(text: str, part: str) -> int:
 
 def test_a_module_makes_the_plan_of_a_pipeline(load, tmp_path: Path):
     module = load(MODULE)
-    spec = parse_spec(PAGE, file_name="shop.yaml", directory=tmp_path)
+    spec = parse_spec(SPEC, file_name="shop.yaml", directory=tmp_path)
     assert describe(module) == describe(spec)
     assert [(one.name, one.place, one.reads) for one in module.plan.flows] == [
         (one.name, one.place, one.reads) for one in spec.plan.flows

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from moldau.client.protocol.access import ClusterAccess
 from moldau.products.pipelines.checkpoints.checkpoint import CheckpointError, claim_checkpoint
-from moldau.products.pipelines.core.commit_metadata import metadata_of, note_of
+from moldau.products.pipelines.core.commit_metadata import metadata_of, pipeline_metadata
 from moldau.products.pipelines.formats.registry import RegistryError
 from moldau.products.pipelines.running.flow import times_of
 from moldau.products.pipelines.running.group import GroupOffsets
@@ -45,7 +45,7 @@ def cluster() -> Iterator[Cluster]:
 def spec(servers: str, source: str = "s", sink: str = "t", more: str = "") -> PipelineSpec:
     text = f"name: p\nbootstrap_servers: {servers}\nsource: {{topic: {source}, format: string}}\n"
     text += f"sql: select value from source\nsink: {{topic: {sink}}}\n{more}"
-    return parse_spec(text, file_name="page.yaml", directory=Path("/pages"))
+    return parse_spec(text, file_name="spec.yaml", directory=Path("/pages"))
 
 
 def test_a_broker_that_is_not_there_is_told_before_spark_starts():
@@ -70,7 +70,7 @@ def test_a_registry_that_is_not_there_is_told_before_spark_starts(cluster: Clust
             wanted = parse_spec(
                 f"name: p\nbootstrap_servers: {cluster.bootstrap_servers}\nsource: {{topic: {source}, {read}}}\n"
                 f"sql: select * from source\nsink: {{topic: {sink}{written}}}\nfirst_contact_timeout: 1 millisecond",
-                file_name="page.yaml",
+                file_name="spec.yaml",
                 directory=Path("/pages"),
             )
             with pytest.raises(RegistryError) as refused:
@@ -145,12 +145,12 @@ def test_a_group_has_the_notes_of_one_pipeline(cluster: Cluster):
     offsets = GroupOffsets(ClusterAccess(servers), "shared")
 
     def commit(partition: int, pipeline: str, spec: str) -> None:
-        note = note_of(spec, pipeline, "worker-7", None, [])
+        note = pipeline_metadata(spec, pipeline, "worker-7", None, [])
         offsets.commit({TopicPartition(topic, partition): 0}, metadata_of(9 - partition, note.text()))
 
     commit(0, "p", "p")
-    check_cluster(wanted)  # the same page, on another machine
-    for pipeline, named in (("shop", "'shop'"), ("p", "'p' of the page 'shop'")):
+    check_cluster(wanted)  # the same pipeline, on another machine
+    for pipeline, named in (("shop", "'shop'"), ("p", "'p' of the pipeline 'shop'")):
         commit(1, pipeline, "shop")
         with pytest.raises(PreflightError) as refused:
             check_cluster(wanted)
@@ -172,14 +172,14 @@ def test_topic_and_group_of_a_target_are_looked_at_in_its_own_cluster(cluster: C
         with pytest.raises(PreflightError, match=f"topic '{source}' does not exist on {servers}"):
             check_cluster(spec(cluster.bootstrap_servers, source, f"{source}, bootstrap_servers: '{servers}'"))
         with closing(GroupOffsets(ClusterAccess(servers), "far")) as offsets:
-            note = note_of("shop", "shop", "worker-7", None, [])
+            note = pipeline_metadata("shop", "shop", "worker-7", None, [])
             offsets.commit({TopicPartition(sink, 0): 0}, metadata_of(1, note.text()))
         with pytest.raises(PreflightError, match=rf"group 'far' shows .* 'shop' is.*--bootstrap-server {servers}$"):
             check_cluster(wanted)
 
 
 def test_two_names_of_one_cluster_are_refused(cluster: Cluster):
-    """Whether a target writes to what its page reads, and where its rows are, is told by these texts."""
+    """Whether a target writes to what its pipeline reads, and where its rows are, is told by these texts."""
     servers, topic, sink = cluster.bootstrap_servers, cluster.topic(), cluster.topic()
     other = servers.replace("127.0.0.1", "localhost")
     for names in ((servers, other), (other, servers)):
@@ -204,7 +204,7 @@ def page_with(sink: str, name: str, directory: Path) -> PipelineSpec:
     return parse_spec(
         f"name: {name}\nbootstrap_servers: a:1\nsource: {{topic: s, format: string}}\n"
         f"sql: select value from source\nsink: {{{sink}}}\n",
-        file_name="page.yaml",
+        file_name="spec.yaml",
         directory=directory,
     )
 
@@ -233,12 +233,12 @@ def test_a_place_of_another_pipeline_is_refused(tmp_path: Path, sink: str, relea
         f"belongs to the pipeline 'shop': name another place with `{key}`, or, if that pipeline does not write there "
         f"any more, {release.format(directory=tmp_path)}"
     )
-    assert str(refused.value).startswith("page.yaml:5: `sink`: ")
+    assert str(refused.value).startswith("spec.yaml:5: `sink`: ")
 
 
 @pytest.mark.parametrize("sink", ["path: out", "delta: out", "sqlite: a.db, table: t"])
 def test_a_place_is_not_that_of_a_pipeline_whose_name_begins_the_name_of_its_owner(tmp_path: Path, sink: str):
-    """Names may have dots: `shop.eu` is another page than `shop`."""
+    """Names may have dots: `shop.eu` is another pipeline than `shop`."""
     of_eu, shop = (page_with(sink, name, tmp_path) for name in ("shop.eu", "shop"))
     of_eu.queries[0].target.claim(of_eu.name)
     check_owner(of_eu, of_eu.queries[0])

@@ -18,7 +18,7 @@ from moldau.products.pipelines.spec.spec import parse_spec
 if TYPE_CHECKING:
     from moldau.spark import SparkSession, StreamingQuery
 
-PAGE = """\
+SPEC = """\
 name: shop
 bootstrap_servers: 127.0.0.1:9092
 sources:
@@ -152,7 +152,7 @@ def test_what_a_batch_is_told_to_have_spent_its_time_on_is_all_of_its_time() -> 
 
 def test_a_query_counts_those_dead_letters_that_it_keeps_and_no_others(tmp_path: Path) -> None:
     """What no query keeps is never taken out of the counts: they would grow with each batch."""
-    spec = parse_spec(PAGE, file_name="page.yaml", directory=tmp_path)
+    spec = parse_spec(SPEC, file_name="spec.yaml", directory=tmp_path)
     for query, expected in zip(spec.queries, ([METRIC], []), strict=True):
         with closing(QueryProgress(cast("SparkSession", None), spec, query, "")) as progress:
             reports = Reports()

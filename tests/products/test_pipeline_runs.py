@@ -1,4 +1,4 @@
-"""`moldau pipeline init`, `graph`, `status`, `stop` and `reset`: around a page's runs, without Spark."""
+"""`moldau pipeline init`, `graph`, `status`, `stop` and `reset`: around a pipeline's runs, without Spark."""
 
 from __future__ import annotations
 
@@ -25,8 +25,13 @@ from moldau.products.pipelines.checkpoints.checkpoint import (
     write_whole,
 )
 from moldau.products.pipelines.checkpoints.lease import LEASE_FILE, Lease
-from moldau.products.pipelines.core.commit_metadata import CommitNote, metadata_of, note_of, read_notes
-from moldau.products.pipelines.running.generations import (
+from moldau.products.pipelines.core.commit_metadata import (
+    CommitMetadata,
+    metadata_of,
+    pipeline_metadata,
+    read_commit_metadata,
+)
+from moldau.products.pipelines.running.checkpoint_versions import (
     START_FILE,
     ChosenStarts,
     finish_reset,
@@ -55,7 +60,7 @@ def spec(cluster: Cluster, tmp_path: Path) -> Path:
     topic = cluster.topic(partitions=2)
     cluster.produce(topic, "a", "b", "c", partition=0)
     cluster.produce(topic, "d", partition=1)
-    file = tmp_path / "page.yaml"
+    file = tmp_path / "spec.yaml"
     file.write_text(
         f"""
 name: {topic}
@@ -102,7 +107,7 @@ def test_a_first_pipeline_can_be_meant_and_is_never_written_over(tmp_path: Path,
 
 
 def test_a_flow_stands_below_each_source_that_it_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    file = tmp_path / "page.yaml"
+    file = tmp_path / "spec.yaml"
     file.write_text("""
 name: p
 bootstrap_servers: a:1
@@ -127,7 +132,7 @@ targets:
 
 def test_the_graph_is_not_cut_at_the_width_of_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     topic = "a" * 200
-    file = tmp_path / "page.yaml"
+    file = tmp_path / "spec.yaml"
     file.write_text(f"""
 name: p
 bootstrap_servers: a:1
@@ -208,7 +213,7 @@ def test_a_reset_keeps_the_old_generation_and_shows_the_new_offsets(
     loaded = load_spec(spec)
     assert newest_finished_batch(loaded.queries[0].checkpoint) is None
     start = starting_offsets(loaded).sources["orders"]
-    # a word where one was given: those offsets may be gone when the page runs
+    # a word where one was given: those offsets may be gone when the pipeline runs
     assert start == "earliest" if to == "earliest" else json.loads(start) == {topic: {"0": starts[0], "1": starts[1]}}
     assert [cluster.lag(query.group) for query in loaded.queries] == [4 - sum(starts)] * 2
     standing = json.loads(told(capsys, "status", str(spec), "--json")[1])
@@ -230,7 +235,7 @@ def test_a_reset_changes_nothing_before_it_is_told_to_and_names_what_comes_twice
     offsets = json.dumps({topic: {"0": 0, "1": 1}})
     code, text, error = told(capsys, "reset", str(spec), "--to", offsets)
     lake, raw, db = load_spec(spec).queries
-    assert (code, error) == (0, "nothing was changed: --execute begins the page anew\n")
+    assert (code, error) == (0, "nothing was changed: --execute resets the pipeline\n")
     assert text.splitlines() == [
         f"{topic}-0 begins at 0",
         f"{topic}-1 begins at 1",
@@ -272,7 +277,7 @@ def test_a_reset_that_a_group_does_not_show_tells_what_it_has_done(
     with cluster.faults.error("OffsetCommit", "UNKNOWN_MEMBER_ID", times=1):
         code, _, error = told(capsys, "reset", str(spec), "--to", "latest", "--execute")
     kept = spec.with_name("state.old-1")
-    begins = f"moldau pipeline: the page begins anew, and its old generation is kept in {kept}, but its groups do not "
+    begins = f"moldau pipeline: the pipeline is reset, and its old checkpoint is kept in {kept}, but its groups do not "
     assert (code, error.startswith(begins), kept.is_dir()) == (1, True, True)
     assert starting_offsets(loaded).sources
 
@@ -280,7 +285,8 @@ def test_a_reset_that_a_group_does_not_show_tells_what_it_has_done(
 def test_a_reset_takes_no_group_from_another_pipeline(cluster: Cluster, spec: Path, capsys: pytest.CaptureFixture[str]):
     loaded = load_spec(spec)
     offsets = GroupOffsets(ClusterAccess(cluster.bootstrap_servers), loaded.queries[1].group)
-    offsets.commit({TopicPartition(loaded.name, 0): 2}, metadata_of(7, note_of("other", "other", "a", None, []).text()))
+    other = pipeline_metadata("other", "other", "a", None, []).text()
+    offsets.commit({TopicPartition(loaded.name, 0): 2}, metadata_of(7, other))
     code, _, error = told(capsys, "reset", str(spec), "--to", "latest", "--execute")
     group = loaded.queries[1].group
     assert (code, error.startswith(f"moldau pipeline: group '{group}' shows how far the pipeline 'other' is")) == (
@@ -316,7 +322,7 @@ def test_a_reset_that_its_groups_could_not_show_changes_nothing(
 
 @pytest.fixture
 def far(spec: Path) -> Iterator[tuple[Cluster, PipelineQuery, TopicPartition]]:
-    """The second query of the page, whose target is a topic of another cluster, and that topic's one partition."""
+    """The second query of the pipeline, whose target is a topic of another cluster, and that topic's one partition."""
     with Cluster() as other:
         topic = other.topic()
         there = f"topic: {topic}, bootstrap_servers: '{other.bootstrap_servers}'"
@@ -327,7 +333,7 @@ def far(spec: Path) -> Iterator[tuple[Cluster, PipelineQuery, TopicPartition]]:
 def note_there(other: Cluster, query: PipelineQuery, partition: TopicPartition, spec: str, pipeline: str) -> None:
     """What a target leaves in its own cluster with batch 7, where none of its sources is."""
     with closing(GroupOffsets(ClusterAccess(other.bootstrap_servers), query.group)) as group:
-        group.commit({partition: 0}, metadata_of(7, note_of(spec, pipeline, "a", None, []).text()))
+        group.commit({partition: 0}, metadata_of(7, pipeline_metadata(spec, pipeline, "a", None, []).text()))
 
 
 def test_a_reset_takes_no_group_from_another_pipeline_on_the_cluster_of_a_target(
@@ -346,7 +352,7 @@ def test_a_reset_takes_no_group_from_another_pipeline_on_the_cluster_of_a_target
 def test_a_reset_takes_the_note_of_the_old_generation_from_the_cluster_of_a_target(
     spec: Path, far: tuple[Cluster, PipelineQuery, TopicPartition], capsys: pytest.CaptureFixture[str]
 ):
-    """Else the page of that cluster would show batch 7 until the new generation has come as far."""
+    """Else the pipeline of that cluster would show batch 7 until the new version has come as far."""
     other, query, partition = far
     note_there(other, query, partition, load_spec(spec).name, query.name)
     with open_admin(ClusterAccess(other.bootstrap_servers, client_id="test")) as admin:
@@ -354,9 +360,9 @@ def test_a_reset_takes_the_note_of_the_old_generation_from_the_cluster_of_a_targ
         def noted() -> list[str]:
             return [position.metadata for position in read_committed(admin, query.group).values()]
 
-        assert read_notes(noted()).batch == 7
+        assert read_commit_metadata(noted()).batch == 7
         assert told(capsys, "reset", str(spec), "--to", "latest", "--execute")[0] == 0
-        assert read_notes(noted()) == CommitNote()
+        assert read_commit_metadata(noted()) == CommitMetadata()
 
 
 def test_a_reset_rules_the_queries_of_its_time_until_each_has_planned_a_batch(
@@ -382,11 +388,12 @@ def test_a_reset_rules_the_queries_of_its_time_until_each_has_planned_a_batch(
 
 @pytest.fixture
 def two_topics(cluster: Cluster, tmp_path: Path) -> tuple[Path, str, str]:
-    """A page that reads two topics by a pattern, each with three records; gone or made anew when the test says so."""
+    """A pipeline that reads two topics by a pattern, each with three records; gone or made anew when the test says
+    so."""
     first, second = cluster.topic(), cluster.topic()
     for topic in (first, second):
         cluster.produce(topic, "a", "b", "c")
-    file = tmp_path / "page.yaml"
+    file = tmp_path / "spec.yaml"
     file.write_text(
         f"""
 name: of-{first}
@@ -519,7 +526,7 @@ def test_a_checkpoint_that_cannot_be_moved_is_not_reset_and_told(spec: Path, cap
 def test_what_is_no_note_of_a_reset_is_refused(spec: Path, text: str):
     loaded = load_spec(spec)
     write_whole(loaded.checkpoint / START_FILE, text)
-    with pytest.raises(CheckpointError, match=r"start\.json: not the offsets of a reset .*remove the file if the page"):
+    with pytest.raises(CheckpointError, match=r"start\.json: not the offsets of a reset .*delete it if the pipeline"):
         starting_offsets(loaded)
 
 
@@ -538,7 +545,7 @@ def test_offsets_that_are_not_there_are_refused_and_nothing_changes(
     code, _, error = told(capsys, "reset", str(spec), "--to", to.replace("TOPIC", topic), "--execute")
     assert (code, error) == (1, f"moldau pipeline: {reason.replace('TOPIC', topic)}\n")
     assert newest_finished_batch(load_spec(spec).queries[0].checkpoint) is not None
-    assert sorted(path.name for path in spec.parent.iterdir()) == ["page.yaml", "state"]
+    assert sorted(path.name for path in spec.parent.iterdir()) == ["spec.yaml", "state"]
 
 
 DRIVER = """
@@ -571,7 +578,7 @@ def test_a_pipeline_that_runs_is_told_is_not_reset_and_can_be_stopped(spec: Path
 def test_a_pipeline_that_runs_elsewhere_is_told_and_no_process_here_is_stopped_for_it(
     spec: Path, capsys: pytest.CaptureFixture[str], is_container: bool
 ):
-    """The checkpoint is on storage that both see; here the number in it is that of a process that runs no page."""
+    """The checkpoint is on storage that both see; here the number in it is that of a process that runs no pipeline."""
     here = socket.gethostname()
     host = f"{here}, in another container" if is_container else "far-away"
     checkpoint = load_spec(spec).checkpoint

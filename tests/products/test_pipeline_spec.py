@@ -1,4 +1,4 @@
-"""A pipeline's page: what it says, and with which line it is refused."""
+"""Keys of a pipeline file, and the line of each error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.section import SpecError
 from moldau.products.pipelines.spec.spec import describe, load_spec, parse_spec
 
-PAGE = """\
+SPEC = """\
 name: minutes
 bootstrap_servers: localhost:9092
 source:
@@ -38,11 +38,11 @@ group: moldau.other
 
 
 def parse(text: str):
-    return parse_spec(text, file_name="page.yaml", directory=Path("/pages"))
+    return parse_spec(text, file_name="spec.yaml", directory=Path("/pages"))
 
 
 def test_every_key_has_its_place():
-    spec = parse(PAGE)
+    spec = parse(SPEC)
     (query,) = spec.queries
     source, target = query.sources["source"], query.target
     assert (spec.name, source.topic, source.format, source.watermark) == ("minutes", "orders", "json", "10 seconds")
@@ -52,7 +52,7 @@ def test_every_key_has_its_place():
     assert (target.topic, target.key, target.mode) == ("out", "user", "append")
     assert (query.checkpoint, query.group) == (Path("/pages/state/minutes"), "moldau.other")
     assert describe(spec)["delivery"] == "exactly once: one transaction for each batch"
-    spec = parse(PAGE.replace("mode: append", "mode: append\n  delivery: at_least_once"))
+    spec = parse(SPEC.replace("mode: append", "mode: append\n  delivery: at_least_once"))
     assert "at least once" in describe(spec)["delivery"]
 
 
@@ -60,7 +60,7 @@ def test_the_dead_letter_topics_of_all_sources_are_named(tmp_path: Path):
     sources = "".join(
         f"  {one}: {{topic: {one}, format: json, schema: n int, dead_letters: {one}.dl}}\n" for one in "ab"
     )
-    spec = tmp_path / "page.yaml"
+    spec = tmp_path / "spec.yaml"
     flow = "flows:\n  all: {sql: select n from a union all select n from b}\n"
     spec.write_text(f"name: two\nbootstrap_servers: a:1\nsources:\n{sources}{flow}targets: {{all: {{topic: c}}}}\n")
     assert describe(load_spec(spec))["dead letters"] == "topic a.dl, b.dl"
@@ -141,7 +141,7 @@ def test_a_source_is_a_table_where_it_says_so():
     ],
 )
 def test_what_has_no_meaning_for_a_table_is_refused(before: str, after: str, reason: str):
-    with pytest.raises(SpecError, match=f"^page.yaml{reason}"):
+    with pytest.raises(SpecError, match=f"^spec.yaml{reason}"):
         parse(TABLE.replace(before, after))
 
 
@@ -237,9 +237,9 @@ def test_one_list_of_addresses_is_one_cluster_however_it_is_written(shop, server
 )
 def test_a_cluster_that_a_target_cannot_have_is_refused(sink: str, reason: str):
     source = "name: n\nbootstrap_servers: a:1\nsource: {topic: t, format: string, bootstrap_servers: 'b:2'}\n"
-    with pytest.raises(SpecError, match=f"^page.yaml:{reason}"):
+    with pytest.raises(SpecError, match=f"^spec.yaml:{reason}"):
         parse(f"{source}sql: select value from source\nsink: {{{sink}}}\n")
-    # the cluster of the page has another topic of that name
+    # the cluster of the pipeline has another topic of that name
     parse(f"{source}sql: select value from source\nsink: {{topic: t}}\n")
 
 
@@ -279,90 +279,90 @@ def test_a_plan_that_cannot_run_is_refused_with_its_line(shop, change: tuple[str
 @pytest.mark.parametrize(
     ("change", "refused"),
     [
-        (("name: minutes", "name: a b"), "page.yaml:1: `name`"),
-        (("bootstrap_servers: localhost:9092\n", ""), "page.yaml:1: `bootstrap_servers` is missing"),
+        (("name: minutes", "name: a b"), "spec.yaml:1: `name`"),
+        (("bootstrap_servers: localhost:9092\n", ""), "spec.yaml:1: `bootstrap_servers` is missing"),
         (
             ("bootstrap_servers: localhost:9092", "bootstrap_servers:"),
-            "page.yaml:2: `bootstrap_servers` must be a text",
+            "spec.yaml:2: `bootstrap_servers` must be a text",
         ),
-        (("  topic: orders", "  topics: orders"), "page.yaml:4: `topics` is not known here"),
-        (("  topic: orders", "  topic: a/b"), "page.yaml:4: `topic` is no name of a topic"),
-        (("  format: json", "  format: xml"), "page.yaml:5: `format` must be one of "),
-        (("  schema: user string, amount double\n", ""), "page.yaml:5: `format` json needs a `schema`"),
-        (("  format: json", "  format: string"), "page.yaml:6: `schema` has no meaning"),
-        (("10 seconds", "soon"), "page.yaml:7: `watermark` must be a time"),
-        (("  key: user", "  path: x"), "page.yaml:11: `sink` needs exactly one of "),
+        (("  topic: orders", "  topics: orders"), "spec.yaml:4: `topics` is not known here"),
+        (("  topic: orders", "  topic: a/b"), "spec.yaml:4: `topic` is no name of a topic"),
+        (("  format: json", "  format: xml"), "spec.yaml:5: `format` must be one of "),
+        (("  schema: user string, amount double\n", ""), "spec.yaml:5: `format` json needs a `schema`"),
+        (("  format: json", "  format: string"), "spec.yaml:6: `schema` has no meaning"),
+        (("10 seconds", "soon"), "spec.yaml:7: `watermark` must be a time"),
+        (("  key: user", "  path: x"), "spec.yaml:11: `sink` needs exactly one of "),
         (
             ("  topic: out\n  key: user\n  mode: append", "  path: x\n  mode: update"),
             "`mode` update cannot go to files",
         ),
-        (("  topic: out\n", "  path: x\n"), "page.yaml:12: `key` is not known here; known are path, mode"),
+        (("  topic: out\n", "  path: x\n"), "spec.yaml:12: `key` is not known here; known are path, mode"),
         (
             ("  topic: out\n  key: user\n", "  path: x\n  delivery: at_least_once\n"),
             "`delivery` is not known here; known are path, mode",
         ),
-        (("  topic: out\n", "  delta: x\n"), "page.yaml:12: `key` is for the mode update"),
+        (("  topic: out\n", "  delta: x\n"), "spec.yaml:12: `key` is for the mode update"),
         (("  topic: out\n  key: user\n  mode: append", "  delta: x\n  mode: update"), "`mode` update needs `key`"),
         (
             ("  topic: out\n  key: user\n  mode: append", "  delta: x\n  mode: update\n  key: [a, a]"),
-            "page.yaml:13: `key` must be a text, or a list of different texts",
+            "spec.yaml:13: `key` must be a text, or a list of different texts",
         ),
         (
             ("  topic: out\n  key: user\n", "  postgresql: postgresql://ann:secret@db/shop\n  table: t\n"),
-            "page.yaml:11: `postgresql` must not hold a password",
+            "spec.yaml:11: `postgresql` must not hold a password",
         ),
         (
             ("  topic: out\n  key: user\n", "  postgresql: host=db password = secret\n  table: t\n"),
-            "page.yaml:11: `postgresql` must not hold a password",
+            "spec.yaml:11: `postgresql` must not hold a password",
         ),
         (
             ("  topic: out\n  key: user\n", "  postgresql: postgresql://db/shop\n  table: a.b.c\n"),
-            "page.yaml:12: `table` must be `table` or `schema.table`",
+            "spec.yaml:12: `table` must be `table` or `schema.table`",
         ),
         (
             ("  topic: out\n  key: user\n", "  webhook: http://a:b@db/shop\n"),
-            "page.yaml:11: `webhook` must be an address",
+            "spec.yaml:11: `webhook` must be an address",
         ),
         (
             ("  topic: out\n  key: user\n", "  webhook: http://db:eighty/shop\n"),
-            "page.yaml:11: `webhook` must be an address",
+            "spec.yaml:11: `webhook` must be an address",
         ),
         (
             ("  topic: out\n  key: user\n", "  webhook: http://db/k\u00e4se\n"),
-            "page.yaml:11: `webhook` must be an address",
+            "spec.yaml:11: `webhook` must be an address",
         ),
         (
             ("  topic: out\n  key: user\n", '  webhook: http://db/shop\n  authorization: "Bearer a\\nb"\n'),
-            "page.yaml:12: `authorization` must be one line",
+            "spec.yaml:12: `authorization` must be one line",
         ),
         (
             ("  topic: out\n  key: user\n", "  terminal: yes\n"),
-            "page.yaml:11: `terminal` must be one of true, not `yes`",
+            "spec.yaml:11: `terminal` must be one of true, not `yes`",
         ),
         (
             ("  topic: out\n  key: user\n", "  delta: x\n  compact_every: 0\n"),
-            "page.yaml:12: `compact_every` must be a number from 1 to 1000000, not `0`",
+            "spec.yaml:12: `compact_every` must be a number from 1 to 1000000, not `0`",
         ),
         (
             ("  mode: append", "  delivery: twice"),
-            "page.yaml:13: `delivery` must be one of exactly_once",
+            "spec.yaml:13: `delivery` must be one of exactly_once",
         ),
-        (("  mode: append", "  mode: complete"), "page.yaml:13: `mode` must be one of append, update"),
-        (("state/minutes", "s3://bucket/x"), "page.yaml:14: `checkpoint` must be a path on this machine"),
-        (("state/minutes", '"a\\0b"'), "page.yaml:14: `checkpoint` must be a path on this machine"),
-        (("state/minutes", "~nobody-here/x"), "page.yaml:14: `checkpoint` begins with the home of a user that is not"),
-        (("group: moldau.other", "group: a\ngroup: b"), "page.yaml:16: `group` is there twice"),
-        (("group: moldau.other", "retries: 3"), "page.yaml:15: `retries` is not known here"),
-        (("source:\n", "source: x\nother:\n"), "page.yaml:"),
-        (("name: minutes", "name: [minutes"), "page.yaml:"),
-        (("name: minutes", "name: " + "[" * 10_000), "page.yaml:1: no page has so many levels"),
-        (("name: minutes", "name: .."), "page.yaml:1: `name` must be 1 to 200 letters"),
+        (("  mode: append", "  mode: complete"), "spec.yaml:13: `mode` must be one of append, update"),
+        (("state/minutes", "s3://bucket/x"), "spec.yaml:14: `checkpoint` must be a path on this machine"),
+        (("state/minutes", '"a\\0b"'), "spec.yaml:14: `checkpoint` must be a path on this machine"),
+        (("state/minutes", "~nobody-here/x"), "spec.yaml:14: `checkpoint` begins with the home of a user that is not"),
+        (("group: moldau.other", "group: a\ngroup: b"), "spec.yaml:16: `group` is there twice"),
+        (("group: moldau.other", "retries: 3"), "spec.yaml:15: `retries` is not known here"),
+        (("source:\n", "source: x\nother:\n"), "spec.yaml:"),
+        (("name: minutes", "name: [minutes"), "spec.yaml:"),
+        (("name: minutes", "name: " + "[" * 10_000), "spec.yaml:1: YAML nested too deeply"),
+        (("name: minutes", "name: .."), "spec.yaml:1: `name` must be 1 to 200 letters"),
     ],
 )
 def test_what_cannot_be_run_is_refused_with_its_line(change: tuple[str, str], refused: str):
-    assert change[0] in PAGE
+    assert change[0] in SPEC
     with pytest.raises(SpecError) as error:
-        parse(PAGE.replace(*change))
+        parse(SPEC.replace(*change))
     assert refused in str(error.value)
 
 
@@ -378,11 +378,11 @@ def test_a_new_target_is_one_module(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "        return cls(mode='append', loudness=sink.text('loudness'))\n"
     )
     monkeypatch.setattr(targets, "__path__", [*targets.__path__, str(tmp_path)])
-    spec = parse(PAGE.replace("  topic: out\n  key: user\n  mode: append", "  shout: out\n  loudness: high"))
+    spec = parse(SPEC.replace("  topic: out\n  key: user\n  mode: append", "  shout: out\n  loudness: high"))
     assert spec.queries[0].target.loudness == "high"
     monkeypatch.undo()
     with pytest.raises(SpecError, match="`shout` is not known here; known are"):
-        parse(PAGE.replace("  topic: out", "  shout: out"))
+        parse(SPEC.replace("  topic: out", "  shout: out"))
 
 
 CIRCLE = """\
@@ -397,7 +397,7 @@ sink: {topic: orders}
 @pytest.mark.parametrize("source", ["topic: orders", "pattern: ord.*"])
 def test_a_query_does_not_write_to_the_topic_that_it_reads(source: str):
     text = CIRCLE.replace("{topic: orders, f", f"{{{source}, f")
-    with pytest.raises(SpecError, match=r"page.yaml:5: `sink` writes to the topic orders, which `source` reads: each "):
+    with pytest.raises(SpecError, match=r"spec.yaml:5: `sink` writes to the topic orders, which `source` reads: each "):
         parse(text)
     parse(text.replace("{topic: orders}", "{topic: others}"))
     parse(text.replace(", format", ", bootstrap_servers: 'b:1', format"))
@@ -418,7 +418,7 @@ def test_a_query_does_not_write_to_the_topic_that_it_reads(source: str):
 )
 def test_a_query_does_not_write_to_the_table_or_the_files_that_it_reads(source: str, sink: str, other: str):
     text = CIRCLE.replace("topic: orders, format: string", source).replace("topic: orders", sink).replace("value", "n")
-    with pytest.raises(SpecError, match=r"page\.yaml:5: `sink` writes to .*, which `source` reads: .* another place"):
+    with pytest.raises(SpecError, match=r"spec\.yaml:5: `sink` writes to .*, which `source` reads: .* another place"):
         parse(text)
     parse(text.replace(f"sink: {{{sink}", f"sink: {{{other}"))
 
@@ -450,7 +450,7 @@ def test_a_blank_may_stand_between_fields(written: str):
 
 @pytest.mark.parametrize("text", ["", "just words", "- a\n- b"])
 def test_a_pipeline_is_a_mapping(text: str):
-    with pytest.raises(SpecError, match=r"page\.yaml:1"):
+    with pytest.raises(SpecError, match=r"spec\.yaml:1"):
         parse(text)
 
 
@@ -464,7 +464,7 @@ def test_paths_of_a_pipeline_that_comes_through_a_pipe_start_at_the_working_dire
 ):
     monkeypatch.chdir(tmp_path)
     reading, writing = os.pipe()
-    os.write(writing, PAGE.encode())
+    os.write(writing, SPEC.encode())
     os.close(writing)
     spec = load_spec(Path(f"/dev/fd/{reading}"))
     os.close(reading)
@@ -530,7 +530,7 @@ def test_a_source_that_cannot_be_read_so_is_refused_with_its_line(source: str, r
     text = f"name: n\nbootstrap_servers: a:1\nsource: {source}\nsql: select 1 from source\nsink: {{path: out}}"
     with pytest.raises(SpecError) as error:
         parse(text)
-    assert f"page.yaml:3: {refused}" in str(error.value)
+    assert f"spec.yaml:3: {refused}" in str(error.value)
 
 
 FIELDS = {
@@ -543,13 +543,13 @@ FIELDS = {
 
 @pytest.fixture
 def avro(tmp_path: Path):
-    """A page of Avro with its schema in a file; the registry is at no address."""
+    """A pipeline of Avro with its schema in a file; the registry is at no address."""
     fields = [{"name": name, "type": kind} for name, kind in FIELDS.items()]
     schema = {"type": "record", "name": "Order", "fields": fields}
     (tmp_path / "order.avsc").write_text(json.dumps(schema), "utf-8")
     source = "format: avro\n  schema_file: order.avsc\n  registry: http://127.0.0.1:1"
-    text = PAGE.replace("format: json\n  schema: user string, amount double", source)
-    return parse_spec(text, file_name="page.yaml", directory=tmp_path).sources()["source"].offline(), schema
+    text = SPEC.replace("format: json\n  schema: user string, amount double", source)
+    return parse_spec(text, file_name="spec.yaml", directory=tmp_path).sources()["source"].offline(), schema
 
 
 def test_a_test_gives_avro_as_rows_of_json(avro):

@@ -11,7 +11,7 @@ from moldau.products.pipelines.running.query_progress import QueryProgress
 from moldau.products.pipelines.running.supervision import MOST_RETRIES, Supervised
 from moldau.products.pipelines.spec.spec import parse_spec
 
-PAGE = """\
+SPEC = """\
 name: copy
 bootstrap_servers: a:1
 source: {delta: from}
@@ -50,7 +50,7 @@ class Unstoppable(Running):
 
 @pytest.fixture
 def progress(tmp_path: Path) -> QueryProgress:
-    spec = parse_spec(PAGE, file_name="page.yaml", directory=tmp_path)
+    spec = parse_spec(SPEC, file_name="spec.yaml", directory=tmp_path)
     return QueryProgress(None, spec, spec.queries[0], "")
 
 

@@ -1,11 +1,11 @@
-"""`make soak-pipelines`: three pages run while records come all the time; what memory they hold must not grow.
+"""`make soak-pipelines`: three pipelines run while records come all the time; what memory they hold must not grow.
 
 python -m tests.soak [--minutes 30] [--records-per-second 500]
 
 An aggregate goes from topic to topic, two topics are joined within an interval, and records go to a Delta table. Each
-page is a process with a JVM of its own. Over the last twenty minutes (of a shorter run, its last two thirds) the heap
-behind a full collection, and the PSS of the Python workers, may each grow by 5 %: the median of the last quarter of
-that time beside the median of its first.
+pipeline is a process with a JVM of its own. Over the last twenty minutes (of a shorter run, its last two thirds) the
+heap behind a full collection, and the PSS of the Python workers, may each grow by 5 %: the median of the last quarter
+of that time beside the median of its first.
 """
 
 from __future__ import annotations
@@ -84,10 +84,10 @@ class Growth(msgspec.Struct, frozen=True):
 
 
 def growth(samples: Sequence[tuple[float, int]], minutes: float) -> Growth:
-    """Of (second, bytes) over the last so many minutes. Ends the program where the page did not run for so long."""
+    """Of (second, bytes) over the last so many minutes. Ends the program where the pipeline did not run for so long."""
     quarter_s = minutes * 60 / 4
     if not samples or samples[-1][0] - samples[0][0] < 3 * quarter_s:
-        sys.exit("a page came up too late to be judged: give the run more minutes")
+        sys.exit("a pipeline came up too late to be judged: give the run more minutes")
     end_s = samples[-1][0]
     first = [size for second, size in samples if end_s - 4 * quarter_s <= second < end_s - 3 * quarter_s]
     return Growth(median(first), median(size for second, size in samples if second >= end_s - quarter_s))
@@ -120,7 +120,7 @@ class Feeder:
 
 
 def soak(folder: Path, minutes: float, records_per_second: int) -> dict[str, list[Sample]]:
-    """What each page said of itself."""
+    """What each pipeline said of itself."""
     broker = Moldau("Moldau", folder / "broker")
     with ExitStack() as stack:
         broker.start()
@@ -145,7 +145,7 @@ def soak(folder: Path, minutes: float, records_per_second: int) -> dict[str, lis
 
 
 def _watch(processes: dict[str, TalkingProcess], minutes: float) -> None:
-    """Says each minute how far the pages are. Raises AssertionError for one that ends."""
+    """Says each minute how far the pipeline files are. Raises AssertionError for one that ends."""
     began = time.monotonic()
     while time.monotonic() - began < minutes * 60:
         for name, process in processes.items():

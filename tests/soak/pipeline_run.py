@@ -1,4 +1,4 @@
-"""A page that runs until SIGTERM, and says what memory it holds: `python -m tests.soak.pipeline_run PAGE`.
+"""A pipeline that runs until SIGTERM, and says what memory it holds: `python -m tests.soak.pipeline_run SPEC`.
 
 Each line of the output is a Sample, as JSON.
 """
@@ -27,7 +27,8 @@ COLLECTION_S = 4.0
 class Sample(msgspec.Struct, frozen=True):
     """`heap`: bytes of the JVM's heap in use, right behind that full collection since the last sample that left least:
     one in the middle of a batch finds the rows of the batch (up to a third more, without any trend). `workers`: bytes
-    of the Python processes below this one, what they share counted once (PSS). `records`: what the page has read."""
+    of the Python processes below this one, what they share counted once (PSS). `records`: what the pipeline has
+    read."""
 
     second: float
     heap: int
@@ -36,7 +37,7 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 class Sampler:
-    """Sees the run of a page."""
+    """Sees the run of a pipeline."""
 
     def __init__(self) -> None:
         self._began = self._last = self._last_collection = time.monotonic()

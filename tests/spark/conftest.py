@@ -141,11 +141,11 @@ def read_back(bootstrap_servers: str) -> Callable[[str], list[Row]]:
 
 @pytest.fixture
 def run_spec(spark, bootstrap_servers, tmp_path):
-    """`run_page(text)` runs a page once in this process, with its name, cluster and checkpoint filled in."""
+    """`run_spec(text)` runs a pipeline once in this process, with its name, cluster and checkpoint filled in."""
 
     def run(text: str, name: str = "pipe", onlookers: Sequence[Onlooker] = (), board_port: int | None = None):
         head = f"name: {name}\nbootstrap_servers: {bootstrap_servers}\ncheckpoint: state\n"
-        spec = parse_spec(head + text, file_name="page.yaml", directory=tmp_path)
+        spec = parse_spec(head + text, file_name="spec.yaml", directory=tmp_path)
         with open(os.devnull, "w") as nowhere:
             return run_pipeline(
                 spec,

@@ -10,7 +10,7 @@
     def big():
         return spark.readStream.table("orders").where("amount > 100")
 
-The keys are those of a page of YAML.
+The keys are those of a pipeline file in YAML.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from moldau.spark.definitions.definitions import Declared, declare
 
 
 def pipeline(name: str, *, bootstrap_servers: str | None = None, **keys: object) -> None:
-    """The pipeline itself: `cluster`, `checkpoint`, `group`, `tests` and so on, as in a page."""
+    """The pipeline itself: `cluster`, `checkpoint`, `group`, `tests` and so on, as in a pipeline file."""
     servers = {} if bootstrap_servers is None else {"bootstrap_servers": bootstrap_servers}
     declare(None, _here({"name": name, **servers, **keys}))
 
 
 def source(name: str, **keys: object) -> None:
-    """A source, which flows read by its name: `topic`, `format`, `schema` and so on, as in a page; for `as`, which is a
-    word of Python, `as_`."""
+    """A source, which flows read by its name: `topic`, `format`, `schema` and so on, as in a pipeline file; for `as`,
+    which is a word of Python, `as_`."""
     declare(name, _here({key.removesuffix("_"): value for key, value in keys.items()}))
 
 

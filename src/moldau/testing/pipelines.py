@@ -1,4 +1,4 @@
-"""The tests that a pipeline's page carries, as tests of pytest:
+"""The tests of a pipeline file, as tests of pytest:
 
 @pytest.mark.parametrize("case", pipeline_tests("orders.yaml"), ids=str)
 def test_orders(case):
@@ -23,7 +23,7 @@ from moldau.products.pipelines.spec.spec import PipelineSpec, load_spec
 
 
 class PipelineTest(msgspec.Struct, frozen=True):
-    """One test of a page; its text is its name."""
+    """One test of a pipeline; its text is its name."""
 
     spec: PipelineSpec
     case: Case
@@ -32,14 +32,14 @@ class PipelineTest(msgspec.Struct, frozen=True):
         return self.case.name
 
     def check(self) -> None:
-        """Raises AssertionError with the line of the page and a diff of rows. The first check of a process starts
-        Spark."""
+        """Raises AssertionError with the line of the pipeline file and a diff of rows. The first check of a process
+        starts Spark."""
         failures = failures_of(self.spec, self.case)
         if failures:
             raise AssertionError("\n".join(failures))
 
 
 def pipeline_tests(file: str | os.PathLike[str], parameters: Mapping[str, str] | None = None) -> list[PipelineTest]:
-    """The tests of a page, in their order. `parameters`: what `${NAME}` stands for. Raises SpecError."""
+    """The tests of a pipeline, in their order. `parameters`: what `${NAME}` stands for. Raises SpecError."""
     spec = load_spec(Path(file), parameters)
     return [PipelineTest(spec, case) for case in spec.cases]

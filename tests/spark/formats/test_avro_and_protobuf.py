@@ -386,7 +386,7 @@ def test_what_protobuf_writes_confluent_s_deserializer_reads(messages, registry)
 @pytest.mark.slow
 def test_the_tests_of_a_pipeline_give_rows_of_a_schema(spark, messages, tmp_path):
     """Offline: of a schema in a file no registry is asked."""
-    file = tmp_path / "page.yaml"
+    file = tmp_path / "spec.yaml"
     file.write_text(
         f"""
 name: orders

@@ -154,7 +154,7 @@ def test_the_tests_of_a_pipeline_give_json_of_a_schema(spark, tmp_path: Path):
         "properties": {"user": TEXT, "n": WHOLE, "at": {**TEXT, "format": "date-time"}, "x": {}},
     }
     (tmp_path / "order.json").write_text(json.dumps(schema), "utf-8")
-    file = tmp_path / "page.yaml"
+    file = tmp_path / "spec.yaml"
     file.write_text(
         """
 name: orders

@@ -1,4 +1,4 @@
-"""JSON that a page reads is what Spark's `from_json` makes of it, whichever of the two read a value."""
+"""JSON that a pipeline reads is what Spark's `from_json` makes of it, whichever of the two read a value."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ ODD_PLACE = f"{WITHOUT_MARKS} #?"
 
 
 class Place:
-    """One target: what stands in a page, and its rows as another program than Spark reads them."""
+    """One target: what stands in a pipeline file, and its rows as another program than Spark reads them."""
 
     def __init__(self, spec: str, read: Callable[[], list[dict[str, Any]]]) -> None:
         self.spec, self.read = spec, read
@@ -109,8 +109,8 @@ def places(
 def target_of(places: dict[str, Place], bootstrap_servers: str, tmp_path: Path) -> Callable[[str], Any]:
     def target(name: str) -> Any:
         head = f"name: odd\nbootstrap_servers: {bootstrap_servers}\nsource: {{topic: t, format: string}}\n"
-        text = f"{head}sql: select value from source\nsink: {{{places[name].page}}}\n"
-        return parse_spec(text, file_name="page.yaml", directory=tmp_path).queries[0].target
+        text = f"{head}sql: select value from source\nsink: {{{places[name].pipeline}}}\n"
+        return parse_spec(text, file_name="spec.yaml", directory=tmp_path).queries[0].target
 
     return target
 
@@ -212,7 +212,7 @@ def test_equal_keys_have_one_row_and_keys_that_are_no_utf8_stay_apart(spark, pla
 
 @pytest.fixture
 def stored(tmp_path: Path, postgresql) -> dict[str, str]:
-    """For each kind of source a place with a row of ODD_NAMES, as it stands in a page."""
+    """For each kind of source a place with a row of ODD_NAMES, as it stands in a pipeline file."""
     folder, row = tmp_path / "from", {name: place for place, name in enumerate(ODD_NAMES)}
     folder.mkdir()
     table = pa.table({name: [place] for name, place in row.items()})
@@ -254,7 +254,7 @@ def test_columns_of_any_name_come_out_of_every_source(spark, stored, bootstrap_s
         spec = parse_spec(
             f"name: p\nbootstrap_servers: {bootstrap_servers}\nsource: {{{text}}}\nsql: select 1 as a from source\n"
             "sink: {path: out}\n",
-            file_name="page.yaml",
+            file_name="spec.yaml",
             directory=tmp_path,
         )
         (source,) = spec.sources().values()
@@ -297,8 +297,8 @@ OF_FORMATS: dict[str, tuple[str, bytes, Any]] = {
     "avro": (", schema_file: text.avsc", b"\x06" + NO_UTF8, DEAD_LETTER),
     "protobuf": (", schema_file: text.proto", b"\x0a\x03" + NO_UTF8, DEAD_LETTER),
 }
-"""What more stands in a page, a value with a text that is no UTF-8, and what a table gets of it. Parquet files have
-texts of their own."""
+"""What more stands in a pipeline file, a value with a text that is no UTF-8, and what a table gets of it. Parquet files
+have texts of their own."""
 
 
 @pytest.mark.slow
@@ -312,7 +312,7 @@ def test_a_text_that_is_no_utf8_is_replaced_whatever_format_it_comes_in(spark, t
         spec = parse_spec(
             f"name: p\nbootstrap_servers: 127.0.0.1:1\nsource: {{{place}, format: {name}{more}}}\n"
             "sql: select value from source\nsink: {path: out}\n",
-            file_name="page.yaml",
+            file_name="spec.yaml",
             directory=tmp_path,
         )
         (source,) = spec.sources().values()

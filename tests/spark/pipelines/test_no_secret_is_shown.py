@@ -53,7 +53,7 @@ sasl.mechanism = "SCRAM-SHA-512"
 sasl.username = "carol"
 sasl.password = {{env = "KAFKA_PASSWORD"}}
 """
-PAGE = """
+SPEC = """
 name: hunted
 cluster:
   bootstrap.servers: {servers}
@@ -220,7 +220,7 @@ def commands(place: Place) -> None:
     ):
         text = place.node_properties().replace(*change).replace(f"{place.folder}/data", f"{place.folder}/none")
         place.run("up", "--no-console", "--config", str(place.write(f"bad{number}.properties", text)), code=1)
-    literal = PAGE.replace("${{KAFKA_PASSWORD}}", "{Literal}").replace("Bearer ${{HOOK_TOKEN}}", "a")
+    literal = SPEC.replace("${{KAFKA_PASSWORD}}", "{Literal}").replace("Bearer ${{HOOK_TOKEN}}", "a")
     text = literal.format(servers=place.servers, SCRAM=SCRAM_MODULE, hook="http://127.0.0.1:1/", **SECRETS)
     place.run("pipeline", "check", str(place.write("literal.yaml", text)), code=2)
     config = Path(place.environment["XDG_CONFIG_HOME"]) / "moldau" / "profiles.toml"
@@ -262,7 +262,7 @@ def pipeline(place: Place, hook: str) -> None:
     held = place.stack.enter_context(held_port())
     events = place.folder / "events"
     events.mkdir()
-    text = PAGE.format(servers=place.servers, SCRAM=SCRAM_MODULE, hook=hook, **SECRETS)
+    text = SPEC.format(servers=place.servers, SCRAM=SCRAM_MODULE, hook=hook, **SECRETS)
     spec = str(place.write("hunted.yaml", text))
     for verb in ("check", "graph", "status"):
         place.run("pipeline", verb, spec)

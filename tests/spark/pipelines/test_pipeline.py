@@ -25,7 +25,7 @@ from moldau.client.protocol.access import ClusterAccess
 from moldau.errors import MoldauError
 from moldau.products.console.cluster import Cluster as LookedAt
 from moldau.products.pipelines.checkpoints.lease import Lease
-from moldau.products.pipelines.core.commit_metadata import CommitNote, PipelineNote
+from moldau.products.pipelines.core.commit_metadata import CommitMetadata, PipelineMetadata
 from moldau.products.pipelines.looking.board.board import Board
 from moldau.products.pipelines.looking.report import RunReport
 from moldau.products.pipelines.running.flow import load_sources, make_result, make_views, start_query
@@ -133,7 +133,7 @@ sql: select _key as key, value from source
 sink: {{topic: {target}}}
 checkpoint: state
 """,
-        file_name="page.yaml",
+        file_name="spec.yaml",
         directory=tmp_path,
     )
 
@@ -168,12 +168,12 @@ targets:
     cluster = LookedAt(ClusterAccess(bootstrap_servers))
     for name in ("again", "twice", "files"):
         group = cluster.group(f"moldau.noted.{name}")
-        note = PipelineNote(f"noted.{name}", socket.gethostname(), 9700, ("noted.dead-letters",), "noted")
-        assert (group.lag, group.note) == (0, CommitNote(0, note))
+        note = PipelineMetadata(f"noted.{name}", socket.gethostname(), 9700, ("noted.dead-letters",), "noted")
+        assert (group.lag, group.note) == (0, CommitMetadata(0, note))
     produce(source, [(None, b'{"a": 2}')])
     run_spec(text, name="noted")
-    assert cluster.group("moldau.noted.again").note == CommitNote(
-        1, PipelineNote("noted.again", socket.gethostname(), None, ("noted.dead-letters",), "noted")
+    assert cluster.group("moldau.noted.again").note == CommitMetadata(
+        1, PipelineMetadata("noted.again", socket.gethostname(), None, ("noted.dead-letters",), "noted")
     )
     cluster.close()
 
@@ -220,7 +220,7 @@ sink: {{path: files}}
 """
     with pytest.raises(MoldauError, match=r"`event_time` names `at`, which is of type string"):
         run_spec(spec.format(source=source, kind="string"))
-    # no batch was planned, so the checkpoint takes the corrected page
+    # no batch was planned, so the checkpoint takes the corrected pipeline
     run_spec(spec.format(source=source, kind="timestamp"))
     assert [row["records"] for row in pq.read_table(tmp_path / "files").to_pylist()] == [2]
 
@@ -286,10 +286,10 @@ def test_a_batch_is_one_parquet_file_however_often_it_is_written(spark, tmp_path
     ("topic", "sql", "key", "refused"),
     [
         ("", "select value from source", "price", "'price', but the SQL gives value"),
-        ("", "select count(*) as n from source", "n", r"^page\.yaml:6: `sink`: .*append"),
-        ("", "select price from source", "price", "^page.yaml:5: `sql`: .*price"),
-        ("", "select value value value from source", "value", "^page.yaml:5: `sql`: .*PARSE_SYNTAX_ERROR"),
-        ("", "select value form", "value", r"^page\.yaml:5: `sql` reads no source and no flow; there is source"),
+        ("", "select count(*) as n from source", "n", r"^spec\.yaml:6: `sink`: .*append"),
+        ("", "select price from source", "price", "^spec.yaml:5: `sql`: .*price"),
+        ("", "select value value value from source", "value", "^spec.yaml:5: `sql`: .*PARSE_SYNTAX_ERROR"),
+        ("", "select value form", "value", r"^spec\.yaml:5: `sql` reads no source and no flow; there is source"),
         (
             "never-made",
             "select value from source",
@@ -310,7 +310,7 @@ def test_the_board_shows_a_run_and_its_numbers(run_spec, new_topic, produce, boo
     produce(source, [(None, b"x"), (None, b"y")])
     text = f"source: {{topic: {source}, format: string}}\nsql: select value from source\nsink: {{topic: {target}}}\n"
     spec = parse_spec(
-        f"name: pipe\nbootstrap_servers: {bootstrap_servers}\n{text}", file_name="page.yaml", directory=tmp_path
+        f"name: pipe\nbootstrap_servers: {bootstrap_servers}\n{text}", file_name="spec.yaml", directory=tmp_path
     )
     with Board(spec, 0) as board, RunReport("pipe", tmp_path / "run.png") as report:
         assert run_spec(text, onlookers=[board, report])[0].records_read == 2
@@ -333,7 +333,7 @@ def test_a_broker_that_stays_away_ends_the_pipeline_with_one_sentence(spark, tmp
     with Cluster() as cluster:
         source, target = cluster.topic(), cluster.topic()
         cluster.produce(source, "a")
-        spec = tmp_path / "page.yaml"
+        spec = tmp_path / "spec.yaml"
         spec.write_text(f"""
 name: lost
 bootstrap_servers: {cluster.bootstrap_servers}
@@ -369,7 +369,7 @@ retry_timeout: 2 seconds
 
 
 class Driver:
-    """`moldau pipeline run PAGE` in a process of its own; its lines as they come."""
+    """`moldau pipeline run SPEC` in a process of its own; its lines as they come."""
 
     def __init__(self, spec: Path) -> None:
         self.process = subprocess.Popen(
@@ -407,7 +407,7 @@ class Driver:
 def identity_spec(bootstrap_servers, new_topic, new_name, tmp_path):
     source, target = new_topic(2), new_topic(2)
     name = new_name("killed")
-    spec = tmp_path / "page.yaml"
+    spec = tmp_path / "spec.yaml"
     spec.write_text(f"""
 name: {name}
 bootstrap_servers: {bootstrap_servers}

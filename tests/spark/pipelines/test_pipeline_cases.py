@@ -1,4 +1,4 @@
-"""`moldau pipeline test`: what a page's own tests find, without a broker."""
+"""`moldau pipeline test`: what a pipeline's own tests find, without a broker."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from moldau.cli.main import main
 from moldau.testing.pipelines import pipeline_tests
 
-PAGE = """\
+SPEC = """\
 name: shop
 bootstrap_servers: 127.0.0.1:1
 sources:
@@ -70,8 +70,8 @@ tests:
 def test_a_pipeline_s_tests_pass_or_show_the_rows_that_differ(
     spark, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    spec = tmp_path / "page.yaml"
-    spec.write_text(PAGE, encoding="utf-8")
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(SPEC, encoding="utf-8")
     views = spark.catalog.listTables()
     assert main(["pipeline", "test", str(spec)]) == 1
     told = capsys.readouterr()
@@ -84,9 +84,9 @@ def test_a_pipeline_s_tests_pass_or_show_the_rows_that_differ(
         f"{spec}: a record that its topic cannot have: failed",
         f"{spec}: this one is wrong: failed",
     ], told.out
-    line = PAGE[: PAGE.index("a record that its topic")].count("\n") + 1
+    line = SPEC[: SPEC.index("a record that its topic")].count("\n") + 1
     assert f"\n{spec}:{line}: the records of `orders` cannot be given: a record of a topic has no '_nons" in told.out
-    line = PAGE[: PAGE.rindex("lake:")].count("\n") + 1
+    line = SPEC[: SPEC.rindex("lake:")].count("\n") + 1
     assert told.out.splitlines()[-2:] == [f"{spec}:{line}: `lake` has other rows", '  - {"user":"ann"}']
     assert spark.catalog.listTables() == views
     with pytest.raises(AssertionError, match="`lake` has other rows"):
@@ -107,10 +107,10 @@ def test_what_spark_cannot_read_of_a_record_is_no_null(
     spark, tmp_path: Path, capsys: pytest.CaptureFixture[str], record: str, reason: str, result: str
 ):
     """A time that is misspelt would else be in no window, and the test would say that a row is missing."""
-    spec = tmp_path / "page.yaml"
+    spec = tmp_path / "spec.yaml"
     given = f"[{{user: ann, amount: 120, {record}}}]"
     tests = f"tests:\n  one:\n    given: {{orders: {given}}}\n    expect: {{{result}: [{{user: ann}}]}}\n"
-    spec.write_text(PAGE.partition("tests:\n")[0] + tests, "utf-8")
+    spec.write_text(SPEC.partition("tests:\n")[0] + tests, "utf-8")
     assert main(["pipeline", "test", str(spec)]) == 1
     out = capsys.readouterr().out
     assert re.search(rf"^{spec}:\d+: `{result}`: \[[A-Z_]+\] {re.escape(reason)}", out, re.MULTILINE), out

@@ -1,4 +1,4 @@
-"""`moldau pipeline plan` and `preview`: a page through Spark, with nothing changed by it."""
+"""`moldau pipeline plan` and `preview`: a pipeline through Spark, with nothing changed by it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def spec(spark, bootstrap_servers, new_topic, new_name, produce, tmp_path: Path)
     topic, out = new_topic(), new_topic()
     values = [b'{"user":"ann","amount":120}', b'{"user":"bob","amount":5}', b"no JSON", b'{"user":"ann","amount":300}']
     produce(topic, [(None, value) for value in values])
-    file = tmp_path / "page.yaml"
+    file = tmp_path / "spec.yaml"
     file.write_text(
         f"""
 name: {new_name("look").replace(".", "-")}
@@ -106,7 +106,7 @@ def test_the_plan_tells_what_changed_what_state_is_kept_and_where_a_run_reads_on
         "  `flows.counts` was select user, count(*) as n from big group by user",
         "  `flows.counts` is select user, count(*) as m from big group by user",
     ]
-    assert told[-1].endswith("B) stays with the old generation after a reset")
+    assert told[-1].endswith("B) stays with the old checkpoint after a reset")
 
 
 @pytest.mark.slow
@@ -131,7 +131,7 @@ def test_a_preview_shows_the_first_rows_and_leaves_no_trace(
     consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": f"moldau.{spec_name}.lake"})
     assert [one.offset for one in consumer.committed([TopicPartition(topic, 0)], timeout=30)] == [-1001]
     consumer.close()
-    assert sorted(path.name for path in spec.parent.iterdir()) == ["page.yaml"]
+    assert sorted(path.name for path in spec.parent.iterdir()) == ["spec.yaml"]
 
 
 def test_a_preview_of_what_cannot_be_read_is_one_sentence(

@@ -1,4 +1,4 @@
-"""A pipeline as a Python module, run: what Spark's DataFrames can do and a page's SQL cannot."""
+"""A pipeline as a Python module, run: what Spark's DataFrames can do and a pipeline's SQL cannot."""
 
 from __future__ import annotations
 

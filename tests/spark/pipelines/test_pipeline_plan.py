@@ -1,4 +1,4 @@
-"""A page of several sources, flows and targets: one Spark session, one query for each target."""
+"""A pipeline of several sources, flows and targets: one Spark session, one query for each target."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from moldau.products.pipelines.core.failures import PipelineFailedError
 from moldau.products.pipelines.core.start import LATEST
 from moldau.products.pipelines.core.statement import relations_of
 from moldau.products.pipelines.looking.outlook import preview
+from moldau.products.pipelines.running.checkpoint_versions import reset
 from moldau.products.pipelines.running.flow import load_sources, make_views, rows_of
-from moldau.products.pipelines.running.generations import reset
 from moldau.products.pipelines.running.refreshing import KeptTables
 from moldau.products.pipelines.running.runner import run_pipeline
 from moldau.products.pipelines.spec.spec import parse_spec
@@ -31,10 +31,10 @@ from tests.support.sql_statements import STATEMENTS
 
 @pytest.fixture
 def run_text(spark, tmp_path: Path):
-    """Runs a page once, as the command does; gives the last states."""
+    """Runs a pipeline once, as the command does; gives the last states."""
 
     def run(text: str, **options: float):
-        spec = parse_spec(text, file_name="page.yaml", directory=tmp_path)
+        spec = parse_spec(text, file_name="spec.yaml", directory=tmp_path)
         with open(os.devnull, "w") as nowhere:
             return run_pipeline(spec, once=True, console=Console(file=nowhere), **options)
 
@@ -88,7 +88,7 @@ checkpoint: state
 
 
 @pytest.mark.slow
-def test_a_pipeline_reads_and_writes_topics_of_several_clusters_by_name_and_by_pattern(
+def test_topics_of_several_clusters_are_read_and_written_by_name_and_pattern(
     run_text, new_topic, new_name, produce, bootstrap_servers
 ):
     name = new_name("two")
@@ -179,7 +179,7 @@ checkpoint: state
         order(user, n)
     assert [(state.lag, state.dead_letters) for state in run_text(spec)] == [(0, 0)]
     assert {row["n"]: row.get("city") for row in values(bootstrap_servers, out)} == {0: "Linz", 1: None, 2: None}
-    (shown,) = preview(parse_spec(spec, file_name="page.yaml", directory=tmp_path), "users", 5)
+    (shown,) = preview(parse_spec(spec, file_name="spec.yaml", directory=tmp_path), "users", 5)
     assert (shown["_key"], shown["city"]) == ("ann", "Linz")
     produce(users, [(b"bob", b'{"city":"Wien"}')], partition=1)
     order("bob", 3)
@@ -206,7 +206,7 @@ flows:
 targets:
   counted: {{path: out}}
 """
-    spec = parse_spec(text, file_name="page.yaml", directory=Path("/pages"))
+    spec = parse_spec(text, file_name="spec.yaml", directory=Path("/pages"))
     views = make_views(spark, spec, load_sources(spark, spec, {}))
     seen: list[Row] = []
     with closing(KeptTables(spec, views)) as tables:
@@ -244,7 +244,7 @@ targets:
   good: {{from: numbers, path: out}}
 checkpoint: state
 """
-    with pytest.raises(PipelineFailedError, match=r"^page\.yaml:9: `targets\.bad`: (.|\n)*no number here"):
+    with pytest.raises(PipelineFailedError, match=r"^spec\.yaml:9: `targets\.bad`: (.|\n)*no number here"):
         run_text(spec, retry_first_seconds=0.01)
     assert sorted(row["value"] for row in pq.read_table(tmp_path / "out").to_pylist()) == ["1", "no number"]
     assert committed(bootstrap_servers, f"moldau.{name}.good", topic) == 2
@@ -277,13 +277,13 @@ checkpoint: state
     with pytest.raises(PipelineFailedError) as failure:
         run_text(spec, retry_first_seconds=0.01)
     told = str(failure.value)
-    assert told.startswith("page.yaml:13: `targets.inverse`: [DIVIDE_BY_ZERO] Division by zero.")
-    where = "in `flows.inverse` (page.yaml:8), line 2 of its SQL: `10 / n as inverse`"
+    assert told.startswith("spec.yaml:13: `targets.inverse`: [DIVIDE_BY_ZERO] Division by zero.")
+    where = "in `flows.inverse` (spec.yaml:8), line 2 of its SQL: `10 / n as inverse`"
     assert told.endswith(f"; {where}; in batch 1, at the record {topic}-1 offset 0")
 
 
 @pytest.mark.slow
-def test_dead_letters_of_a_source_are_kept_where_its_first_reader_is_taken_out_of_the_pipeline(
+def test_dead_letters_of_a_source_continue_when_its_first_reader_is_removed(
     run_text, new_topic, new_name, produce, bootstrap_servers
 ):
     """The second reader came farther than the first one, and has noted only the letters of its other source."""
@@ -332,7 +332,7 @@ checkpoint: state
     changed = spec.replace("select value", "select upper(value) as value")
     with pytest.raises(CheckpointError, match=r"`sql` .* changed .* `moldau pipeline reset`"):
         run_text(changed)
-    reset(parse_spec(changed, file_name="page.yaml", directory=tmp_path), {topic: {"0": 2, "1": 0}})
+    reset(parse_spec(changed, file_name="spec.yaml", directory=tmp_path), {topic: {"0": 2, "1": 0}})
     (state,) = run_text(changed)
     assert (state.records_read, state.lag) == (2, 0)
     assert sorted(value for _, value in read_back(out)) == [b"C", b"D", b"a", b"b", b"c", b"d"]
@@ -358,7 +358,7 @@ checkpoint: state
             more = "".join(f"  {target}: {{from: rows, path: {target}}}\n" for target in added)
             return [state.records_read for state in run_text(spec.replace("checkpoint:", f"{more}checkpoint:"))]
 
-        reset(parse_spec(spec, file_name="page.yaml", directory=tmp_path), LATEST)
+        reset(parse_spec(spec, file_name="spec.yaml", directory=tmp_path), LATEST)
         other.produce(topic, "c")
         add_partitions(other, topic, 2)
         other.produce(topic, "d", partition=1)

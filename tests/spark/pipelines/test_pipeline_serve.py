@@ -1,4 +1,4 @@
-"""`moldau pipeline serve`: a directory of pages, as processes."""
+"""`moldau pipeline serve`: a directory of pipeline files, as processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from confluent_kafka import Consumer
 
 from moldau.client.blocking.offsets import committed_offsets
 from moldau.client.protocol.access import ClusterAccess
-from moldau.products.pipelines.core.commit_metadata import read_notes
+from moldau.products.pipelines.core.commit_metadata import read_commit_metadata
 from moldau.transport.access import open_client
 from tests.support.talking_process import line_of
 
@@ -38,7 +38,7 @@ def board_port(servers: str, name: str) -> int | None:
     that transaction may end a moment later than in the topic: `require_stable` waits for it."""
     with open_client(ClusterAccess(servers)) as client:
         committed = committed_offsets(client, f"moldau.{name}", require_stable=True)
-    note = read_notes(position.metadata for position in committed.values()).pipeline
+    note = read_commit_metadata(position.metadata for position in committed.values()).pipeline
     return note.board_port if note is not None else None
 
 

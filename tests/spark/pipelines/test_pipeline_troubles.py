@@ -1,4 +1,4 @@
-"""A page that runs while something else fails: it goes on when that is over, and says what it was."""
+"""A pipeline that runs while something else fails: it goes on when that is over, and says what it was."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ MOST_LOOKS = 3_000
 
 
 class Steps:
-    """Does one thing after the other while a page of one query runs: each when the state is what it waits for. Behind
-    the last one the run is asked to stop."""
+    """Does one thing after the other while a pipeline of one query runs: each when the state is what it waits for.
+    Behind the last one the run is asked to stop."""
 
     def __init__(self, *steps: tuple[Callable[[PipelineState], bool], Callable[[], object]]) -> None:
         self._steps = [*steps]
@@ -61,11 +61,11 @@ def nothing() -> None:
 
 @pytest.fixture
 def run_through(spark, bootstrap_servers, tmp_path):
-    """`run_through(text, steps)`: a page that runs until its steps are done; gives the last state."""
+    """`run_through(text, steps)`: a pipeline that runs until its steps are done; gives the last state."""
 
     def run(text: str, steps: Steps, more: str = "", name: str = "pipe", **bounds: float) -> PipelineState:
         head = f"name: {name}\nbootstrap_servers: {bootstrap_servers}\ncheckpoint: state\n{more}"
-        spec = parse_spec(head + text, file_name="page.yaml", directory=tmp_path)
+        spec = parse_spec(head + text, file_name="spec.yaml", directory=tmp_path)
         with open(os.devnull, "w") as nowhere:
             bounds = {"retry_first_seconds": 0.3, **bounds}
             (state,) = run_pipeline(spec, console=Console(file=nowhere), onlookers=[steps], **bounds)
@@ -262,12 +262,12 @@ def test_a_batch_waits_for_the_next_multiple_of_the_interval_and_a_stop_does_not
 
 def spec_of(text: str, bootstrap_servers: str, directory: Path) -> PipelineSpec:
     head = f"name: pipe\nbootstrap_servers: {bootstrap_servers}\ncheckpoint: state\n"
-    return parse_spec(head + text, file_name="page.yaml", directory=directory)
+    return parse_spec(head + text, file_name="spec.yaml", directory=directory)
 
 
 @pytest.fixture
 def failure_of(spark, bootstrap_servers, tmp_path: Path):
-    """`failure_of(text)`: runs a page that fails until it is given up; gives what is said of it."""
+    """`failure_of(text)`: runs a pipeline that fails until it is given up; gives what is said of it."""
 
     def run(text: str) -> str:
         spec = spec_of(text, bootstrap_servers, tmp_path)
@@ -319,7 +319,7 @@ def test_a_cast_that_fails_names_the_first_record_that_does_not_fit(
     produce(names, [(b"a", b'{"name": "no number"}')] if sql == JOINED else [(b"a", b"1")])
     told = failure_of(spec_over(topic, sql, names))
     assert "[CAST_INVALID_INPUT]" in told
-    assert "; in `flows.made` (page.yaml:9), line 1 of its SQL: `" in told
+    assert "; in `flows.made` (spec.yaml:9), line 1 of its SQL: `" in told
     assert told.endswith(f"`; in batch 0, at the record {topic}-1 offset 17, key `user 7`")
     assert not list((tmp_path / "out").glob("*.parquet"))
 
@@ -386,7 +386,7 @@ def test_a_search_that_takes_too_long_or_fails_names_no_record(
     while search.is_running():
         pause.wait(0.1)
     assert search.found is None
-    assert "the record that fails in pipe.made was not found: page.yaml:9: `flows.made`: [UNRESOLVED" in caplog.text
+    assert "the record that fails in pipe.made was not found: spec.yaml:9: `flows.made`: [UNRESOLVED" in caplog.text
 
 
 FAILS_ONCE = """\

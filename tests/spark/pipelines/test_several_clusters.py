@@ -1,5 +1,5 @@
-"""Two targets of one page on two clusters: the driver is killed with -9 when both have committed a batch that Spark has
-not, and each topic has every record once all the same."""
+"""Two targets of one pipeline on two clusters: the driver is killed with -9 when both have committed a batch that Spark
+has not, and each topic has every record once all the same."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LIFE_S = 200
 
 @pytest.mark.slow
 def test_two_targets_on_two_clusters_have_each_record_once(spark, tmp_path: Path, capsys):
-    spec, wanted = tmp_path / "page.yaml", [f"{number:04}" for number in range(RECORDS)]
+    spec, wanted = tmp_path / "spec.yaml", [f"{number:04}" for number in range(RECORDS)]
     with Cluster() as here, Cluster() as there:
         source, near, far = here.topic(partitions=2), here.topic(), there.topic(partitions=2)
         for partition in range(2):
@@ -68,6 +68,7 @@ checkpoint: state
         assert main(["pipeline", "reset", str(spec), "--to", "earliest", "--execute"]) == 0
         assert [here.lag(f"moldau.both.{name}") for name in ("near", "far")] == [RECORDS] * 2
         assert lags() == [RECORDS] * 2
-        # a new generation counts its batches from 0 again: what the groups know of the old one holds nothing back
+        # a new version of the checkpoint counts its batches from 0 again: what the groups know of the old one holds
+        # nothing back
         assert main(["pipeline", "run", "--once", str(spec)]) == 0
         assert written() == [sorted(wanted * 2)] * 2

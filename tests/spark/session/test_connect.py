@@ -1,4 +1,4 @@
-"""Spark Connect: topics and pages on a server whose JVM is not the page's own."""
+"""Spark Connect: topics and pipelines on a server whose JVM is not the pipeline's own."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_session_of_a_server_reads_and_writes_topics(server, produce_numbers, 
 def test_a_pipeline_writes_to_every_target_each_record_once(server, produce_numbers, new_topic, place, tmp_path):
     source = new_topic(partitions=2)
     produce_numbers(source, range(RECORDS))
-    spec = tmp_path / "page.yaml"
+    spec = tmp_path / "spec.yaml"
     spec.write_text(spec_of(KINDS, source, place))
 
     run = run_spec(spec, "--once", "--spark", f"spark.remote={server.url}")
@@ -125,7 +125,7 @@ def doubled():
 def test_a_module_runs_with_its_dead_letters_and_its_preview(server, produce, new_topic, bootstrap_servers, tmp_path):
     topic = new_topic()
     produce(topic, [(None, b'{"number": %d}' % number) for number in range(50)] + [(None, b"broken")])
-    spec = tmp_path / "page.py"
+    spec = tmp_path / "spec.py"
     spec.write_text(MODULE.format(servers=bootstrap_servers, topic=topic))
     on_server = ("--spark", f"spark.remote={server.url}")
     words = [sys.executable, "-m", "moldau.cli.main", "pipeline", "preview", str(spec), "doubled", "--json", *on_server]
@@ -146,7 +146,7 @@ def test_a_query_that_lost_its_driver_is_taken_over_on_its_server_and_by_nobody_
     server, spark, produce_numbers, new_topic, place, tmp_path, capsys
 ):
     source, kinds = new_topic(partitions=2), ("topic", "files")
-    spec = tmp_path / "page.yaml"
+    spec = tmp_path / "spec.yaml"
     spec.write_text(spec_of(kinds, source, place))
     on_server = ("--spark", f"spark.remote={server.url}")
     produce_numbers(source, range(1_000))
@@ -181,7 +181,7 @@ def test_a_query_that_lost_its_driver_is_taken_over_on_its_server_and_by_nobody_
     ],
 )
 def test_what_is_no_server_is_told_in_a_sentence(url, words, new_topic, bootstrap_servers, tmp_path):
-    spec = tmp_path / "page.yaml"
+    spec = tmp_path / "spec.yaml"
     head = f"name: p\nbootstrap_servers: {bootstrap_servers}\nsource: {{topic: {new_topic()}, format: string}}\n"
     spec.write_text(f"{head}sql: select value from source\nsink: {{path: out}}\n")
     run = run_spec(spec, "--once", "--spark", f"spark.remote={url}")
@@ -191,7 +191,7 @@ def test_what_is_no_server_is_told_in_a_sentence(url, words, new_topic, bootstra
 
 
 def test_the_terminal_is_not_where_a_server_writes(server, new_topic, bootstrap_servers, tmp_path):
-    spec = tmp_path / "page.yaml"
+    spec = tmp_path / "spec.yaml"
     head = f"name: p\nbootstrap_servers: {bootstrap_servers}\nsource: {{topic: {new_topic()}, format: string}}\n"
     spec.write_text(f"{head}sql: select value from source\nsink: {{terminal: true}}\n")
     run = run_spec(spec, "--once", "--spark", f"spark.remote={server.url}")
@@ -205,7 +205,7 @@ def test_a_server_without_the_package_is_told_with_the_line_that_installs_it(new
         "import sys\nfrom pathlib import Path\n"
         "sys.path[:] = [path for path in sys.path if not Path(path, 'moldau').is_dir()]\n"
     )
-    spec = tmp_path / "page.yaml"
+    spec = tmp_path / "spec.yaml"
     head = f"name: p\nbootstrap_servers: {bootstrap_servers}\nsource: {{topic: {new_topic()}, format: string}}\n"
     spec.write_text(f"{head}sql: select value from source\nsink: {{path: out}}\n")
     server = ConnectServer({"PYTHONPATH": str(tmp_path)})

@@ -337,7 +337,7 @@ def test_what_cannot_be_meant_of_a_transaction_is_refused(options, refused):
         ("kafka.ssl.trustmanager.algorithm", "PKCS#12"),
     ],
 )
-def test_an_option_of_sparks_connector_or_of_kafkas_consumer_is_refused_with_what_to_use_instead(name, instead):
+def test_an_option_of_sparks_source_or_kafkas_consumer_names_its_replacement(name, instead):
     for is_streaming in (False, True):
         with pytest.raises(OptionError, match=f"(?s){re.escape(name)}.*{re.escape(instead)}"):
             parse(is_streaming=is_streaming, **{name: "SASL_SSL"})
@@ -376,7 +376,7 @@ transactional.id value.serializer
 
 
 @pytest.mark.parametrize("name", (OF_BOTH + OF_CONSUMERS + OF_PRODUCERS).split())
-def test_each_option_of_kafkas_clients_is_taken_or_refused_with_a_reason_on_both_sides(name):
+def test_each_option_of_kafkas_clients_is_taken_or_rejected_with_a_reason(name):
     for known, read in ((SOURCE_OPTIONS, lambda given: parse(**given)), (SINK_OPTIONS, read_sink)):
         full_name = f"kafka.{name}"
         if full_name not in known:
@@ -431,9 +431,7 @@ def test_what_no_client_here_has_is_refused_by_the_source_and_the_sink_alike(nam
         ("kafka.fetch.max.bytes", "an option of the source"),
     ],
 )
-def test_an_option_of_sparks_connector_or_of_kafkas_producer_is_refused_by_the_sink_with_what_to_use_instead(
-    name, instead
-):
+def test_an_option_of_sparks_sink_or_kafkas_producer_names_its_replacement(name, instead):
     with pytest.raises(OptionError, match=f"{re.escape(name)}.*{re.escape(instead)}"):
         read_sink({name: "1"})
 

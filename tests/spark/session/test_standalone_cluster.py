@@ -1,5 +1,5 @@
-"""A page on a standalone cluster of Spark, with a checkpoint that driver and executors share: the same rows as on one
-machine, against Moldau and Apache Kafka. Executors without the package are told before the first batch."""
+"""A pipeline on a standalone cluster of Spark, with a checkpoint that driver and executors share: the same rows as on
+one machine, against Moldau and Apache Kafka. Executors without the package are told before the first batch."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_every_target_has_every_record_once(servers, master, new_name, postgresq
     for number in range(RECORDS):
         producer.produce(source, b"%d" % number, b"%d" % (number % KEYS), number % 2)
     assert producer.flush(60) == 0
-    place, spec = Place(tmp_path / "out", postgresql.url, servers, target), tmp_path / "page.yaml"
+    place, spec = Place(tmp_path / "out", postgresql.url, servers, target), tmp_path / "spec.yaml"
     spec.write_text(spec_of(KINDS, source, place))
 
     run = moldau_pipeline("run", spec, f"spark.master={master}")
@@ -109,7 +109,7 @@ def test_every_target_has_every_record_once(servers, master, new_name, postgresq
 @pytest.fixture
 def spec(new_topic, bootstrap_servers, tmp_path: Path) -> Path:
     text = f"name: p\nbootstrap_servers: {bootstrap_servers}\nsource: {{topic: {new_topic()}, format: string}}\n"
-    file = tmp_path / "page.yaml"
+    file = tmp_path / "spec.yaml"
     file.write_text(f"{text}sql: select value from source\nsink: {{path: out}}\n")
     return file
 

@@ -11,7 +11,7 @@ from moldau.products.pipelines.running.flow import load_sources, make_result, ma
 from moldau.products.pipelines.sources.topic import TopicSource
 from moldau.products.pipelines.spec.spec import parse_spec
 
-PAGE = """\
+SPEC = """\
 name: pipe
 bootstrap_servers: a:1
 source: {{files: in, format: json, schema: "user string, amount double, at timestamp", {more}}}
@@ -25,12 +25,12 @@ CHANGES = "mode: update, key: user, sequence_by: at"
 
 @pytest.fixture
 def result_of(spark, tmp_path: Path):
-    """`result_of(sql, sink, more)`: what a query of such a page would write."""
+    """`result_of(sql, sink, more)`: what a query of such a pipeline would write."""
     (tmp_path / "in").mkdir()
 
     def make(sql: str, sink: str = "path: out", more: str = ""):
-        text = PAGE.format(sql=sql, sink=sink, more=more)
-        spec = parse_spec(text, file_name="page.yaml", directory=tmp_path)
+        text = SPEC.format(sql=sql, sink=sink, more=more)
+        spec = parse_spec(text, file_name="spec.yaml", directory=tmp_path)
         return make_result(spec, spec.queries[0], make_views(spark, spec, load_sources(spark, spec, {})))
 
     return make
@@ -41,7 +41,7 @@ def result_of(spark, tmp_path: Path):
     [
         (LATE, "select user, count(*) as n from source group by user", r"more: group by a window .*window\(at, "),
         ("", "select sum(amount) as amount from source", r"more: say with `watermark` of the source how late rows "),
-        (LATE, "select * from source order by at", "page.yaml:5: `sink`: Sorting is not supported on streaming"),
+        (LATE, "select * from source order by at", "spec.yaml:5: `sink`: Sorting is not supported on streaming"),
         ("", "select user, rank() over (partition by user order by at) as n from source", "NON_TIME_WINDOW"),
     ],
 )
@@ -119,10 +119,10 @@ def test_fields_whose_names_differ_in_case_alone_are_refused(spark, tmp_path: Pa
         f"source: {{topic: t, format: {record_format}, schema_file: fields.proto}}\n"
         "sql: select 1 as one from source\nsink: {path: out}"
     )
-    spec = parse_spec(text, file_name="page.yaml", directory=tmp_path)
+    spec = parse_spec(text, file_name="spec.yaml", directory=tmp_path)
     loaded = spark.createDataFrame([], TopicSource.GIVEN_COLUMNS)
     with pytest.raises(
-        FlowError, match=r"page\.yaml:3: `source`: the schema has 'Id' and 'id', which SQL does not tell"
+        FlowError, match=r"spec\.yaml:3: `source`: the schema has 'Id' and 'id', which SQL does not tell"
     ):
         make_views(spark, spec, {"source": loaded})
 

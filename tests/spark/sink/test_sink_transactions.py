@@ -153,9 +153,7 @@ def test_another_query_writes_its_own_batches_under_the_same_transactional_id(
     assert sorted(read_back(target)) == sorted(rows(20) * 2)
 
 
-def test_keys_of_several_tasks_are_refused_with_the_line_to_write_and_those_of_one_task_are_not(
-    copy, new_topic, produce, read_back, tmp_path
-):
+def test_keys_of_several_tasks_are_rejected_with_the_line_to_write(copy, new_topic, produce, read_back, tmp_path):
     source, target = new_topic(2), new_topic(2)
     produce(source, rows(10))
     copy(source, target, tmp_path)

@@ -16,7 +16,7 @@ from moldau.products.pipelines.core.section import SpecError
 from moldau.products.pipelines.looking.outlook import plan_of
 from moldau.products.pipelines.spec.spec import load_spec, parse_spec
 
-PAGE = """
+SPEC = """
 sources:
   changes: {topic: TOPIC, format: json, schema: "id int, name string, version int, op string"}
 flows:
@@ -59,14 +59,14 @@ def test_the_newest_change_of_each_key_is_in_the_table(
             of_server = server.execute(f"select id, name from {table}").fetchall()
         return [sorted(one) for one in (polars.read_delta(str(tmp_path / "lake")).rows(), of_file, of_server)]
 
-    spec = PAGE.replace("TOPIC", topic).replace("SERVER", postgresql.url).replace("TABLE", table)
+    spec = SPEC.replace("TOPIC", topic).replace("SERVER", postgresql.url).replace("TABLE", table)
     change((1, "a", 1, "u"), (2, "b", 1, "u"), (1, "A", 3, "u"), (3, "gone before it came", 5, "d"))
     run_spec(spec)
     assert tables() == [[(1, "A"), (2, "b")]] * 3
     change((1, "older than A", 2, "u"), (2, "b", 4, "d"), (3, "older than its end", 4, "u"), (4, "d", 1, "u"))
     run_spec(spec)
     assert tables() == [[(1, "A"), (4, "d")]] * 3
-    file = tmp_path / "page.yaml"
+    file = tmp_path / "spec.yaml"
     file.write_text(f"name: pipe\nbootstrap_servers: {bootstrap_servers}\n{spec}", "utf-8")
     assert main(["pipeline", "test", str(file)]) == 0, capsys.readouterr().out
     assert {outlook.columns for outlook in plan_of(load_spec(file))} == {(("id", "int"), ("name", "string"))}
@@ -74,8 +74,8 @@ def test_the_newest_change_of_each_key_is_in_the_table(
 
 @pytest.mark.slow
 def test_a_change_without_a_place_in_the_sequence_is_named(spark, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    text = PAGE.replace("{id: 1, version: 1, name: old}", "{id: 1, name: old}")
-    file = tmp_path / "page.yaml"
+    text = SPEC.replace("{id: 1, version: 1, name: old}", "{id: 1, name: old}")
+    file = tmp_path / "spec.yaml"
     file.write_text(f"name: pipe\nbootstrap_servers: a:1\n{text}", "utf-8")
     assert main(["pipeline", "test", str(file)]) == 1
     reason = "a row has no place in `sequence_by: version`, which is null: leave such rows out (`where`)"
@@ -93,6 +93,6 @@ def test_a_change_without_a_place_in_the_sequence_is_named(spark, tmp_path: Path
     ],
 )
 def test_what_cannot_be_meant_of_changes_is_refused(tmp_path: Path, before: str, after: str, reason: str):
-    text = "name: pipe\nbootstrap_servers: a:1\n" + PAGE.replace(before, after, 1)
+    text = "name: pipe\nbootstrap_servers: a:1\n" + SPEC.replace(before, after, 1)
     with pytest.raises(SpecError, match=reason):
-        parse_spec(text, file_name="page.yaml", directory=tmp_path)
+        parse_spec(text, file_name="spec.yaml", directory=tmp_path)

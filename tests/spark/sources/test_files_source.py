@@ -84,7 +84,7 @@ def test_what_does_not_parse_in_files_of_a_pattern_with_braces_is_kept(run_spec,
     name = new_name("files")[:60]
     for file in ("a.json", "b.json", "c.txt"):
         lines(incoming / file, f"no JSON in {file}")
-    run_spec(PAGE.format(f'{{files: "{incoming}/{{a,b}}.json", format: json, schema: id int}}'), name)
+    run_spec(SPEC.format(f'{{files: "{incoming}/{{a,b}}.json", format: json, schema: id int}}'), name)
     assert [value for value, _, _ in letters(name)] == [b"no JSON in a.json", b"no JSON in b.json"]
 
 
@@ -114,7 +114,7 @@ def test_a_quote_within_quotes_is_doubled_and_a_backslash_is_a_letter(run_spec, 
     ]  # fmt: skip
 
 
-PAGE = "source: {}\nsql: select id from source\nsink: {{path: out}}"
+SPEC = "source: {}\nsql: select id from source\nsink: {{path: out}}"
 
 
 @pytest.mark.slow
@@ -122,7 +122,7 @@ def test_the_first_line_that_does_not_parse_stops_as_declared(run_spec, incoming
     lines(incoming / "a.json", '{"id": 1}', "no JSON")
     source = f'{{files: "{incoming}", format: json, schema: id int, bad_records: stop}}'
     with pytest.raises(MoldauError, match=r"file file:/.*/a\.json, the value is no JSON"):
-        run_spec(PAGE.format(source))
+        run_spec(SPEC.format(source))
 
 
 @pytest.mark.slow
@@ -131,7 +131,7 @@ def test_the_first_record_of_a_topic_that_does_not_parse_stops_as_declared(run_s
     produce(topic, [(None, b'{"id": 1}'), (None, b'{"id": "x"}')])
     source = f"{{topic: {topic}, format: json, schema: id int, bad_records: stop}}"
     with pytest.raises(MoldauError, match=f"topic {topic}, partition 0, offset 1, the JSON does not fit the schema"):
-        run_spec(PAGE.format(source))
+        run_spec(SPEC.format(source))
 
 
 @pytest.mark.slow
@@ -221,7 +221,7 @@ def test_a_batch_takes_so_many_files_as_the_pipeline_says(run_spec, incoming, tm
 
 def test_a_file_is_read_that_is_years_older_than_the_newest_one(run_spec, incoming, tmp_path):
     """As `mv`, `rsync --times` and an archive bring one."""
-    spec = PAGE.format(f'{{files: "{incoming}", format: json, schema: id int}}')
+    spec = SPEC.format(f'{{files: "{incoming}", format: json, schema: id int}}')
     lines(incoming / "new.json", '{"id": 1}')
     run_spec(spec)
     old = incoming / "old.json"
@@ -232,7 +232,7 @@ def test_a_file_is_read_that_is_years_older_than_the_newest_one(run_spec, incomi
 
 
 def test_the_tests_of_a_pipeline_give_lines(spark, tmp_path):
-    spec = tmp_path / "page.yaml"
+    spec = tmp_path / "spec.yaml"
     spec.write_text("""
 name: lines
 bootstrap_servers: 127.0.0.1:1

@@ -165,7 +165,7 @@ def test_what_is_gone_is_named(lake):
 
 @pytest.mark.parametrize("form", [{}, {"partition_spec": BY_DAY}], ids=["plain", "partitioned"])
 @pytest.mark.parametrize("version", ["1", "2"])
-def test_a_batch_is_read_though_the_writer_has_removed_the_metadata_that_it_was_planned_with(lake, form, version):
+def test_a_batch_is_read_after_the_writer_removed_the_metadata_of_its_plan(lake, form, version):
     kept = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"}
     lake.make(properties={"format-version": version, **kept}, **form)
     lake.append(1)

@@ -154,9 +154,7 @@ def make_anew(cluster: Cluster, topic: str, *values: bytes) -> None:
 
 
 @pytest.mark.parametrize("is_killed", [False, True])
-def test_a_topic_made_anew_between_planning_and_reading_is_a_loss_and_read_from_its_first_record(
-    cluster: Cluster, is_killed: bool
-):
+def test_a_topic_made_again_before_reading_is_a_loss_and_read_from_its_start(cluster: Cluster, is_killed: bool):
     topic, other = cluster.topic(), cluster.topic()
     options = {"subscribe": f"{topic},{other}", "startingOffsets": "earliest"}
     strict, tolerant = Stream(cluster, **options), Stream(cluster, **options, failOnDataLoss="false")
@@ -232,7 +230,7 @@ def test_a_topic_of_a_pattern_that_is_deleted_is_a_loss_or_left_out(cluster: Clu
     assert tolerant.batch() == [b"again"]
 
 
-def test_a_topic_of_a_pattern_that_is_deleted_before_its_offsets_are_asked_for_is_left_out(cluster: Cluster):
+def test_a_topic_of_a_pattern_deleted_before_its_offsets_are_known_is_left_out(cluster: Cluster):
     kept = cluster.topic("short-lived")
     deleted = cluster.create_topic(f"{kept}-deleted")
     options = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "subscribePattern": f"{kept}.*"}
@@ -376,7 +374,7 @@ def test_a_task_whose_broker_is_lost_in_mid_batch_reads_each_record_once():
         assert values == [b"%d" % (number // 10) for number in range(60)]
 
 
-def test_a_task_that_starts_while_the_broker_is_away_tries_for_as_long_as_one_that_lost_it(cluster):
+def test_a_task_that_starts_without_a_broker_tries_as_long_as_one_that_lost_it(cluster):
     """The driver has asked the cluster for the ranges: what a task meets is no first contact."""
     topic = cluster.topic()
     stream = Stream(cluster, subscribe=topic, startingOffsets="earliest")
@@ -393,7 +391,7 @@ def test_a_task_that_starts_while_the_broker_is_away_tries_for_as_long_as_one_th
 
 
 @pytest.mark.slow
-def test_a_query_from_the_latest_offset_lives_while_records_come_partitions_appear_and_the_broker_dies(spark, tmp_path):
+def test_a_query_from_latest_survives_new_partitions_and_a_broker_that_dies(spark, tmp_path):
     """Every record behind the first that was read is there once, though writing never stops."""
     with Cluster() as cluster:
         topic = cluster.topic()

@@ -171,7 +171,7 @@ def test_a_topic_made_anew_is_known_by_its_id():
     assert recreated_topics({"a": ZERO_UUID, "b": ID_1}, {"a": ID_2, "b": ZERO_UUID}) == []
 
 
-def test_a_start_at_a_group_takes_its_offsets_and_for_the_other_partitions_the_start_that_is_given():
+def test_a_start_at_a_group_has_the_given_start_for_partitions_without_offsets():
     at_group = options(startingGroup="g", startingOffsets="earliest")
     assert resolve_start(at_group, [A0, A1], FakeLog(), FakeLog().log_ends, {A1: 42, B0: 7}) == {A0: 10, A1: 42}
     by_offsets = options(startingGroup="g", startingOffsets=json.dumps({"a": {"0": 11, "1": 12}}))

@@ -41,7 +41,7 @@ def last_lines(checkpoint: Path) -> dict[int, str]:
     return {int(path.name): path.read_text("utf-8").splitlines()[-1] for path in files}
 
 
-def test_a_stream_goes_on_from_the_checkpoint_of_sparks_connector_and_leaves_one_that_it_reads(
+def test_a_stream_continues_sparks_checkpoint_and_leaves_one_that_spark_reads(
     spark, cluster: Cluster, checkpoint: Path
 ):
     batches: dict[int, list[tuple[int, int]]] = {}

@@ -74,9 +74,7 @@ def test_aborted_records_are_no_rows(cluster: Cluster, producer: Producer):
     assert batch(cluster, topic) == [b"after"]
 
 
-def test_what_is_not_committed_is_read_up_to_the_high_watermark_where_the_option_says_so(
-    cluster: Cluster, producer: Producer
-):
+def test_uncommitted_records_are_read_up_to_the_high_watermark_by_option(cluster: Cluster, producer: Producer):
     topic = cluster.topic()
     stream = Stream(cluster, subscribe=topic, startingOffsets="earliest", isolation="read_uncommitted")
     producer.produce(topic, b"open")
@@ -113,7 +111,7 @@ def test_a_start_behind_the_last_stable_offset_waits_for_the_open_transaction(
 
 
 @pytest.mark.parametrize("fails", ["true", "false"])
-def test_a_batch_that_ends_behind_the_last_stable_offset_waits_for_the_open_transaction(
+def test_a_batch_beyond_the_last_stable_offset_waits_for_the_open_transaction(
     cluster: Cluster, producer: Producer, caplog: pytest.LogCaptureFixture, fails: str
 ):
     topic = cluster.topic()

@@ -96,7 +96,7 @@ def test_a_batch_tells_of_the_rows_around_its_changes_alone(spark):
     }
 
 
-PAGE = """
+SPEC = """
 sources:
   changes: {topic: TOPIC, format: json, schema: "id int, name string, visits int, version int, op string"}
 flows:
@@ -133,7 +133,7 @@ def test_a_table_keeps_the_history_of_each_key(
     run_spec, new_topic, produce, postgresql, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     topic, table = new_topic(), f"users_{token_hex(4)}"
-    spec = PAGE.replace("TOPIC", topic).replace("SERVER", postgresql.url).replace("TABLE", table)
+    spec = SPEC.replace("TOPIC", topic).replace("SERVER", postgresql.url).replace("TABLE", table)
 
     def run(*rows: tuple[int, int, str, int, str]) -> None:
         names = ("id", "version", "name", "visits", "op")
@@ -175,7 +175,7 @@ def test_a_table_keeps_the_history_of_each_key(
             (3, "x", 1, 1, 2), (3, "x", 2, 4, None), (3, "z", 1, 2, 3),
         ]
     ] * 4  # fmt: skip
-    file = tmp_path / "page.yaml"
+    file = tmp_path / "spec.yaml"
     file.write_text(f"name: pipe\nbootstrap_servers: a:1\n{spec}", "utf-8")
     assert main(["pipeline", "test", str(file)]) == 0, capsys.readouterr().out
 
@@ -250,7 +250,7 @@ def test_what_has_no_history_is_refused_before_the_start(spark, tmp_path: Path, 
     (tmp_path / "in").mkdir()
     source = f'source: {{files: in, format: json, schema: "{SCHEMA}"}}\nsql: select * from source\n'
     text = f"name: pipe\nbootstrap_servers: a:1\n{source}sink: {{{sink}}}\n"
-    spec = parse_spec(text, file_name="page.yaml", directory=tmp_path)
+    spec = parse_spec(text, file_name="spec.yaml", directory=tmp_path)
     with pytest.raises(FlowError, match=reason):
         make_result(spec, spec.queries[0], make_views(spark, spec, load_sources(spark, spec, {})))
 
@@ -260,7 +260,7 @@ def test_a_history_may_be_of_keys_alone_and_of_columns_that_do_not_compare(spark
     source = f'source: {{files: in, format: json, schema: "{SCHEMA}"}}\nsql: select * from source\n'
     for more in ("column_list: user", "track_history_except_column_list: [tags, at, version]"):
         text = f"name: pipe\nbootstrap_servers: a:1\n{source}sink: {{{DELTA}, {more}}}\n"
-        spec = parse_spec(text, file_name="page.yaml", directory=tmp_path)
+        spec = parse_spec(text, file_name="spec.yaml", directory=tmp_path)
         rows = make_result(spec, spec.queries[0], make_views(spark, spec, load_sources(spark, spec, {})))
         assert rows.columns[-3:] == ["__START_AT", "__END_AT", DELETED]
 

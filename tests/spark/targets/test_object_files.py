@@ -125,7 +125,7 @@ def test_a_batch_takes_so_many_files_as_the_pipeline_says_and_one_look_serves_se
     bucket.put("in/5", b"5")
     batches += [values(reader.batch()) for _ in range(2)]
     assert batches == [["0", "1"], ["2", "3"], ["4"]]
-    other = Reader(feed_of(f"{bucket.address}/in", tmp_path))  # another bound, as in a page that was changed
+    other = Reader(feed_of(f"{bucket.address}/in", tmp_path))  # another bound, as in a pipeline file that was changed
     other.place = reader.place
     assert values(other.batch()) == ["5"]
 
@@ -188,7 +188,7 @@ def test_a_file_that_is_gone_has_no_rows_and_one_that_was_read_is_not_read_again
     assert again.batch() == []
 
 
-def test_a_file_that_was_replaced_before_it_was_read_is_refused_until_it_has_a_new_name(bucket, tmp_path):
+def test_a_file_replaced_before_it_was_read_is_rejected_until_it_has_a_new_name(bucket, tmp_path):
     """A batch that is repeated after a crash has the same rows."""
     for name in "ab":
         bucket.put(f"in/{name}", name.encode())
@@ -443,7 +443,7 @@ def test_a_list_costs_a_request_for_each_thousand_files_and_one_look_finds_all(m
 def test_a_pipeline_reads_lines_once_and_keeps_what_does_not_parse(
     spark, bucket, bootstrap_servers, new_name, read_back, tmp_path, capsys
 ):
-    spec, name = tmp_path / "page.yaml", new_name("objects")[:60]
+    spec, name = tmp_path / "spec.yaml", new_name("objects")[:60]
     source = f'{{files: "{bucket.address}/in/*/*.json", format: json, schema: id int}}'
     sink = f"sink: {{path: {bucket.address}/out}}"
     spec.write_text(
@@ -468,12 +468,12 @@ def test_a_pipeline_reads_lines_once_and_keeps_what_does_not_parse(
 def test_a_pipeline_names_the_line_of_a_source_that_tells_no_columns(
     spark, bucket, bootstrap_servers, tmp_path, capsys
 ):
-    spec = tmp_path / "page.yaml"
+    spec = tmp_path / "spec.yaml"
     bucket.put("in/a.parquet", b"no Parquet")
     spec.write_text(
         f"name: p\nbootstrap_servers: {bootstrap_servers}\nsource: {{files: {bucket.address}/in, format: parquet}}\n"
         "sql: select * from source\nsink: {path: out}"
     )
     assert main(["pipeline", "plan", str(spec)]) == 1
-    told = f"page.yaml:3: `source`: {bucket.address}/in tells no columns: the file {bucket.address}/in/a.parquet cannot"
+    told = f"spec.yaml:3: `source`: {bucket.address}/in tells no columns: the file {bucket.address}/in/a.parquet cannot"
     assert told in " ".join("".join(capsys.readouterr()).split())

@@ -121,7 +121,7 @@ def test_a_folder_in_a_store_belongs_to_one_pipeline(store):
 
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a", "s3n"])
-def test_a_sink_reads_the_checkpoint_of_its_query_under_the_names_that_hadoop_has_for_a_store(store, scheme):
+def test_a_sink_reads_its_querys_checkpoint_by_hadoops_names_of_a_store(store, scheme):
     files, root = fs.FileSystem.from_uri(store)
     with files.open_output_stream(f"{root}/a checkpoint%20/metadata") as stream:
         stream.write(b'{"id":"abc"}')

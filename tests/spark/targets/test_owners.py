@@ -1,4 +1,4 @@
-"""Where the rows of one pipeline go, those of another one do not: neither by a run, nor after a new generation."""
+"""Where the rows of one pipeline go, those of another one do not: neither by a run, nor after a reset."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import polars
 import pytest
 
 from moldau.errors import MoldauError
-from moldau.products.pipelines.running.generations import reset
+from moldau.products.pipelines.running.checkpoint_versions import reset
 from moldau.products.pipelines.running.preflight import PreflightError, check_owner
 from moldau.products.pipelines.spec.spec import PipelineSpec, parse_spec
 from tests.support.postgresql import PostgresqlServer
 
-PAGE = """
+SPEC = """
 sources: {{rows: {{topic: {topic}, format: string}}}}
 targets:
   files: {{from: rows, path: out/files}}
@@ -29,12 +29,12 @@ def test_each_kind_of_place_is_that_of_its_first_pipeline(
     run_spec, new_topic, produce, bootstrap_servers, postgresql: PostgresqlServer, tmp_path: Path
 ):
     topic = new_topic()
-    text = PAGE.format(topic=topic, server=postgresql.url)
+    text = SPEC.format(topic=topic, server=postgresql.url)
     produce(topic, [(None, b"a")])
 
     def spec(name: str) -> PipelineSpec:
         head = f"name: {name}\nbootstrap_servers: {bootstrap_servers}\ncheckpoint: state\n"
-        return parse_spec(head + text, file_name="page.yaml", directory=tmp_path)
+        return parse_spec(head + text, file_name="spec.yaml", directory=tmp_path)
 
     run_spec(text, "shop")
     reset(spec("shop"), "earliest")
@@ -44,7 +44,7 @@ def test_each_kind_of_place_is_that_of_its_first_pipeline(
     for query in spec("shops").queries:
         with pytest.raises(PreflightError, match=r"belongs to the pipeline 'shop(\.iceberg)?': name another place"):
             check_owner(spec("shops"), query)
-    with pytest.raises(PreflightError, match=r"^page\.yaml:7: `targets\.files`: Parquet files in .* 'shop'"):
+    with pytest.raises(PreflightError, match=r"^spec\.yaml:7: `targets\.files`: Parquet files in .* 'shop'"):
         run_spec(text, "shops")
 
 
@@ -57,9 +57,9 @@ targets:
   delta: {{from: sorted, delta: out/delta}}
   sqlite: {{from: rows, sqlite: out/a.db, table: t}}
 """
-    with pytest.raises(MoldauError, match=r"^page\.yaml:9: `targets\.delta`"):
+    with pytest.raises(MoldauError, match=r"^spec\.yaml:9: `targets\.delta`"):
         run_spec(text, "refused")
     head = f"name: refused\nbootstrap_servers: {bootstrap_servers}\n"
-    spec = parse_spec(head + text, file_name="page.yaml", directory=tmp_path)
+    spec = parse_spec(head + text, file_name="spec.yaml", directory=tmp_path)
     assert [query.target.owner() for query in spec.queries] == [None] * 3
     assert not (tmp_path / "out").exists()

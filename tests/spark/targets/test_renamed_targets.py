@@ -11,7 +11,7 @@ import pytest
 
 from moldau.products.pipelines.running.preflight import PreflightError
 
-PAGE = """
+SPEC = """
 sources:
   rows: {{topic: {topic}, format: json, schema: n int}}
 targets:
@@ -23,15 +23,15 @@ targets:
 @pytest.mark.slow
 def test_a_renamed_target_does_not_write_its_rows_again(run_spec, new_topic, produce, read_back, tmp_path: Path):
     topic, copy = new_topic(), new_topic()
-    text = PAGE.format(topic=topic, copy=copy)
+    text = SPEC.format(topic=topic, copy=copy)
     produce(topic, [(None, b'{"n": 1}')])
     run_spec(text)
-    with pytest.raises(PreflightError, match=r"page.yaml:8: `targets.sea` would begin .* its old name 'lake' again, "):
+    with pytest.raises(PreflightError, match=r"spec.yaml:8: `targets.sea` would begin .* its old name 'lake' again, "):
         run_spec(text.replace("lake:", "sea:"))
-    with pytest.raises(PreflightError, match=r"page.yaml:9: `targets.twin` would begin .* its old name 'copy' again, "):
+    with pytest.raises(PreflightError, match=r"spec.yaml:9: `targets.twin` would begin .* its old name 'copy' again, "):
         run_spec(text.replace("copy:", "twin:"))
     short = f"source: {{topic: {topic}, format: string}}\nsql: select value from source\nsink: {{path: out}}\n"
-    with pytest.raises(PreflightError, match=r"page.yaml:6: `sink` would begin anew, .* its old name 'lake' again, "):
+    with pytest.raises(PreflightError, match=r"spec.yaml:6: `sink` would begin anew, .* its old name 'lake' again, "):
         run_spec(short)
     produce(topic, [(None, b'{"n": 2}')])
     run_spec(text + "  more: {from: rows, path: elsewhere}\n")
@@ -56,9 +56,10 @@ def test_a_target_takes_the_topic_of_one_that_is_gone_and_read_something_else(ru
         run_spec(spec.format(source=warm, name="again", alerts=alerts))
 
 
-def test_a_pipeline_in_the_long_form_does_not_write_again_what_the_short_form_has_written(run_spec, new_topic, produce):
+def test_the_long_form_does_not_write_again_what_the_short_form_wrote(run_spec, new_topic, produce):
     topic = new_topic()
     produce(topic, [(None, b"a")])
     run_spec(f"source: {{topic: {topic}, format: string}}\nsql: select value from source\nsink: {{path: out}}\n")
-    with pytest.raises(PreflightError, match=r"`targets.pipe` would begin .* write the page in its short form again, "):
+    match = r"`targets.pipe` would begin .* write the pipeline file in its short form again, "
+    with pytest.raises(PreflightError, match=match):
         run_spec(f"sources:\n  rows: {{topic: {topic}, format: string}}\ntargets:\n  pipe: {{from: rows, path: out}}\n")

@@ -47,7 +47,7 @@ KINDS = (
 
 
 def with_files_of_a_store(spec: str, bucket: str) -> str:
-    """The page reads files of the bucket too, and writes them there."""
+    """The pipeline reads files of the bucket too, and writes them there."""
     source = f"  stored: {{files: {bucket}/in, format: parquet, max_files_per_batch: 2}}\n"
     target = f"  stored-again: {{from: stored, path: {bucket}/out}}\n"
     return spec.replace("sources:\n", f"sources:\n{source}") + target
@@ -71,7 +71,7 @@ def test_a_target_has_every_record_once(spark, new_topic, bootstrap_servers, pos
         begin = ROWS_OF_A_FILE * number
         bucket.put_table(f"in/{number}.parquet", pa.table({"number": range(begin, begin + ROWS_OF_A_FILE)}))
     place = Place(tmp_path, postgresql.url, bootstrap_servers, new_topic(TARGET_PARTITIONS))
-    file = tmp_path / "page.yaml"
+    file = tmp_path / "spec.yaml"
     file.write_text(with_files_of_a_store(spec_of(KINDS, source, place), bucket.address))
     words = [word for topic in copies for word in ("--copy", topic)]
 

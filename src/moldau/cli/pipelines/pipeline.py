@@ -1,4 +1,4 @@
-"""`moldau pipeline`: pages, or Python modules, on Spark (`run`), what they mean (`check`), their tests (`test`)."""
+"""`moldau pipeline`: pipeline files on Spark (`run`), what they mean (`check`), their tests (`test`)."""
 
 from __future__ import annotations
 
@@ -39,26 +39,25 @@ PREVIEW_ROWS = 20
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     """Adds the noun `pipeline` to the command line; `run` is set as the parser's default."""
-    parser = subparsers.add_parser("pipeline", help="run a pipeline on Spark from one YAML page")
+    parser = subparsers.add_parser("pipeline", help="run a pipeline file on Spark")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     _add_runs(verbs)
     check = verbs.add_parser(
         "check",
-        help="say what a page means, or what is wrong with it; nothing is run, and no Spark is started",
-        description="Reads pages and says what each of them does. A mistake is told with its file, its line and the "
-        "nearest key that is known; so is a misspelt column, a key that is no column, and a target on this machine "
-        "that cannot be written to, where the page alone shows that. Pages that would get in each other's way (one "
-        "name, checkpoint, group, directory or table) are refused. No broker is asked. No extra is needed, but for "
-        "pages that are Python modules.",
+        help="say what a pipeline file does, or what is wrong with it, without Spark and without a broker",
+        description="Prints what each pipeline file does. Reports a mistake with its file, its line and the nearest "
+        "known key. Also reports misspelt columns, keys that are not columns, and targets on this machine that cannot "
+        "be written to, as far as the pipeline file alone shows that. Rejects pipeline files that share a name, "
+        "checkpoint, group, directory or table. Asks no broker, and needs an extra for Python modules only.",
         examples=("moldau pipeline check orders.yaml", "moldau pipeline check pages/*.yaml"),
     )
     add_files(check)
     check.set_defaults(run=check_specs)
     test = verbs.add_parser(
         "test",
-        help="run the tests that pages carry: records in, rows out; no broker is asked",
-        description="Runs the section `tests` of pages, on Spark and offline: the records that a test gives take the "
-        "place of the topics. Rows that are not as expected are shown as a diff, with the line of the page.",
+        help="run the tests in pipeline files, without a broker",
+        description="Runs the section `tests` of pipeline files on Spark. The records of a test replace the topics. "
+        "Shows unexpected rows as a diff, with the line of the pipeline file.",
         examples=("moldau pipeline test orders.yaml", "moldau pipeline test pages/*.yaml"),
     )
     add_files(test)
@@ -68,10 +67,10 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     warm_up.add_verb(verbs)
     checkpoint = verbs.add_parser(
         "checkpoint",
-        help="make a checkpoint one that another source goes on with",
-        description="Takes out of the checkpoint of a Spark query what only Moldau's source keeps there, so that the "
-        "query goes on with Spark's own Kafka connector where it stopped. The way back needs no command: Moldau's "
-        "source reads the checkpoint of that connector as it is. The query must not run.",
+        help="convert a checkpoint for Spark's Kafka connector",
+        description="Removes from the checkpoint of a Spark query what only Moldau's source keeps there. The query "
+        "then continues with Spark's own Kafka connector where it stopped. The way back needs no command: "
+        "Moldau's source reads the checkpoint of that connector. The query must not run.",
         examples=("moldau pipeline checkpoint --to spark-kafka checkpoints/orders",),
     )
     checkpoint.add_argument("--to", required=True, choices=("spark-kafka",), help="Spark's own Kafka connector")
@@ -80,13 +79,13 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
 
 def _add_runs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
-    """What runs pages until it is stopped."""
+    """The verbs that run pipelines until they are stopped."""
     run = verbs.add_parser(
         "run",
         help="run it until Ctrl-C, showing progress, rate and lag",
-        description="Runs the pipeline of a YAML page on Spark: on this machine, where no Java needs to be installed, "
-        "or with --spark on a cluster. "
-        "Records reach a topic exactly once, for readers of committed records: each batch is one transaction.",
+        description="Runs a pipeline file on Spark: on this machine, without an installed Java, or with --spark on a "
+        "cluster. Readers of committed records see each record of a target topic exactly once: each batch is one "
+        "transaction.",
         examples=(
             "moldau pipeline run orders.yaml",
             "moldau pipeline run orders.yaml --once",
@@ -102,8 +101,8 @@ def _add_runs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
         "--port",
         type=int32,
         metavar="PORT",
-        help="serve the board, a page that shows the run, on http://127.0.0.1:PORT/ (0: a free port), with /metrics "
-        "for Prometheus and /status.json; default: not at all",
+        help="serve the pipeline board, which shows the run, on http://127.0.0.1:PORT/ (0: a free port), with "
+        "/metrics for Prometheus and /status.json; default: not at all",
     )
     add_listen_argument(ways, "serve the board there")
     add_login_argument(run)
@@ -116,23 +115,23 @@ def _add_runs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
     run.set_defaults(run=run_spec)
     serve = verbs.add_parser(
         "serve",
-        help="run every page of a directory, and take changes of their files as they come",
-        description="Runs each page of a directory (*.yaml, *.yml, *.py; not those whose names begin with a dot or an "
-        "underscore) in a process of its own. A page that changed is stopped after the batch that is being written and "
-        "started anew; one that cannot be run, or that its checkpoint does not take, is named, and what runs of it "
-        "goes on. A process that fails is started again, after 1 s, then 2 s, at most 60 s. SIGTERM and Ctrl-C stop "
-        "all of them.",
+        help="run every pipeline file of a directory, and follow changes of the files",
+        description="Runs each pipeline file of a directory (*.yaml, *.yml, *.py; not names that begin with a dot or "
+        "an underscore) in its own process. When a file changes, its pipeline finishes the current batch and is "
+        "started again. If the changed file cannot be run, or its checkpoint rejects it, the error names the file, "
+        "and the old pipeline continues. A process that fails is started again after 1 s, then 2 s, at most 60 s. "
+        "SIGTERM and Ctrl-C stop all of them.",
         examples=(
             "moldau pipeline serve pages",
             "moldau pipeline serve pages --boards",
             "moldau pipeline serve pages --listen 0.0.0.0:4040 --login people.toml",
         ),
     )
-    serve.add_argument("directory", type=Path, metavar="DIR", help="where the pages are")
+    serve.add_argument("directory", type=Path, metavar="DIR", help="where the pipeline files are")
     serve.add_argument(
         "--boards",
         action="store_true",
-        help="serve the board of each page on a free port of 127.0.0.1; `moldau console` links the boards",
+        help="serve the board of each pipeline on a free port of 127.0.0.1; `moldau console` links the boards",
     )
     add_listen_argument(serve, "serve the boards there, each on a port of its own from PORT on (0: free ones)")
     add_login_argument(serve)
@@ -142,11 +141,11 @@ def _add_runs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
 
 
 def _add_looks(verbs: Subparsers[argparse.ArgumentParser]) -> None:
-    """What looks at a page through Spark."""
+    """The verbs that look at a pipeline through Spark."""
     plan = verbs.add_parser(
         "plan",
         help="say what a run would do, with the columns of each target; nothing is changed",
-        description="Asks the clusters and Spark, and says of each query whether it begins, goes on, or is refused "
+        description="Asks the clusters and Spark. Says of each query whether it begins, continues, or is rejected "
         "because it changed, and which columns its rows have. Takes the seconds that Spark needs to start.",
         examples=("moldau pipeline plan orders.yaml",),
     )
@@ -162,14 +161,14 @@ def _add_looks(verbs: Subparsers[argparse.ArgumentParser]) -> None:
     )
     add_file(preview)
     add_spark_settings(preview)
-    preview.add_argument("name", metavar="NAME", help="a source or flow of the page")
+    preview.add_argument("name", metavar="NAME", help="a source or flow of the pipeline")
     preview.add_argument("--rows", type=at_least_one, default=PREVIEW_ROWS, metavar="N", help="how many; default: 20")
     preview.add_argument("--json", action="store_true", help="one JSON array")
     preview.set_defaults(run=lambda arguments: _through_spark(arguments, show_preview))
 
 
 def run_spec(arguments: argparse.Namespace) -> int:
-    """The exit code: 0 after a clean end, 1 when the pipeline failed, 2 for a page that cannot be run."""
+    """The exit code: 0 after a clean end, 1 when the pipeline failed, 2 for a pipeline that cannot be run."""
 
     def run(spec: PipelineSpec, arguments: argparse.Namespace) -> int:
         from moldau.products.pipelines.running.runner import run_pipeline
@@ -224,7 +223,8 @@ def serve_specs(arguments: argparse.Namespace) -> int:
 
 
 def _boards_of(arguments: argparse.Namespace) -> Boards | None:
-    """Of the pages of a directory. Raises CommandError where they would be open to others, before a page is run."""
+    """Of the pipeline files of a directory. Raises CommandError where they would be open to others, before a pipeline
+    is run."""
     from moldau.products.pipelines.serving.boards import Boards
 
     if not arguments.boards and arguments.listen is None:
@@ -278,7 +278,7 @@ def show_preview(spec: PipelineSpec, arguments: argparse.Namespace) -> int:
 
 
 def check_specs(arguments: argparse.Namespace) -> int:
-    """The exit code: 0 where every page can be meant, 2 where one cannot."""
+    """The exit code: 0 if every pipeline file is valid, else 2."""
     if any(file.suffix == ".py" for file in arguments.files) and not has_extra():
         return 2
     from moldau.products.pipelines.core.section import SpecError
@@ -308,7 +308,7 @@ def check_specs(arguments: argparse.Namespace) -> int:
 
 
 def test_specs(arguments: argparse.Namespace) -> int:
-    """The exit code: 0 where every test passes, 1 where one does not, 2 for a page that cannot be run."""
+    """The exit code: 0 where every test passes, 1 where one does not, 2 for a pipeline that cannot be run."""
 
     def test() -> int:
         from moldau.products.pipelines.looking.testing import run_cases
@@ -319,7 +319,7 @@ def test_specs(arguments: argparse.Namespace) -> int:
         specs = [load_spec(file, parameters, profile=profile) for file in arguments.files]
         for spec in specs:
             if not spec.cases:
-                print(f"{spec.file_name}: the page has no `tests`")
+                print(f"{spec.file_name}: the pipeline file has no `tests`")
         cases = [(spec, case) for spec in specs for case in spec.cases]
         for (spec, case), (failures, seconds) in zip(cases, run_cases(cases) if cases else (), strict=True):
             verdict = "failed" if failures else "passed"

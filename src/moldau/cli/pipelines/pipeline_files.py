@@ -1,4 +1,4 @@
-"""What every verb of `moldau pipeline` asks for: the extra, a page, the values of its parameters."""
+"""What each verb of `moldau pipeline` needs: the extra, a pipeline file, and its parameters."""
 
 from __future__ import annotations
 
@@ -18,19 +18,23 @@ PACKAGES = ("numpy", "pyarrow", "pyspark", "pandas", "rich")
 
 
 def add_file(parser: argparse.ArgumentParser) -> None:
-    """The words and flags that `page_of` reads a page by."""
+    """The arguments by which a pipeline file is read."""
     parser.add_argument(
         "file",
         type=input_path,
         metavar="FILE",
-        help="a page of YAML (- is standard input), or a Python module that ends in .py",
+        help="a pipeline file in YAML (- is standard input), or a Python module that ends in .py",
     )
     add_parameters(parser)
 
 
 def add_files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "files", type=input_path, nargs="+", metavar="FILE", help="pages, or Python modules; - is standard input"
+        "files",
+        type=input_path,
+        nargs="+",
+        metavar="FILE",
+        help="pipeline files, YAML or Python; - is standard input",
     )
     add_parameters(parser)
 
@@ -42,13 +46,13 @@ def add_parameters(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="what ${NAME} in a page stands for; may be given often, and goes before the environment",
+        help="the value of ${NAME} in a pipeline file; repeatable, and takes precedence over the environment",
     )
     parser.add_argument(
         "--profile",
         type=not_empty,
         metavar="NAME",
-        help="the cluster of a page that names none: a profile of ~/.config/moldau/profiles.toml "
+        help="the cluster of a pipeline that names none: a profile of ~/.config/moldau/profiles.toml "
         f"(default: {PROFILE_VARIABLE} of the environment)",
     )
 
@@ -85,8 +89,8 @@ def of_spec(
     *,
     needs_spark: bool = True,
 ) -> int:
-    """As `exit_code_of`, for an action with the page that the arguments name. A page that is a Python module needs
-    Spark in any case."""
+    """As `exit_code_of`, for an action with the pipeline that the arguments name. A pipeline that is a Python module
+    needs Spark in any case."""
 
     def act() -> int:
         from moldau.products.pipelines.spec.spec import load_spec
@@ -98,7 +102,7 @@ def of_spec(
 
 
 def exit_code_of(action: Callable[[], int], *, needs_spark: bool = True) -> int:
-    """What the action gives; 1 where it cannot be done, 2 for a page that cannot be run, or a missing extra."""
+    """What the action gives; 1 where it cannot be done, 2 for a pipeline that cannot be run, or a missing extra."""
     from moldau.errors import MoldauError
 
     if needs_spark and not has_extra():

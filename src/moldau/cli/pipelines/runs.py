@@ -24,15 +24,15 @@ _LOOK_EVERY_S = 0.1
 
 
 def add_verbs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
-    """Each runs `of_page` with the page that was read."""
+    """Each verb runs `of_spec` with the pipeline file."""
     init = verbs.add_parser(
         "init",
-        help="write a first page, with comments, that runs",
-        description="Writes a page that reads the topic `orders`, and carries tests: `moldau pipeline test` runs them "
-        "at once. A file that is there already is not touched.",
+        help="write a first pipeline file, with comments, that runs",
+        description="Writes a pipeline file that reads the topic `orders`, with tests for `moldau pipeline test`. Does "
+        "not overwrite an existing file.",
         examples=("moldau pipeline init orders.yaml",),
     )
-    init.add_argument("file", type=Path, metavar="FILE", help="the page to write")
+    init.add_argument("file", type=Path, metavar="FILE", help="the pipeline file to write")
     init.set_defaults(run=write_first_spec)
     graph = verbs.add_parser(
         "graph",
@@ -45,8 +45,8 @@ def add_verbs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
     graph.set_defaults(run=lambda arguments: of_spec(arguments, show_graph, needs_spark=False))
     status = verbs.add_parser(
         "status",
-        help="say whether a page runs, how far each of its queries is, and what a run would do",
-        description="Reads the page's checkpoint and asks the clusters. Changes nothing. While a cluster does not "
+        help="say whether a pipeline runs, how far each of its queries is, and what a run would do",
+        description="Reads the pipeline's checkpoint and asks the clusters. Changes nothing. While a cluster does not "
         "answer, all but the lag is told.",
         examples=("moldau pipeline status orders.yaml", "moldau pipeline status orders.yaml --json"),
     )
@@ -55,9 +55,9 @@ def add_verbs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
     status.set_defaults(run=lambda arguments: of_spec(arguments, show_status))
     stop = verbs.add_parser(
         "stop",
-        help="stop the process that runs a page, and wait for its end",
-        description="Sends SIGTERM to the process on this machine that runs the page: it finishes the batches that are "
-        "being written, and begins no other.",
+        help="stop the process that runs a pipeline, and wait for its end",
+        description="Sends SIGTERM to the process on this machine that runs the pipeline. It finishes the current "
+        "batches, and begins no other.",
         examples=("moldau pipeline stop orders.yaml",),
     )
     add_file(stop)
@@ -67,11 +67,11 @@ def add_verbs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
     stop.set_defaults(run=lambda arguments: of_spec(arguments, stop_pipeline))
     reset = verbs.add_parser(
         "reset",
-        help="begin a page anew, at offsets that you choose",
-        description="Says where the page would begin, and what each target would hold twice. With --execute, it gives "
-        "the page a new generation of its checkpoint, which begins at the offsets of --to, and shows them in its "
-        "groups. The old generation is kept beside it. A page that runs is refused. A source that is no topic begins "
-        "at its first row.",
+        help="begin a pipeline again, at offsets that you choose",
+        description="Says where the pipeline would begin, and which rows each target would hold twice. With --execute, "
+        "makes a new version of the checkpoint, which begins at the offsets of --to, and commits these offsets to the "
+        "groups. The old version is kept next to it. The pipeline must not run. A source that is not a topic begins at "
+        "its first row.",
         examples=(
             "moldau pipeline reset orders.yaml --to earliest              # what it would do",
             "moldau pipeline reset orders.yaml --to earliest --execute",
@@ -190,7 +190,7 @@ def stop_pipeline(spec: PipelineSpec, arguments: argparse.Namespace) -> int:
 
 def reset_pipeline(spec: PipelineSpec, arguments: argparse.Namespace) -> int:
     from moldau.products.pipelines.looking.resetting import outcome_of
-    from moldau.products.pipelines.running.generations import look_at_reset, reset
+    from moldau.products.pipelines.running.checkpoint_versions import look_at_reset, reset
 
     chosen = look_at_reset(spec, arguments.to)
     starts = {one: offset for start in chosen.values() for one, offset in start.offsets.items()}
@@ -207,7 +207,7 @@ def reset_pipeline(spec: PipelineSpec, arguments: argparse.Namespace) -> int:
     for line in outcome:
         print(line)
     if kept is None:
-        print("nothing was changed: --execute begins the page anew", file=sys.stderr)
+        print("nothing was changed: --execute resets the pipeline", file=sys.stderr)
     else:
-        print(f"The old generation is kept in {kept}; once it is not needed any more: rm -r {kept}")
+        print(f"The old checkpoint is kept in {kept}; delete it when it is no longer needed: rm -r {kept}")
     return 0

@@ -1,5 +1,5 @@
-"""One page of a directory that is served, as a process: `moldau pipeline run`, which also ends when the process that
-started it does, in whatever way. That process holds the other end of standard input."""
+"""One pipeline file of a directory that is served, as a process: `moldau pipeline run`, which also ends when the
+process that started it does, in whatever way. That process holds the other end of standard input."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`moldau pipeline warm-up`: makes the file from which Spark starts faster (`moldau.spark.session.class_cache`).
 
-A page with a window, a table of files and a topic runs once, over a broker in this process, in a JVM that notes what it
-loads. The JVM writes the file after the page has ended, so the file gets its name when the JVM is gone.
+A pipeline with a window, a table of files and a topic runs once, over a broker in this process, in a JVM that notes
+what it loads. The JVM writes the file after the pipeline has ended, so the file gets its name when the JVM is gone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RUN_SECONDS = 300.0
 WRITE_TRIES = 10
 """Each waits for as long as a lease does: 30 s."""
 ORDERS = 2_000
-PAGE = """
+SPEC = """
 name: warm-up
 bootstrap_servers: ${SERVERS}
 checkpoint: "${FOLDER}/checkpoint"
@@ -86,7 +86,7 @@ def _run_spec(folder: Path, java_options: str) -> str:
     from moldau.testing import Cluster
 
     spec = folder / "warm-up.yaml"
-    spec.write_text(PAGE)
+    spec.write_text(SPEC)
     with Cluster() as cluster:
         for topic in ("orders", "minutes"):
             cluster.create_topic(topic)

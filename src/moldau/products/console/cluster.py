@@ -26,7 +26,7 @@ from moldau.client.protocol.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from moldau.errors import KafkaError, MoldauError, ProtocolError
 from moldau.ports import Dialer
 from moldau.products.features import features_not_served
-from moldau.products.pipelines.core.commit_metadata import CommitNote, read_notes
+from moldau.products.pipelines.core.commit_metadata import CommitMetadata, read_commit_metadata
 from moldau.transport.access import open_admin
 from moldau.transport.tcp import TCP
 from moldau.types import TopicPartition
@@ -56,7 +56,7 @@ class SilentError(ClusterError):
     """The one broker that knows does not answer; others do."""
 
 
-NO_NOTE = CommitNote()
+NO_NOTE = CommitMetadata()
 
 
 class PartitionFacts(msgspec.Struct, frozen=True):
@@ -172,7 +172,7 @@ class GroupFacts(msgspec.Struct, frozen=True):
     protocol: str
     members: tuple[GroupMember, ...] = ()
     rows: tuple[LagRow, ...] = ()
-    note: CommitNote = NO_NOTE
+    note: CommitMetadata = NO_NOTE
     """What a pipeline left beside its offsets."""
 
     @property
@@ -328,7 +328,7 @@ class Cluster:
             described.assignor or "–",
             described.members,
             rows,
-            read_notes(position.metadata for position in committed.values()),
+            read_commit_metadata(position.metadata for position in committed.values()),
         )
 
     # -- transactions

@@ -1,8 +1,8 @@
 """`create_auto_cdc_flow`, as a pipeline's module finds it in `pyspark.pipelines` while the module is read.
 
 Spark's own function makes columns of Spark Connect of its arguments: it needs grpc, and only a server of Spark Connect
-understands these columns. The targets of a page take SQL, so here the arguments become texts: of `col` and `expr` of
-`pyspark.sql.functions` those that they were given.
+understands these columns. The targets of a pipeline take SQL, so here the arguments become texts: of `col` and `expr`
+of `pyspark.sql.functions` those that they were given.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from moldau.spark.definitions.late_session import ColumnText
 
 
 class DefinedChanges(msgspec.Struct, frozen=True):
-    """The changes of `source` go to the output `target`. `keys`: as a page's target has them. `line`: of the call."""
+    """The changes of `source` go to the output `target`. `keys`: as a pipeline's target has them. `line`: of the
+    call."""
 
     target: str
     source: str

@@ -172,7 +172,7 @@ class Definitions(GraphElementRegistry):
         raise DefinitionError(self._line(), reason)
 
     def register_sql(self, sql_text: str, file_path: Path) -> None:
-        raise DefinitionError(None, "SQL files of Spark Declarative Pipelines are not read; a page of YAML has SQL")
+        raise DefinitionError(None, "SQL files of Spark Declarative Pipelines are not read; write SQL in YAML")
 
 
 def declare(name: str | None, declared: Declared) -> None:

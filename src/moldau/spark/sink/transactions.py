@@ -12,7 +12,7 @@ and aborts.
 
 The offsets behind the batch in its source topics are committed in the same transaction, in a consumer group, and beside
 each the query and the number of the batch. A batch that the group already has is not written again, however often Spark
-runs it. Where no source is a topic of the sink's cluster, a target partition carries this note.
+runs it. Where no source is a topic of the sink's cluster, a target partition has this metadata.
 
 The transaction begins where the writer leaves the driver: `streamWriter` is called again for the commit of each batch.
 """
@@ -67,7 +67,7 @@ class BatchAbortedError(MoldauError):
 
 @dataclass(frozen=True)
 class SinkTransaction:
-    """What the tasks and the commit know of an open transaction. `notes`: by query, what the group says of the newest
+    """What the tasks and the commit know of an open transaction. `by_query`: what the group says of the newest
     batch that it has. `began_ms`: of the driver's wall clock."""
 
     producer: TransactionalProducer
@@ -75,18 +75,18 @@ class SinkTransaction:
     timeout_ms: int
     began_ms: int
     query: str | None = None
-    notes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    by_query: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def has(self, query: str | None, batch_id: int | None) -> bool:
         """Whether this batch is committed already."""
-        newest: int = self.note_of(query).get("batch", -1)
+        newest: int = self.metadata_of(query).get("batch", -1)
         return batch_id is not None and newest >= batch_id
 
-    def note_of(self, query: str | None) -> dict[str, Any]:
+    def metadata_of(self, query: str | None) -> dict[str, Any]:
         """`batch`: the newest that the group has; `topic`: the option of the write in `foreachBatch` that wrote it,
         where it was one; `run`: the last run of the query that wrote it, or that left it out because it was written.
         Empty where the group says nothing."""
-        return {} if query is None else self.notes.get(query, {})
+        return {} if query is None else self.by_query.get(query, {})
 
     def why_not_skipped(
         self, query: str | None, batch_id: int | None, topic: str | None, run: str | None
@@ -97,11 +97,11 @@ class SinkTransaction:
         Spark runs only the last batch of a checkpoint again, so a newer one in the group is of a newer checkpoint. It
         runs a batch again in another run only, so a batch that this run has met before is another write's. `topic`: the
         option of this write; `run`: of the query."""
-        note = self.note_of(query)
-        if note["batch"] != batch_id:
-            return put_back(f"batch {batch_id} of this query is to be written, and", note["batch"], self.group_id)
-        former = note.get("topic", topic)
-        if former == topic and (run is None or note.get("run") != run):
+        metadata = self.metadata_of(query)
+        if metadata["batch"] != batch_id:
+            return put_back(f"batch {batch_id} of this query is to be written, and", metadata["batch"], self.group_id)
+        former = metadata.get("topic", topic)
+        if former == topic and (run is None or metadata.get("run") != run):
             return None
         return (
             f"batch {batch_id} of this query has been written to {_of_rows(former)}, and the group "
@@ -162,33 +162,33 @@ def begin_transaction(options: SinkOptions, *, is_streaming: bool) -> SinkTransa
                 raise
             raise OptionError(f"{error}. Without them, set delivery to at_least_once") from error
         # only now: no earlier driver can commit any more
-        notes = _newest_notes(client, group_id) if has_batches else {}
-    return SinkTransaction(producer, group_id, timeout_ms, began_ms, query, notes)
+        by_query = _newest_metadata(client, group_id) if has_batches else {}
+    return SinkTransaction(producer, group_id, timeout_ms, began_ms, query, by_query)
 
 
-def _newest_notes(client: ClusterClient, group_id: str) -> dict[str, dict[str, Any]]:
-    """By query, the note that its newest batch left in the group."""
+def _newest_metadata(client: ClusterClient, group_id: str) -> dict[str, dict[str, Any]]:
+    """By query, the metadata that its newest batch left in the group."""
     newest: dict[str, dict[str, Any]] = {}
     for position in committed_offsets(client, group_id, require_stable=True).values():
-        note = _note_in(position.metadata)
-        if note and note["batch"] > newest.get(note["query"], {"batch": -1})["batch"]:
-            newest[note["query"]] = note
+        metadata = _metadata_in(position.metadata)
+        if metadata and metadata["batch"] > newest.get(metadata["query"], {"batch": -1})["batch"]:
+            newest[metadata["query"]] = metadata
     return newest
 
 
-def _note_in(metadata: str) -> dict[str, Any]:
-    """What `_note` has made; nothing for what was committed by somebody else."""
+def _metadata_in(metadata: str) -> dict[str, Any]:
+    """The commit metadata that `_metadata` made; empty for that of other writers."""
     try:
         # some clients end a text with a NUL where they copy the offsets of a group
-        note = json.loads(metadata.rstrip("\0"))
-        return {**note, "query": str(note["query"]), "batch": int(note["batch"])}
+        found = json.loads(metadata.rstrip("\0"))
+        return {**found, "query": str(found["query"]), "batch": int(found["batch"])}
     except (ValueError, KeyError, TypeError):
         return {}
 
 
 def _is_of(position: CommittedOffset, query: str | None, batch_id: int | None) -> bool:
-    note = _note_in(position.metadata)
-    return (note.get("query"), note.get("batch")) == (query, batch_id)
+    metadata = _metadata_in(position.metadata)
+    return (metadata.get("query"), metadata.get("batch")) == (query, batch_id)
 
 
 # --- the driver: after the tasks ---
@@ -208,13 +208,13 @@ def commit_transaction(
     try:
         if all(report.is_skipped for report in reports):
             _check_ends(options, first, batch_id)
-            _note_run(options, first)
+            _commit_run(options, first)
             return
         with open_client(options.access, had_contact=True) as client:
             offsets = _positions(client, options, batch_id, written)
             if offsets or written:
                 _check_partitions(client, transaction, written)
-                _commit(client, transaction, offsets, _note(options, first.query, batch_id, first.run))
+                _commit(client, transaction, offsets, _metadata(options, first.query, batch_id, first.run))
     except KafkaError as error:
         raise SinkError(why_it_ended(transaction, error)) from error
 
@@ -280,11 +280,11 @@ def _commit(
     client: ClusterClient,
     transaction: SinkTransaction,
     offsets: Mapping[TopicPartition, int],
-    note: Mapping[str, object],
+    metadata: Mapping[str, object],
 ) -> None:
-    """Ends the transaction. `offsets` go into its group, and beside each `note`, which `_newest_notes` finds."""
+    """Ends the transaction. `offsets` go into its group, and beside each `metadata`, which `_newest_metadata` finds."""
     member = GroupMember(transaction.group_id)
-    commit_offsets_in_transaction(client, transaction.producer, member, offsets, json.dumps(note))
+    commit_offsets_in_transaction(client, transaction.producer, member, offsets, json.dumps(metadata))
     end_transaction(client, transaction.producer, committed=True)
 
 
@@ -304,12 +304,12 @@ def _check_ends(options: SinkOptions, report: TaskReport, batch_id: int | None) 
             raise SinkError(put_back(ends, batch_id, transaction.group_id, f", up to offset {position.offset}"))
 
 
-def _note_run(options: SinkOptions, report: TaskReport) -> None:
-    """A write in `foreachBatch` that was left out, because an earlier run has it, is noted too: a second write of the
-    batch under the same names would be taken for it otherwise. In the transaction: the note of a driver that has been
-    fenced in the meantime would take the place of a newer one."""
+def _commit_run(options: SinkOptions, report: TaskReport) -> None:
+    """Commits the run of a write in `foreachBatch` that was skipped because an earlier run wrote it: a second write of
+    the batch under the same names would else be skipped too. The commit is part of the transaction: a fenced driver
+    must not replace newer metadata."""
     transaction, query = report.transaction, report.query
-    newest = transaction.note_of(query)
+    newest = transaction.metadata_of(query)
     if options.batch_id is None or report.run is None or newest.get("batch") != report.batch_id:
         return
     with open_client(options.access, had_contact=True) as client:
@@ -322,21 +322,23 @@ def _note_run(options: SinkOptions, report: TaskReport) -> None:
             _commit(client, transaction, offsets, {**newest, "run": report.run})
 
 
-def _note(options: SinkOptions, query: str | None, batch_id: int | None, run: str | None = None) -> dict[str, object]:
+def _metadata(
+    options: SinkOptions, query: str | None, batch_id: int | None, run: str | None = None
+) -> dict[str, object]:
     """A stream has one write of each batch; of several ones in `foreachBatch`, the topic and the run tell which it
     was."""
-    note: dict[str, object] = {"query": query, "batch": batch_id}
+    metadata: dict[str, object] = {"query": query, "batch": batch_id}
     if options.group_note is not None:
-        note["note"] = options.group_note
+        metadata["note"] = options.group_note
     if options.batch_id is not None:
-        note["topic"] = options.topic
+        metadata["topic"] = options.topic
         if run is not None:
-            note["run"] = run
-    return note
+            metadata["run"] = run
+    return metadata
 
 
 def _end_of_one(written: Mapping[TopicPartition, Written]) -> dict[TopicPartition, int]:
-    """One partition that was written to, where no source is a topic: the note needs a place."""
+    """One partition that was written to, where no source is a topic: the metadata needs a place."""
     if not written:
         return {}
     first = min(written)
@@ -399,15 +401,15 @@ def write_range(
     own = replace(options, transactional_id=f"moldau-write-{write_id}-{number}")
     transaction = begin_transaction(own, is_streaming=True)
     if transaction.has(write_id, number):
-        _check_count(write_id, number, transaction.note_of(write_id).get("records"), count())
+        _check_count(write_id, number, transaction.metadata_of(write_id).get("records"), count())
         return RangeWritten(0)
     try:
         written = write(transaction)
         records = sum(at.record_count for at in written.values())
         if written:
-            note = {**_note(options, write_id, number), "records": records}
+            metadata = {**_metadata(options, write_id, number), "records": records}
             with open_client(options.access, had_contact=True) as client:
-                _commit(client, transaction, _end_of_one(written), note)
+                _commit(client, transaction, _end_of_one(written), metadata)
     except BaseException as error:
         abort_transaction(own, (), transaction)
         if isinstance(error, KafkaError):
@@ -417,7 +419,7 @@ def write_range(
 
 
 def _check_count(write_id: str, number: int, committed: int | None, found: int) -> None:
-    """`committed`: None where an older release has written the range, which did not note it."""
+    """`committed`: None where an older release has written the range, which did not record it."""
     if committed is not None and committed != found:
         raise SinkError(
             f"range {number} of the write_id {write_id!r} is committed with {committed:,} rows, and task {number} of "

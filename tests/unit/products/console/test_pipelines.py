@@ -19,16 +19,16 @@ from moldau.products.console.core.browsing import Question
 from moldau.products.console.core.pipeline_groups import choose_groups
 from moldau.products.console.dead_letters import MAX_LETTERS, LettersWatch
 from moldau.products.console.pipelines import PipelineFacts, picture_of, pipelines_of, standing
-from moldau.products.pipelines.core.commit_metadata import CommitNote, PipelineNote
+from moldau.products.pipelines.core.commit_metadata import CommitMetadata, PipelineMetadata
 from moldau.products.service.look.history import Series
 from moldau.products.service.look.pages import templates_in
 from moldau.testing import Cluster
 
 
-def group(group_id: str, *rows: tuple[str, int, int], note: PipelineNote | None = None) -> GroupFacts:
+def group(group_id: str, *rows: tuple[str, int, int], note: PipelineMetadata | None = None) -> GroupFacts:
     """`rows`: topic, committed offset, end."""
     lags = tuple(LagRow(topic, number, at, 0, end, None) for number, (topic, at, end) in enumerate(rows))
-    return GroupFacts(group_id, "Empty", "–", (), lags, CommitNote(1, note))
+    return GroupFacts(group_id, "Empty", "–", (), lags, CommitMetadata(1, note))
 
 
 def topic(name: str, records: int | None) -> TopicFacts:
@@ -43,7 +43,7 @@ def series(*samples: tuple[float, float]) -> Series:
 
 
 def test_a_pipeline_is_a_group_of_that_name_or_with_a_pipelines_note() -> None:
-    own = group("own-name", note=PipelineNote("audit"))
+    own = group("own-name", note=PipelineMetadata("audit"))
     found = pipelines_of([group("moldau.shop"), group("readers"), own, group("moldau."), group("moldau")], [])
     assert [each.name for each in found] == ["audit", "moldau.", "shop"]
 
@@ -78,7 +78,7 @@ def test_a_query_keeps_its_dead_letters_where_its_page_does(pipeline: str, lette
 
 
 def test_dead_letters_are_those_of_the_note_that_are_there() -> None:
-    note = PipelineNote("shop", dead_letters=("refused", "gone", "unknown-size"))
+    note = PipelineMetadata("shop", dead_letters=("refused", "gone", "unknown-size"))
     topics = [topic("shop.dead-letters", 3), topic("refused", 4), topic("unknown-size", None)]
     [found] = pipelines_of([group("moldau.shop", note=note)], topics)
     assert [each.name for each in found.letters] == ["refused", "unknown-size"]
@@ -86,10 +86,10 @@ def test_dead_letters_are_those_of_the_note_that_are_there() -> None:
 
 
 def test_a_board_is_linked_where_it_is_on_this_machine() -> None:
-    here = PipelineNote("shop", socket.gethostname(), 9700)
-    elsewhere = PipelineNote("shop", "worker-7", 9700)
-    nowhere = PipelineNote("shop", None, 9700)
-    secured = PipelineNote("shop", socket.gethostname(), 9700, board_tls=True)
+    here = PipelineMetadata("shop", socket.gethostname(), 9700)
+    elsewhere = PipelineMetadata("shop", "worker-7", 9700)
+    nowhere = PipelineMetadata("shop", None, 9700)
+    secured = PipelineMetadata("shop", socket.gethostname(), 9700, board_tls=True)
     found = pipelines_of([group("moldau.x", note=each) for each in (here, elsewhere, nowhere, secured)], [])
     assert [each.board_host for each in found] == [None, "worker-7", "another machine", None]
     templates = templates_in(Path(console.__file__).parent / "templates")
@@ -126,11 +126,11 @@ def test_a_pipeline_that_may_have_been_stopped_is_not_green() -> None:
 
 def test_the_queries_of_a_page_are_one_pipeline() -> None:
     groups = [
-        group("moldau.shop.lake", note=PipelineNote("shop.lake", spec="shop")),
-        group("moldau.shop.db", note=PipelineNote("shop.db", spec="shop")),
-        group("moldau.shop.eu", note=PipelineNote("shop.eu", spec="shop.eu")),
-        group("forged", note=PipelineNote("other", spec="shop")),
-        group("moldau.old.lake", note=PipelineNote("old.lake")),
+        group("moldau.shop.lake", note=PipelineMetadata("shop.lake", spec="shop")),
+        group("moldau.shop.db", note=PipelineMetadata("shop.db", spec="shop")),
+        group("moldau.shop.eu", note=PipelineMetadata("shop.eu", spec="shop.eu")),
+        group("forged", note=PipelineMetadata("other", spec="shop")),
+        group("moldau.old.lake", note=PipelineMetadata("old.lake")),
     ]
     found = [(each.page, each.query) for each in pipelines_of(groups, [])]
     assert found == [("old.lake", ""), ("other", ""), ("shop", "db"), ("shop", "lake"), ("shop.eu", "")]

@@ -11,7 +11,7 @@ import yaml
 
 from moldau.client.protocol.secrets import AccessError, Origin
 from moldau.errors import KafkaError
-from moldau.products.pipelines.core.section import PAGE, Section, SpecError
+from moldau.products.pipelines.core.section import SPEC, Section, SpecError
 from moldau.products.pipelines.formats.registry import Registry
 from moldau.products.pipelines.formats.registry_security import RegistrySecurity
 
@@ -20,7 +20,7 @@ PROPERTIES = {"schema.registry.url": HERE, "schema.registry.basic.auth.user.info
 
 
 def section_of(text: str) -> Section:
-    return Section("page.yaml", PAGE, yaml.compose(text))
+    return Section("spec.yaml", SPEC, yaml.compose(text))
 
 
 def test_a_pipeline_refers_to_its_secret_and_tasks_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,7 +39,7 @@ def test_a_pipeline_refers_to_its_secret_and_tasks_read_it(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("registry", "told"),
     [
-        ("{url: 'https://r', basic.auth.user.info: 'ann:secret'}", "a page has no secret"),
+        ("{url: 'https://r', basic.auth.user.info: 'ann:secret'}", "a pipeline file holds no secret"),
         ("{url: 'http://registry.example.org', bearer.auth.token: '${TOKEN}'}", "over https:// alone"),
         ("{url: 'https://r', bearer.auth.token: '${A}', basic.auth.user.info: '${B}'}", "cannot both be set"),
         ("{url: 'https://ann:secret@r'}", "without user and password"),

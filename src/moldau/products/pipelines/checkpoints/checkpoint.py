@@ -9,7 +9,7 @@ topics (`moldau.spark.source.offsets`): Spark's connector refuses that, and `mov
 
 Beside Spark's files the directory holds two of ours: `pipeline.json`, the query that this checkpoint belongs to, and
 `dead-letters.json`, up to which batch the source was searched for records that do not parse. The checkpoint of the
-page has the logs of `found_files` too.
+pipeline has the logs of `found_files` too.
 """
 
 from __future__ import annotations
@@ -226,8 +226,8 @@ def kept_state(checkpoint: Path) -> tuple[int, int]:
 def former_writer(
     root: Path, current: Collection[Path], places: Collection[str], reads: Collection[str]
 ) -> Path | None:
-    """A checkpoint in the directory of a page, or that directory itself, whose batches went to one of these places and
-    which is none of the `current` ones: that of a target that has another name now, or is gone. `reads`: facts of
+    """A checkpoint in the directory of a pipeline, or that directory itself, whose batches went to one of these places
+    and which is none of the `current` ones: that of a target that has another name now, or is gone. `reads`: facts of
     sources that say where they are; one that read none of them has written other rows. Raises CheckpointError."""
     own = {_without_layout(fact) for fact in reads}
     directories = [root, *sorted(path.parent for path in root.glob(f"*/{QUERY_FILE}"))]

@@ -109,7 +109,7 @@ class WriterLease:
     def __init__(
         self, query: Path, driver: Path, token: str, *, patience_seconds: float = WAIT_FOR_DYING_SECONDS
     ) -> None:
-        """`query`, `driver`: the checkpoints of the query and of its page. `token`: of the driver's lease. Raises
+        """`query`, `driver`: the checkpoints of the query and of its pipeline. `token`: of the driver's lease. Raises
         LeaseError where another process writes for longer than `patience_seconds`, or `check` does."""
         self._driver = driver / LEASE_FILE
         self._token = token
@@ -152,7 +152,7 @@ def holder_of(checkpoint: Path) -> Holder | None:
 
 
 def _writers_below(checkpoint: Path) -> list[Path]:
-    """Of the queries of a page: each has a directory of its own, or is the only one."""
+    """Of the queries of a pipeline: each has a directory of its own, or is the only one."""
     return [*checkpoint.glob(WRITER_FILE), *checkpoint.glob(f"*/{WRITER_FILE}")]
 
 
@@ -165,7 +165,7 @@ def _wait_for_writer(path: Path, patience_seconds: float) -> int:
             if time.monotonic() > deadline:
                 raise LeaseError(
                     f"a query on the checkpoint {path.parent} runs on a Spark Connect server, in its process "
-                    f"{_read(file).process}: start the page there again and stop it, or stop the server"
+                    f"{_read(file).process}: start the pipeline there again and stop it, or stop the server"
                 )
             time.sleep(_RETRY_SECONDS)
         os.ftruncate(file, 0)

@@ -1,4 +1,5 @@
-"""A test that a page carries: records that are given to its sources, and the rows that flows or targets give then."""
+"""A test that a pipeline carries: records that are given to its sources, and the rows that flows or targets give
+then."""
 
 from __future__ import annotations
 

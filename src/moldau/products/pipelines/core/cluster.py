@@ -1,4 +1,4 @@
-"""The cluster that a page, a source or a target names: `bootstrap_servers`, or `cluster` where more is to be said.
+"""The cluster that a pipeline, a source or a target names: `bootstrap_servers`, or `cluster` where more is to be said.
 
     bootstrap_servers: 127.0.0.1:9092
 
@@ -8,13 +8,13 @@
       bootstrap.servers: kafka.example.org:9093
       security.protocol: SASL_SSL
       ssl.truststore.type: PEM
-      ssl.truststore.location: ca.pem               # beside the page
+      ssl.truststore.location: ca.pem               # next to the pipeline file
       sasl.mechanism: SCRAM-SHA-512
       sasl.username: alice
       sasl.password: ${KAFKA_PASSWORD}              # an environment variable, read where a connection is opened
 
-A page holds no secret: a setting that is one names an environment variable, or has a reference of Kafka's form (see
-`client.protocol.secrets`). So plans, checkpoints, commit metadata and tasks of Spark have the reference alone.
+A pipeline file holds no secret: a setting that is one names an environment variable, or has a reference of Kafka's form
+(see `client.protocol.secrets`). So plans, checkpoints, commit metadata and tasks of Spark have the reference alone.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ CLUSTER: Final = MappingKey(
 )
 PROFILE: Final = Text("profile", "A [profile](../../use/profiles.md).", absent="none")
 CLUSTER_KEYS: Final = (SERVERS, CLUSTER)
-"""Of a page, a source and a target: one of them at most."""
+"""Of a pipeline, a source and a target: one of them at most."""
 TOPIC_CLUSTER_KEYS: Final = (
     Text(SERVERS, "The brokers of the topic's cluster.", absent="those of the pipeline"),
     MappingKey(CLUSTER, "The topic's cluster, if it is secured.", absent="that of the pipeline"),
@@ -80,7 +80,7 @@ def parse_cluster(section: Section, directory: Path) -> ClusterAccess:
 
 
 def spec_cluster(spec: Section, directory: Path, profile: str | None) -> ClusterAccess:
-    """`profile`: of a page that names no cluster. Raises SpecError."""
+    """`profile`: of a pipeline that names no cluster. Raises SpecError."""
     if names_cluster(spec):
         return parse_cluster(spec, directory)
     if profile is None:
@@ -114,7 +114,7 @@ def setting_of(cluster: Section, name: str, directory: Path) -> str:
 
 
 def _secret(cluster: Section, name: str) -> str:
-    """What the page says, with `${env:NAME}` for `${NAME}`. Raises SpecError for a secret itself."""
+    """What the pipeline file says, with `${env:NAME}` for `${NAME}`. Raises SpecError for a secret itself."""
     text = cluster.text_as_written(name)
     if name == SASL_JAAS_CONFIG:
         found = _JAAS_PASSWORD.search(text)
@@ -124,7 +124,7 @@ def _secret(cluster: Section, name: str) -> str:
         before, after = (cluster.fill(name, part, cluster.line_of(name)) for part in _around(text, found))
         return f"{before}{_reference(cluster, name, found[2])}{after}"
     if not re.fullmatch(r"\$\{[^{}]+\}", text):
-        cluster.refuse(name, "must be like ${NAME}, and NAME an environment variable that has it: a page has no secret")
+        cluster.refuse(name, "must be ${NAME}, an environment variable: a pipeline file holds no secret")
     return _reference(cluster, name, text)
 
 

@@ -1,4 +1,5 @@
-"""Columns as a page declares them, `user string, amount decimal(10, 2)`: names and types of Spark, read without Spark.
+"""Columns as a pipeline declares them, `user string, amount decimal(10, 2)`: names and types of Spark, read without
+Spark.
 
 The grammar is that of Spark's own parser (`colTypeList` and `dataType` of its SqlBaseParser); a test reads the same
 texts with both. What a text means is told in Spark's words for a type (`DataType.simpleString`).

@@ -24,8 +24,9 @@ _BRANCH = re.compile(r"\s*(?:[:|]  |   )*[+:]- ")
 _PYTHON_CAUSE = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\w[\w.]*(?:: .*)?)$", re.MULTILINE)
 
 _OF_THE_OPTION = "set failOnDataLoss to false"
-_OF_THE_PAGE = "write `lost_records: skip` in their source, or begin anew with `moldau pipeline reset`"
-"""What the source of Spark advises where records are gone, and the same in words of a page, which has no options."""
+_OF_THE_SPEC = "write `lost_records: skip` in their source, or begin anew with `moldau pipeline reset`"
+"""What the source of Spark advises where records are gone, and the same in words of a pipeline, which has no
+options."""
 
 _IN_SQL = re.compile(r"^== SQL.*\(line (\d+), position \d+\) ==\n(.*)$", re.MULTILINE)
 """Where Spark says in which line of a statement it was, with that line, which it may shorten at both ends."""
@@ -66,7 +67,7 @@ _OF_A_WORKER = ("from the Python worker", "PythonException")
 
 
 class FlowError(MoldauError):
-    """The page's source, SQL and sink do not fit together; the message says where."""
+    """The pipeline's source, SQL and sink do not fit together; the message says where."""
 
 
 class PipelineFailedError(MoldauError):
@@ -80,7 +81,7 @@ def what_failed(text: str) -> str:
     and what Java says of it."""
     ours = _OURS.findall(text)
     if ours:
-        return str(ours[-1]).replace(_OF_THE_OPTION, _OF_THE_PAGE)
+        return str(ours[-1]).replace(_OF_THE_OPTION, _OF_THE_SPEC)
     causes = _SPARK_CAUSE.findall(text)
     if causes:
         innermost = str(causes[-1])

@@ -1,4 +1,4 @@
-"""`${NAME}` in a page is replaced by the value of that name; `\\${NAME}` stands for `${NAME}` itself."""
+"""`${NAME}` in a pipeline file is replaced by the value of that name; `\\${NAME}` stands for `${NAME}` itself."""
 
 from __future__ import annotations
 

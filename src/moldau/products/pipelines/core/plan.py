@@ -20,7 +20,7 @@ Facts = Mapping[str, str | None]
 
 
 class PlanError(MoldauError):
-    """The parts do not make a plan. `line`: of the page; the message says what to write instead."""
+    """The parts do not make a plan. `line`: of the pipeline; the message says what to write instead."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(reason)
@@ -28,7 +28,7 @@ class PlanError(MoldauError):
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """`place`: the keys that lead to it in the page, such as `flows.big`; `line`: where it stands there."""
+    """`place`: the keys that lead to it in the pipeline file, such as `flows.big`; `line`: where it stands there."""
 
     name: str
     place: str
@@ -72,7 +72,7 @@ class Query(msgspec.Struct, frozen=True):
     target: TargetStep
 
     def facts(self) -> dict[str, str | None]:
-        """What the query's checkpoint belongs to, by the places of the page."""
+        """What the query's checkpoint belongs to, by the places of the pipeline file."""
         found: dict[str, str | None] = {}
         for source in self.sources:
             found |= {f"{source.place}.{name}": fact for name, fact in source.facts.items()}
@@ -90,7 +90,7 @@ class Plan(msgspec.Struct, frozen=True):
     targets: tuple[TargetStep, ...]
 
     def queries(self) -> Iterator[Query]:
-        """One for each target, in the order of the page."""
+        """One for each target, in the order of the pipeline file."""
         for target in self.targets:
             needed = _upstream(self.flows, target.reads)
             yield Query(
@@ -177,7 +177,7 @@ def _there_are(views: Mapping[str, Step]) -> str:
 
 
 def _in_order(flows: tuple[FlowStep, ...]) -> tuple[FlowStep, ...]:
-    """As they stand in the page, where the edges allow it."""
+    """As they stand in the pipeline file, where the edges allow it."""
     by_name = {flow.name: flow for flow in flows}
     sorter = TopologicalSorter({flow.name: [name for name in flow.reads if name in by_name] for flow in flows})
     try:

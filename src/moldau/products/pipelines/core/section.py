@@ -1,6 +1,6 @@
-"""One mapping of a pipeline's page: its keys, each refused with its line where it cannot be meant.
+"""One mapping of a pipeline file: an invalid key is rejected with its line.
 
-`${NAME}` in a text of the page is the value of that parameter (see `core.parameters`).
+`${NAME}` in a text of the pipeline file is the value of that parameter (see `core.parameters`).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _INTERVAL = re.compile(rf"(\d{{1,9}}) ({'|'.join(UNITS_MS)})s?")
 OBJECT_STORE = "s3://[^/]+"
 """How the address of a folder in an object store begins."""
 
-PAGE = "the page"
+SPEC = "the pipeline file"
 """The name of the outermost mapping; a name of another is the keys that lead to it."""
 
 
 class SpecError(MoldauError):
-    """The page cannot be run as it stands; the message begins with the file and the line."""
+    """The pipeline file is invalid; the message begins with the file and the line."""
 
 
 _OF_JSON = ("null", "bool", "int", "float", "seq", "map")
@@ -74,7 +74,7 @@ class _ExactValues(_Values):
 
 
 class Section:
-    """One mapping of the page, with the lines of its keys."""
+    """One mapping of the pipeline file, with the lines of its keys."""
 
     def __init__(self, file_name: str, name: str, node: yaml.Node, parameters: Mapping[str, str] | None = None) -> None:
         self.file_name = file_name
@@ -104,7 +104,7 @@ class Section:
         return key in self._nodes
 
     def entries(self) -> list[str]:
-        """The keys, in the order of the page."""
+        """The keys, in the order of the pipeline file."""
         return list(self._nodes)
 
     def line_of(self, key: str) -> int:
@@ -130,7 +130,7 @@ class Section:
         return text if may_be_blank else text.strip()
 
     def text_as_written(self, key: str) -> str:
-        """As `text`, with `${NAME}` where the page has it."""
+        """As `text`, with `${NAME}` where the file has it."""
         node = self._nodes.get(key)
         if not isinstance(node, yaml.ScalarNode) or not str(node.value).strip():
             self.refuse(key, "must be a text")
@@ -220,7 +220,7 @@ class Section:
         node = self._nodes.get(key)
         if node is None:
             self.refuse(key, "is missing", line=self._line)
-        return Section(self.file_name, f"{key}" if self.name == PAGE else f"{self.name}.{key}", node, self._parameters)
+        return Section(self.file_name, f"{key}" if self.name == SPEC else f"{self.name}.{key}", node, self._parameters)
 
     def local_path(self, key: str, directory: Path, default: str | None = None) -> Path:
         """A path below `directory`, where it does not say where it begins."""
@@ -241,7 +241,7 @@ class Section:
 
     def refuse(self, key: str | None, reason: str, *, line: int | None = None) -> NoReturn:
         at = line or (self.line_of(key) if key is not None and hasattr(self, "_lines") else self._line)
-        what = f"`{key}`" if key is not None else self.name if self.name == PAGE else f"`{self.name}`"
+        what = f"`{key}`" if key is not None else self.name if self.name == SPEC else f"`{self.name}`"
         raise SpecError(f"{self.file_name}:{at}: {what} {reason}")
 
 

@@ -4,7 +4,7 @@ A relation stands after FROM or JOIN, or after a comma in the list that FROM beg
 defines, behind its definition, a function (`range(10)`, `explode(x)`), a name of several parts (a table of Spark's
 catalogue, or files, such as parquet.`/prices`), and what FROM means within a function (`extract(year from at)`,
 `trim(both ' ' from name)`).
-(sqlglot 30 refuses `group by window(at, '1 minute'), user`, the one statement that every streaming page has.)
+(sqlglot 30 refuses `group by window(at, '1 minute'), user`, the one statement that every streaming pipeline has.)
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def parse_table(section: Section, directory: Path) -> tuple[str, str, Path]:
 
 def open_catalog(warehouse: str, catalog: Path) -> SqlCatalog:
     """Makes the file of the catalogue where it is missing."""
-    from pyiceberg.catalog.sql import SqlCatalog  # a page is checked without it
+    from pyiceberg.catalog.sql import SqlCatalog  # a pipeline file is checked without it
 
     uri = f"sqlite:///{catalog.absolute()}"
     if "://" not in warehouse:

@@ -1,4 +1,4 @@
-"""A table in PostgreSQL, as a page names it, and connections to its server.
+"""A table in PostgreSQL, as a pipeline names it, and connections to its server.
 
 The password is libpq's own affair: PGPASSWORD, or ~/.pgpass, on each machine that runs tasks.
 """
@@ -55,7 +55,7 @@ def table_of(section: Section) -> tuple[str, ...]:
 
 def connect(server: str) -> Connection[Any]:
     """Raises what psycopg does."""
-    import psycopg  # a page is checked without it
+    import psycopg  # a pipeline file is checked without it
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
     address = make_conninfo("", **{**PARAMETERS, **conninfo_to_dict(server)})
@@ -66,7 +66,7 @@ def connect(server: str) -> Connection[Any]:
 def connected(server: str, refused: str) -> Iterator[Connection[Any]]:
     """One transaction, committed at the end. `refused`: how the sentence begins that says what went wrong in it. Raises
     UnreachableError for what may pass, PostgresqlError for all else."""
-    import psycopg  # a page is checked without it
+    import psycopg  # a pipeline file is checked without it
 
     try:
         connection = connect(server)

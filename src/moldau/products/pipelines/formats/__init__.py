@@ -36,22 +36,22 @@ JSON = "json"
 
 
 def all_formats() -> dict[str, type[Format]]:
-    """Every format, by the name that a page calls it by."""
+    """Every format, by the name that a pipeline calls it by."""
     return {kind.NAMED_BY: kind for kind in kinds_in(__name__, __path__) if issubclass(kind, Format)}
 
 
 def writable_formats() -> dict[str, type[SchemaFormat]]:
-    """The formats that rows can be written in, beside JSON, which has a schema where the page names one."""
+    """The formats that rows can be written in, beside JSON, which has a schema where the pipeline names one."""
     return {name: kind for name, kind in all_formats().items() if issubclass(kind, SchemaFormat)}
 
 
 def keys_of(formats: Mapping[str, type[Format]]) -> tuple[Key, ...]:
-    """The keys of a page that belong to one of the formats."""
+    """The keys of a pipeline that belong to one of the formats."""
     return tuple(dict.fromkeys(key for one in formats.values() for key in one.KEYS))
 
 
 def parse_format(section: Section, name: str, directory: Path) -> Format | None:
-    """The format `name`, as the page describes it; None for a format whose records are rows as they are.
+    """The format `name`, as the pipeline describes it; None for a format whose records are rows as they are.
     `directory`: where relative paths begin. Raises SpecError."""
     kind = all_formats().get(name)
     known = kind.KEYS if kind is not None else ()

@@ -77,7 +77,7 @@ class SchemaFormat(Format, frozen=True, kw_only=True):
 
     @classmethod
     def parse_more(cls, section: Section) -> dict[str, Any]:
-        """What the page says beside KEYS of all."""
+        """What the pipeline file says beside KEYS of all."""
         return {}
 
     def facts(self) -> Facts:
@@ -91,7 +91,7 @@ class SchemaFormat(Format, frozen=True, kw_only=True):
         return self.registry.newest(self.subject, form)
 
     def decoded(self, records: DataFrame) -> DataFrame:
-        from moldau.spark.frames.columns import with_column  # a page is checked without Spark
+        from moldau.spark.frames.columns import with_column  # a pipeline file is checked without Spark
 
         values = self.values()
         return with_column(records, "_value", "value", values, values.kind)

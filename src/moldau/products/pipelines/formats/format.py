@@ -1,6 +1,6 @@
 """What a pipeline needs of a format.
 
-To add one, write a module beside this one with one subclass of `Format`: the word of the page that asks for it
+To add one, write a module beside this one with one subclass of `Format`: the word of the pipeline that asks for it
 (`NAMED_BY`), the keys that describe it (`KEYS`, `parse`), and `decoded`.
 """
 
@@ -34,7 +34,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     @abstractmethod
     def parse(cls, section: Section, directory: Path) -> Format:
-        """What the page says; relative paths count from `directory`. Raises SpecError."""
+        """What the pipeline file says; relative paths count from `directory`. Raises SpecError."""
 
     def facts(self) -> Facts:
         """What decides which rows there are."""
@@ -42,7 +42,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
         return {name: None if fact is None else str(fact) for name, fact in fields.items()}
 
     def columns(self) -> Mapping[str, str] | None:
-        """The fields and their Spark types, where the page itself declares them."""
+        """The fields and their Spark types, where the pipeline file itself declares them."""
         return None
 
     @abstractmethod

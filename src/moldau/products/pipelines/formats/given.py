@@ -1,5 +1,5 @@
-"""Values as JSON has them, which a test of a page gives, as Python has them for a column: times, decimals and bytes are
-texts in JSON, as Spark writes them there."""
+"""Values as JSON has them, which a test of a pipeline gives, as Python has them for a column: times, decimals and bytes
+are texts in JSON, as Spark writes them there."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ MOST_DIGITS = 19
 
 
 class JsonSchemaFormat(SchemaFormat, frozen=True, kw_only=True):
-    """`format: json` of a page that names a registry, or a JSON Schema in a file."""
+    """`format: json` of a pipeline that names a registry, or a JSON Schema in a file."""
 
     @classmethod
     def is_meant(cls, section: Section) -> bool:

@@ -4,10 +4,10 @@
     bearer.auth.token           in place of it
     ssl.ca.location, ...        who may sign its certificate, as for a cluster (CLIENT_TLS_SETTINGS)
 
-In a pipeline's page they stand below `registry`; in a profile, or in a file of properties, behind `schema.registry.`,
-beside `schema.registry.url`. Secrets are references (see `client.protocol.secrets`): tasks of Spark read them where
-they ask the registry. They go to the registry that they belong to: over TLS or on this machine, and not to where an
-answer redirects to.
+In a pipeline file they stand below `registry`; in a profile, or in a file of properties, behind
+`schema.registry.`, beside `schema.registry.url`. Secrets are references (see `client.protocol.secrets`): tasks of Spark
+read them where they ask the registry. They go to the registry that they belong to: over TLS or on this machine, and not
+to where an answer redirects to.
 """
 
 from __future__ import annotations

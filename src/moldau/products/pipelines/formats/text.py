@@ -1,5 +1,5 @@
-"""Formats that are text: JSON, one object a record, and CSV, one line a record. The schema is that of the page; JSON
-whose schema is a JSON Schema is in `json_schema`."""
+"""Formats that are text: JSON, one object a record, and CSV, one line a record. The schema is that of the pipeline;
+JSON whose schema is a JSON Schema is in `json_schema`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class JsonFormat(Format, frozen=True, kw_only=True):
             columns = self.reader(records.sparkSession)
             if columns is None:
                 return records.selectExpr("*", f"{text} as _value")
-            from moldau.spark.frames.columns import with_column  # a page is checked without Spark
+            from moldau.spark.frames.columns import with_column  # a pipeline file is checked without Spark
 
             records = with_column(records, READ, "cast(value as binary)", columns, columns.kind)
         return records.selectExpr(*names, f"coalesce({READ}, {text}) as _value")

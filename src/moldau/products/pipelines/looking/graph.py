@@ -1,4 +1,4 @@
-"""A page as a picture of text: each source, the flows that read it, and the targets at the ends."""
+"""A pipeline as a picture of text: each source, the flows that read it, and the targets at the ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks at a page through Spark and changes nothing: what its queries would give, and what a run would do."""
+"""Looks at a pipeline through Spark and changes nothing: what its queries would give, and what a run would do."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from moldau.products.pipelines.core.case import Row
 from moldau.products.pipelines.core.failures import PipelineFailedError, what_failed
 from moldau.products.pipelines.core.start import EARLIEST
 from moldau.products.pipelines.looking.standing import QueryStanding, standing_of
+from moldau.products.pipelines.running.checkpoint_versions import starting_offsets
 from moldau.products.pipelines.running.flow import load_sources, make_result, make_views, rows_of, state_store_for
-from moldau.products.pipelines.running.generations import starting_offsets
 from moldau.products.pipelines.running.preflight import check_spec
 from moldau.products.pipelines.spec.spec import PipelineSpec
 from moldau.products.pipelines.targets.changes import DELETED
@@ -51,7 +51,7 @@ class QueryOutlook(msgspec.Struct, frozen=True):
         if self.made_topic is not None:
             lines.append(f"topic {self.made_topic} does not exist: a run lets the cluster make it")
         if self.state_steps:
-            fate = "stays with the old generation after a reset" if self.standing.changed else "is kept"
+            fate = "stays with the old checkpoint after a reset" if self.standing.changed else "is kept"
             lines.append(f"the state of {counted(self.state_steps, 'step')} ({show_size(self.state_bytes)}) {fate}")
         return lines
 

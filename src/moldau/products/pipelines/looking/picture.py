@@ -1,4 +1,4 @@
-"""The plan of a page as a picture: sources at the left, flows in the columns behind what they read, targets at the
+"""The plan of a pipeline as a picture: sources at the left, flows in the columns behind what they read, targets at the
 right (`draw_plan` draws them)."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ text { font: 13px system-ui, sans-serif; fill: #123; } .note { font-size: 11px; 
 
 
 def boxes_and_edges(spec: PipelineSpec) -> tuple[list[Box], list[Edge]]:
-    """Each source, flow and target of the page, and what reads what."""
+    """Each source, flow and target of the pipeline, and what reads what."""
     plan, sources = spec.plan, spec.sources()
     targets = {query.step.target.name: f"{query.target.describe()[0]} ({query.target.mode})" for query in spec.queries}
     steps = [*plan.sources, *plan.flows]

@@ -34,7 +34,7 @@ def _compared(standing: QueryStanding, starts: Mapping[TopicPartition, int]) -> 
 
 
 def _others(spec: PipelineSpec, query: PipelineQuery) -> list[str]:
-    """The streams of the query that are no topics, as the page names their places."""
+    """The streams of the query that are no topics, as the pipeline names their places."""
     topics = query.streams()
     return [step.place for step in query.step.sources if step.is_stream and step.name not in topics]
 

@@ -1,4 +1,4 @@
-"""How a page stands, told without Spark: which process runs it, how far each query is, what has changed since."""
+"""How a pipeline stands, told without Spark: which process runs it, how far each query is, what has changed since."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from moldau.products.pipelines.checkpoints.checkpoint import (
     newest_planned_batch,
 )
 from moldau.products.pipelines.checkpoints.lease import Holder, holder_of
-from moldau.products.pipelines.running.generations import chosen_start, first_offsets, lost_topics
+from moldau.products.pipelines.running.checkpoint_versions import chosen_start, first_offsets, lost_topics
 from moldau.products.pipelines.running.group import GroupError, GroupOffsets, lag
 from moldau.products.pipelines.spec.spec import PipelineQuery, PipelineSpec
 from moldau.spark.source.offsets import StreamOffset, TopicIds, read_by_all, recreated_topics
@@ -29,7 +29,7 @@ MOST_PARTITIONS = 8
 
 class QueryStanding(msgspec.Struct, frozen=True):
     """`batch`: the newest that is finished, None before the first. `lag`: records of its topics that a run would read;
-    None where a cluster does not say, and `trouble` says why. `changed`: keys of the page that are not as the
+    None where a cluster does not say, and `trouble` says why. `changed`: keys of the pipeline that are not as the
     checkpoint knows them: such a query is not started. `refusal`: why a run would not go on with the topics that are
     there; `lost`: what became of those that it would go on without. `starts`: where it would read on in its topics."""
 
@@ -72,7 +72,7 @@ class QueryStanding(msgspec.Struct, frozen=True):
 
 
 def standing_of(spec: PipelineSpec) -> tuple[Holder | None, list[QueryStanding]]:
-    """Who runs the page, and its queries. Changes nothing. Raises CheckpointError."""
+    """Who runs the pipeline, and its queries. Changes nothing. Raises CheckpointError."""
     away: dict[ClusterAccess, str] = {}
     return holder_of(spec.checkpoint), [_standing(spec, query, away) for query in spec.queries]
 

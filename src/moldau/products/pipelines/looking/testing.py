@@ -1,4 +1,4 @@
-"""Runs the tests of pages: no broker, no checkpoint that stays, one Spark session for all.
+"""Runs the tests of pipeline files: no broker, no checkpoint that stays, one Spark session for all.
 
 What a target gives is what the real query writes: the same views, the same mode, over streams of files in place of
 topics, which end by themselves. So windows close by the watermark, and each record's time is what the record says. Of a
@@ -35,7 +35,8 @@ _FIRST_FILE_S = 1_000_000_000
 
 
 def failures_of(spec: PipelineSpec, case: Case) -> list[str]:
-    """What is not as expected: a sentence with the line of the page, and the rows. Empty where the test passes.
+    """What is not as expected: a sentence with the line of the pipeline file, and the rows. Empty where the test
+    passes.
 
     Raises FlowError, SparkStartError.
     """

@@ -1,10 +1,10 @@
 """Queries while they run.
 
 batches: writes the batches of a query
+checkpoint_versions: new versions of checkpoints, from chosen offsets
 dead_letters: records that do not parse
 failing_record: finds the record by which a batch failed
 flow: a pipeline as Spark's queries
-generations: checkpoints that begin again from chosen offsets
 group: offsets of a pipeline as those of a consumer group
 logs: log output of Spark and libraries, in a file
 preflight: questions to the cluster before Spark starts

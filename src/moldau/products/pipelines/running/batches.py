@@ -57,7 +57,7 @@ class BatchWriter:
 
 class ServedBatchWriter:
     """Travels to the process that a Spark Connect server has for one run of a query, and writes there: plain values,
-    until the first batch comes. `driver`: the checkpoint of the page; `token`: of the driver's lease on it."""
+    until the first batch comes. `driver`: the checkpoint of the pipeline; `token`: of the driver's lease on it."""
 
     def __init__(self, target: Target, query: TargetQuery, driver: Path, token: str) -> None:
         self._target = target

@@ -4,8 +4,8 @@ The query itself only counts them, batch by batch: a healthy topic costs nothing
 its offsets are read again and those records alone go to the dead-letter topic, original bytes, key and headers
 included. What is done is noted in the checkpoint, so a killed driver's batches are searched by the next one: at least
 once. The group's offsets follow behind, so they never pass a record that is in neither the sink nor the topic.
-Of a source that another query has searched until now, because its target stood before this one in the page, all batches
-of this query are searched: that query may not have come so far.
+Of a source that another query has searched until now, because its target stood before this one in the pipeline file,
+all batches of this query are searched: that query may not have come so far.
 
 What fails meanwhile is no failure of the query: it goes on, and the records are searched again after a pause.
 """

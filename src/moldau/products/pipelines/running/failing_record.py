@@ -5,8 +5,8 @@ alike (`core.failures.first_failing`). The rows go nowhere, and the checkpoint i
 the query that makes a row of each record alone: of groups, and of joins of two streams, what lies below them. There an
 error is that of one record, whatever else is in the batch or in the state; above them no record is named.
 
-A search has a thread, a session and a job group of its own, so that the other queries of the page go on, and it ends
-after WITHIN_SECONDS. What it fails by is a line in the driver's log: the query's own error stands.
+A search has a thread, a session and a job group of its own, so that the other queries of the pipeline go on, and it
+ends after WITHIN_SECONDS. What it fails by is a line in the driver's log: the query's own error stands.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From a page to Spark's queries: each source and each flow is a view of its name, each target a query over one."""
+"""From a pipeline to Spark's queries: each source and each flow is a view of its name, each target a query over one."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def load_sources(
     spark: SparkSession, spec: PipelineSpec, starts: Mapping[str, str], *, is_look: bool = False
 ) -> dict[str, DataFrame]:
     """What is there, by the names of the sources; nothing is read yet. `starts`: where topics begin that do not begin
-    where the page says. `is_look`: nothing is noted in the checkpoint of the page. Raises FlowError, with the line of
-    the page."""
+    where the pipeline file says. `is_look`: nothing is noted in the checkpoint of the pipeline. Raises FlowError, with
+    the line of the pipeline."""
     sources = spec.sources()
     loaded: dict[str, DataFrame] = {}
     for step in spec.plan.sources:
@@ -67,7 +67,7 @@ def load_sources(
 
 def make_views(spark: SparkSession, spec: PipelineSpec, loaded: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
     """The rows of each source and flow by its name; nothing runs yet. `loaded`: what the sources gave. Raises
-    FlowError, with the line of the page."""
+    FlowError, with the line of the pipeline file."""
     views: dict[str, DataFrame] = {}
     sources = spec.sources()
     for step in spec.plan.sources:
@@ -132,13 +132,13 @@ def start_query(
     *,
     once: bool,
     checkpoint_id: str,
-    note: str,
+    metadata: str,
     lease: Lease,
     may_start_batch: Callable[[], None],
     is_cut: Callable[[], bool] = lambda: False,
 ) -> StreamingQuery:
-    """Starts one query. `once`: stop when all that is there now is processed. `note`:
-    stands beside the offsets of the query's group. `lease`: on the page's checkpoint.
+    """Starts one query. `once`: stop when all that is there now is processed. `metadata`:
+    stands beside the offsets of the query's group. `lease`: on the pipeline's checkpoint.
     `may_start_batch` is called before a batch writes its first record, and stops the query by raising; on a Spark
     Connect server, the lease stops it. `is_cut`: the batch that is being written waits no longer for a target that is
     away. Raises FlowError for what no stream can do."""
@@ -155,7 +155,7 @@ def start_query(
         transactional_id=query.transactional_id,
         access=query.access,
         times=times_of(spec),
-        note=note,
+        metadata=metadata,
         source_topics=tuple(source.names for source in query.streams().values() if source.access == query.access),
     )
     write: Callable[[DataFrame, int], None]

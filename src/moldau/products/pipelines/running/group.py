@@ -17,7 +17,7 @@ from moldau.client.protocol.access import FIRST_CONTACT_TIMEOUT_MS, ClusterAcces
 from moldau.client.protocol.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, READ_UNCOMMITTED, CommittedOffset
 from moldau.errors import KafkaError, MoldauError, kafka_error
 from moldau.ports import Dialer
-from moldau.products.pipelines.core.commit_metadata import is_noted, others_in
+from moldau.products.pipelines.core.commit_metadata import names_batch, other_pipelines
 from moldau.products.pipelines.sources.topic import TopicSource
 from moldau.products.pipelines.spec.spec import PipelineSpec
 from moldau.transport.access import open_client
@@ -71,17 +71,17 @@ class GroupOffsets:
             raise GroupError(f"the offsets of group {self._group} were not taken: {error}") from error
 
     def begin(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commits where a new generation of the checkpoint begins, and takes the notes of the old one away. What is no
+        """Commits where a new version of the checkpoint begins, and removes the metadata of the old one. What is no
         source of this cluster has one too: the partition of a target (see `spark.sink.transactions`), or a topic that
         is not read any more. Raises GroupError."""
         self.commit(offsets)
-        self.commit({one: at.offset for one, at in self._positions().items() if is_noted(at.metadata)})
+        self.commit({one: at.offset for one, at in self._positions().items() if names_batch(at.metadata)})
 
     def check(self, spec: str, pipeline: str) -> None:
         """Raises GroupError where the group cannot show how far a query is. It has members: offsets are committed from
         outside, which it then refuses. Or another pipeline notes there how far that is: each would put its note in the
         place of the other's, by which a sink knows which batch it has written. `pipeline`: the name of a query of the
-        page `page`. Makes nothing: who asks for a coordinator makes the topic of all groups."""
+        pipeline `spec`. Makes nothing: who asks for a coordinator makes the topic of all groups."""
         if not self._has_groups():
             return
         members = self._members()
@@ -90,7 +90,7 @@ class GroupOffsets:
                 f"group {self._group!r} has {len(members)} members, the first is {members[0].client_id!r}: only a "
                 "group without consumers can show a pipeline's progress; name another one with `group`"
             )
-        others = others_in((position.metadata for position in self._positions().values()), spec, pipeline)
+        others = other_pipelines((position.metadata for position in self._positions().values()), spec, pipeline)
         if others:
             raise GroupError(
                 f"group {self._group!r} shows how far the pipeline {others[0]} is, and cannot show {pipeline!r} too: "

@@ -38,9 +38,9 @@ class PreflightError(MoldauError):
 
 
 def check_spec(spec: PipelineSpec, *, on_server: bool = False) -> list[str]:
-    """Looks at everything that the page needs, before Spark starts, and makes nothing. `on_server`: of Spark Connect.
-    Gives the topics that are not there, and that the cluster makes for a run. Raises PreflightError, SpecError, and
-    what a source or target refuses."""
+    """Looks at everything that the pipeline needs, before Spark starts, and makes nothing. `on_server`: of Spark
+    Connect. Gives the topics that are not there, and that the cluster makes for a run. Raises PreflightError,
+    SpecError, and what a source or target refuses."""
     check_offline(spec, on_server=on_server)
     for source in spec.sources().values():
         source.check()
@@ -71,7 +71,7 @@ def check_owner(spec: PipelineSpec, query: PipelineQuery) -> None:
     """Raises PreflightError where the query's target is another pipeline's: both would count their batches there, and
     readers would find the rows of both."""
     owner = query.target.owner()
-    if owner is None or owner.is_page(spec.name):
+    if owner is None or owner.is_of(spec.name):
         return
     step = query.step.target
     raise PreflightError(
@@ -82,8 +82,8 @@ def check_owner(spec: PipelineSpec, query: PipelineQuery) -> None:
 
 
 def _check_name(spec: PipelineSpec, query: PipelineQuery) -> None:
-    """Raises PreflightError where a target that begins would write its rows behind those that the same page has written
-    there under another name of the target."""
+    """Raises PreflightError where a target that begins would write its rows behind those that the same pipeline has
+    written there under another name of the target."""
     if newest_planned_batch(query.checkpoint) >= 0:
         return
     streams = [source for source in query.sources.values() if not source.as_table]
@@ -94,10 +94,10 @@ def _check_name(spec: PipelineSpec, query: PipelineQuery) -> None:
     step = query.step.target
     mend = f"give the target its old name {former.name!r} again"
     if former == spec.checkpoint:
-        mend = "write the page in its short form again"
+        mend = "write the pipeline file in its short form again"
     raise PreflightError(
         f"{spec.file_name}:{step.line}: `{step.place}` would begin anew, and write once more what a target of this "
-        f"page has written to {query.target.describe()[0]}: {mend}, name another place with "
+        f"pipeline has written to {query.target.describe()[0]}: {mend}, name another place with "
         f"`{query.target.NAMED_BY}`, or delete {former} if the rows shall be written again"
     )
 
@@ -140,8 +140,8 @@ def make_targets(spec: PipelineSpec) -> None:
 
 
 def _refuse_second_name(names: dict[str, ClusterAccess], client: ClusterClient, access: ClusterAccess) -> None:
-    """Raises PreflightError where the cluster has another name in the page, by which it counts as another one. `names`:
-    by cluster id; takes this one."""
+    """Raises PreflightError where the cluster has another name in the pipeline file, by which it counts as another one.
+    `names`: by cluster id; takes this one."""
     answer = client.retry(lambda: client.any_connection().request(MetadataRequest(topics=())))
     first = names.setdefault(answer.cluster_id or str(access), access)
     if first != access:

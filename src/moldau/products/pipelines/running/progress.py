@@ -111,7 +111,7 @@ class BatchCounter:
 
 
 class ProgressDisplay:
-    """Shows the states of a page's queries as they come, as a context manager: it gives the terminal back whole."""
+    """Shows the states of a pipeline's queries as they come, as a context manager: it gives the terminal back whole."""
 
     def __init__(
         self,

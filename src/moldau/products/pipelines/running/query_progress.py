@@ -28,10 +28,10 @@ from moldau.products.pipelines.core.failures import (
     line_that_failed,
     what_failed,
 )
+from moldau.products.pipelines.running.checkpoint_versions import first_offsets
 from moldau.products.pipelines.running.dead_letters import DeadLetterError, DeadLetters
 from moldau.products.pipelines.running.failing_record import RecordSearch
 from moldau.products.pipelines.running.flow import metric_of
-from moldau.products.pipelines.running.generations import first_offsets
 from moldau.products.pipelines.running.group import GroupError, GroupOffsets, lag
 from moldau.products.pipelines.running.progress import BatchCounter, PipelineState
 from moldau.products.pipelines.sources.records import RecordSource
@@ -55,10 +55,10 @@ class QueryProgress:
     """What is known of one query, through all of its restarts. Close it."""
 
     def __init__(
-        self, spark: SparkSession, spec: PipelineSpec, query: PipelineQuery, note: str, dialer: Dialer = TCP
+        self, spark: SparkSession, spec: PipelineSpec, query: PipelineQuery, metadata: str, dialer: Dialer = TCP
     ) -> None:
-        """`note`: stands beside the offsets of the group. Raises CheckpointError."""
-        self._note = note
+        """`metadata`: is committed with the offsets of the group. Raises CheckpointError."""
+        self._metadata = metadata
         self._spark = spark
         self._spec = spec
         self._query = query
@@ -104,8 +104,8 @@ class QueryProgress:
 
     def look(self, state: str, *, is_last: bool = False) -> PipelineState:
         """A cluster that cannot be reached is shown and asked again; dead letters that cannot be kept are shown and
-        kept later. Raises GroupError or DeadLetterError where that lasts longer than the page's `retry_timeout`, and at
-        the last look: what the group shows then stays."""
+        kept later. Raises GroupError or DeadLetterError where that lasts longer than the pipeline's `retry_timeout`,
+        and at the last look: what the group shows then stays."""
         behind: int | None = None
         trouble: str | None = None
         try:
@@ -136,8 +136,8 @@ class QueryProgress:
         )
 
     def explain(self, text: str) -> str:
-        """Spark's report of what ended the query, in a sentence: what failed, in which step and line of the page, and
-        which records were at work: one, where it is found."""
+        """Spark's report of what ended the query, in a sentence: what failed, in which step and line of the pipeline
+        file, and which records were at work: one, where it is found."""
         said = [what_failed(text), *self._step_at_work(text)]
         with suppress(CheckpointError):
             batch = unfinished_batch(self._query.checkpoint)
@@ -193,7 +193,7 @@ class QueryProgress:
             done = self._dead_letters.catch_up(done, self._counter, is_last=is_last)
         offsets = done.offsets if done else self._first_offsets(bounds)
         if done is not None and (self._published is None or done.batch_id != self._published.batch_id):
-            metadata = metadata_of(done.batch_id, self._note)
+            metadata = metadata_of(done.batch_id, self._metadata)
             for access, group in self._groups.items():
                 if not (self._query.target.commits_offsets and access == self._query.access):
                     here = {one: offset for one, offset in offsets.items() if one in bounds[access]}

@@ -1,4 +1,4 @@
-"""Keeps a table that streams are joined with in memory, and reads it again when it is older than the page wants.
+"""Keeps a table that streams are joined with in memory, and reads it again when it is older than the pipeline wants.
 
 Spark looks for what is kept each time it plans a micro-batch: a table without `refresh` is not kept, and is read anew
 by every micro-batch.
@@ -25,7 +25,7 @@ class KeptTables:
         self._kept = [_KeptTable(views[name], source.refresh_ms) for name, source in sources if source.refresh_ms]
 
     def refresh(self) -> None:
-        """Lets go of each table that is older than the page wants: the next micro-batch reads it anew."""
+        """Lets go of each table that is older than the pipeline wants: the next micro-batch reads it anew."""
         for table in self._kept:
             table.refresh()
 

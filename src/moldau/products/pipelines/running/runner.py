@@ -1,5 +1,5 @@
-"""Runs a page: asks the clusters, holds the lease, starts its queries in one Spark session, shows how far they are, and
-ends cleanly.
+"""Runs a pipeline: asks the clusters, holds the lease, starts its queries in one Spark session, shows how far they are,
+and ends cleanly.
 
 A stop (SIGINT, SIGTERM) waits for the batches that are being written, up to two minutes, and begins no other: nothing
 is cut in two. A second signal cuts them short. That loses nothing, nor does a kill: a batch that was running is run
@@ -25,15 +25,15 @@ from rich.console import Console
 from moldau.client.blocking.silence import ListeningDialer
 from moldau.products.pipelines.checkpoints.checkpoint import claim_checkpoint
 from moldau.products.pipelines.checkpoints.lease import Lease
-from moldau.products.pipelines.core.commit_metadata import BoardPlace, note_of
+from moldau.products.pipelines.core.commit_metadata import BoardPlace, pipeline_metadata
 from moldau.products.pipelines.core.failures import PipelineFailedError
-from moldau.products.pipelines.running.flow import load_sources, make_result, make_views, start_query
-from moldau.products.pipelines.running.generations import (
+from moldau.products.pipelines.running.checkpoint_versions import (
     ChosenStarts,
     finish_reset,
     forget_unfinished_reset,
     starting_offsets,
 )
+from moldau.products.pipelines.running.flow import load_sources, make_result, make_views, start_query
 from moldau.products.pipelines.running.logs import logs_to
 from moldau.products.pipelines.running.preflight import check_owner, check_spec, make_targets
 from moldau.products.pipelines.running.progress import PipelineState, ProgressDisplay
@@ -153,8 +153,8 @@ def run_pipeline(
 
 
 def _claim_targets(spec: PipelineSpec) -> None:
-    """Runs after every check: a page that is refused owns nothing and makes no topic. Raises PreflightError where
-    another page was first since `check_spec`."""
+    """Runs after every check: a pipeline that is refused owns nothing and makes no topic. Raises PreflightError where
+    another pipeline was first since `check_spec`."""
     for query in spec.queries:
         query.target.claim(spec.name)
         check_owner(spec, query)
@@ -164,7 +164,8 @@ def _claim_targets(spec: PipelineSpec) -> None:
 def _results(
     spark: SparkSession, spec: PipelineSpec, chosen: ChosenStarts
 ) -> tuple[dict[str, DataFrame], Mapping[str, DataFrame]]:
-    """What each query writes, by its name, and the views of the page. Raises FlowError, with the line of the page.
+    """What each query writes, by its name, and the views of the pipeline. Raises FlowError, with the line of the
+    pipeline file.
 
     A source begins at one place in a view: queries that begin elsewhere get views of their own. The views of the
     others replace these: Spark has looked into the views already, but a Spark Connect server does so when a query
@@ -200,8 +201,8 @@ def _start_all(
 
     dialer = ListeningDialer(TCP)  # queries look in turn: each would wait for a broker that stands still
     for query, checkpoint_id in zip(spec.queries, ids, strict=True):
-        note = _note(spec, query, board)
-        progress = QueryProgress(spark, spec, query, note, dialer)
+        metadata = _metadata(spec, query, board)
+        progress = QueryProgress(spark, spec, query, metadata, dialer)
         stack.callback(progress.close)
         start = partial(
             start_query,
@@ -210,7 +211,7 @@ def _start_all(
             query,
             once=once,
             checkpoint_id=checkpoint_id,
-            note=note,
+            metadata=metadata,
             lease=lease,
             may_start_batch=may_start_batch,
             is_cut=lambda: stop.is_urgent,
@@ -222,11 +223,11 @@ def _start_all(
             supervised.wait_until_reading()
 
 
-def _note(spec: PipelineSpec, query: PipelineQuery, board: BoardPlace | None) -> str:
-    """What whoever looks at the cluster shall know of the query."""
+def _metadata(spec: PipelineSpec, query: PipelineQuery, board: BoardPlace | None) -> str:
+    """The metadata of the query, for the console and for other runs."""
     sources = [source for source in query.sources.values() if isinstance(source, RecordSource)]
-    letters = [source.dead_letters for source in sources if source.dead_letters is not None]
-    return note_of(spec.name, query.name, socket.gethostname(), board, letters).text()
+    topics = [source.dead_letters for source in sources if source.dead_letters is not None]
+    return pipeline_metadata(spec.name, query.name, socket.gethostname(), board, topics).text()
 
 
 def _until_the_end(

@@ -1,6 +1,6 @@
 """Keeps one streaming query running: a query that ends by an error is started again after a while, and given up after
-several errors in a row. The others of the page go on meanwhile, and as long as they do, it is started once more now and
-then: what it failed by may be over, and nobody starts a process that runs.
+several errors in a row. The others of the pipeline go on meanwhile, and as long as they do, it is started once more now
+and then: what it failed by may be over, and nobody starts a process that runs.
 
 The pause before each start doubles, from RETRY_FIRST_SECONDS; a finished batch counts the errors from the beginning.
 Where a record can be at fault, the query is not started, nor given up, while that record is looked for: it would take
@@ -33,7 +33,7 @@ STOP_WITHIN_SECONDS = 120.0
 READING_WITHIN_SECONDS = 10.0
 RETRY_FIRST_SECONDS = 1.0
 MOST_RETRIES = 4
-"""15 s in all: what lasts longer is tried by clients themselves, for the page's `retry_timeout`."""
+"""15 s in all: what lasts longer is tried by clients themselves, for the pipeline's `retry_timeout`."""
 RETRY_GIVEN_UP_SECONDS = 60.0
 """After a query was given up, while another one runs."""
 
@@ -72,7 +72,7 @@ class Supervised:
 
     @property
     def keeps_spec(self) -> bool:
-        """Whether the page goes on for it. Two that were given up do not keep each other alive by their tries."""
+        """Whether the pipeline goes on for it. Two that were given up do not keep each other alive by their tries."""
         return not self.is_over and self.error is None
 
     def wait_until_reading(self) -> None:
@@ -115,7 +115,7 @@ class Supervised:
 
     def end(self) -> None:
         """The query runs no more, whatever became of it. One that does not stop ends with the process: what the caller
-        has to say of the page is not lost for it."""
+        has to say of the pipeline is not lost for it."""
         if self._running is not None:
             try:
                 self._running.stop()

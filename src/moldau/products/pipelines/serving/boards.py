@@ -1,4 +1,4 @@
-"""Where the boards of the pages of a directory listen, and who may look: words for the run of each page."""
+"""Where the boards of the pipelines of a directory listen, and who may look: words for the run of each pipeline."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ LAST_PORT = 65_535
 
 
 class Boards:
-    """`host`, `port`: of the first board. Each page has a port of its own from there on, and keeps it as long as its
-    file is there. Port 0: each start takes a free one. `scheme`: as a browser opens them; `words`: for all runs alike,
-    such as the file of people, which each run reads by itself."""
+    """`host`, `port`: of the first board. Each pipeline has a port of its own from there on, and keeps it as long as
+    its file is there. Port 0: each start takes a free one. `scheme`: as a browser opens them; `words`: for all runs
+    alike, such as the file of people, which each run reads by itself."""
 
     def __init__(self, host: str, port: int, scheme: str = "http", words: Sequence[str] = ()) -> None:
         self._host = f"[{host}]" if ":" in host else host
@@ -29,11 +29,11 @@ class Boards:
         return f"{self._scheme}://{self._host}:{port}/" if port else None
 
     def leave(self, file: Path) -> None:
-        """The file is gone, and its run has stopped: another page may have the port."""
+        """The file is gone, and its run has stopped: another pipeline may have the port."""
         self._ports.pop(file, None)
 
     def _port(self, file: Path) -> int:
-        """The lowest that no other page has; a free one where there is none left."""
+        """The lowest that no other pipeline has; a free one where there is none left."""
         if not self._first:
             return 0
         if file not in self._ports:

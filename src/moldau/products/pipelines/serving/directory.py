@@ -1,4 +1,4 @@
-"""The pages of a directory: which of them can be run, and what has changed since the last look."""
+"""The pipelines of a directory: which of them can be run, and what has changed since the last look."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Stamp = tuple[tuple[Path, int, int], ...]
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What became of a file. `page`: run this from now on. `refusal`: why the page, as it stands there now, is not to
-    be run: what runs of it goes on. Neither: the file is gone. `is_same`: the page means what it meant before, and the
-    file was written, or is no longer refused: it need not be started again if it runs."""
+    """What became of a file. `spec`: run this from now on. `refusal`: why the pipeline, as it stands there now, is not
+    to be run: what runs of it goes on. Neither: the file is gone. `is_same`: the pipeline file means what it meant
+    before, and the file was written, or is no longer refused: it need not be started again if it runs."""
 
     file: Path
     spec: PipelineSpec | None = None
@@ -36,7 +36,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class _Known(msgspec.Struct, frozen=True):
-    """`page`: the last one that could be run."""
+    """`spec`: the last one that could be run."""
 
     stamp: Stamp
     spec: PipelineSpec | None
@@ -44,7 +44,7 @@ class _Known(msgspec.Struct, frozen=True):
 
 
 class SpecDirectory:
-    """Files whose names begin with a dot or an underscore are left out: modules that pages share."""
+    """Files whose names begin with a dot or an underscore are left out: modules that pipelines share."""
 
     def __init__(self, directory: Path, parameters: Mapping[str, str], *, profile: str | None = None) -> None:
         """`parameters`, `profile`: as of `load_spec`."""
@@ -54,9 +54,9 @@ class SpecDirectory:
         self._known: dict[Path, _Known] = {}
 
     def look(self, busy: Collection[Path] = ()) -> Iterator[Finding]:
-        """What is new, but of the files that are `busy`: a later look finds that. A page that was refused is read again
-        at each look, others when one of their files changed. Nothing while the directory cannot be read (another one
-        takes its name, a file server is away): what runs of it goes on."""
+        """What is new, but of the files that are `busy`: a later look finds that. A pipeline that was refused is read
+        again at each look, others when one of their files changed. Nothing while the directory cannot be read (another
+        one takes its name, a file server is away): what runs of it goes on."""
         try:
             paths = list(self._directory.iterdir())
         except OSError:
@@ -73,7 +73,7 @@ class SpecDirectory:
                 yield from self._read(file, before or _Known((), None, None))
 
     def _read(self, file: Path, before: _Known) -> Iterator[Finding]:
-        # taken before the page is read: what is saved meanwhile has to be seen by the next look
+        # taken before the pipeline is read: what is saved meanwhile has to be seen by the next look
         old = {one[0]: one for one in _stamp([file, *(one[0] for one in before.stamp)])}
         try:
             spec = load_spec(file, self._parameters, profile=self._profile)
@@ -119,5 +119,5 @@ def _stamp(files: tuple[Path, ...] | list[Path]) -> Stamp:
 
 
 def _meaning(spec: PipelineSpec) -> PipelineSpec:
-    """What two pages that do the same have in common: functions are compared by their texts, in the plan."""
+    """What two pipelines that do the same have in common: functions are compared by their texts, in the plan."""
     return msgspec.structs.replace(spec, files=(), functions={})

@@ -1,6 +1,6 @@
-"""Runs every page of a directory, each in a process of its own, and takes changes of their files as they come.
+"""Runs every pipeline of a directory, each in a process of its own, and takes changes of their files as they come.
 
-A page that changed is stopped after the batch that is being written, and started anew. One that cannot be run as it
+A pipeline that changed is stopped after the batch that is being written, and started anew. One that cannot be run as it
 stands there is named, and what runs of it goes on. A process that fails is started again, after pauses that double.
 """
 
@@ -26,13 +26,13 @@ START_WITHIN_S, STOP_WITHIN_S = 60.0, 150.0
 """A stop: more than a run itself gives the batches that are being written."""
 RUNS = b": running, "
 """In the lines that a run prints of each query."""
-_NO_PAGE = 2
-"""The exit code of a run whose page cannot be meant: as long as its file stays as it is, so does the code."""
+_INVALID_SPEC = 2
+"""The exit code of a run whose pipeline file is invalid: only a change of the file helps."""
 
 
 def serve_directory(found: SpecDirectory, words: Sequence[str], boards: Boards | None = None) -> int:
-    """Runs until Ctrl-C or SIGTERM: then each page ends after the batch that is being written. `words`: arguments that
-    each run gets. `boards`: where their boards listen; None: there are none. Gives the exit code."""
+    """Runs until Ctrl-C or SIGTERM: then each pipeline ends after the batch that is being written. `words`: arguments
+    that each run gets. `boards`: where their boards listen; None: there are none. Gives the exit code."""
     return asyncio.run(_serve(found, words, boards))
 
 
@@ -41,7 +41,7 @@ async def _serve(found: SpecDirectory, words: Sequence[str], boards: Boards | No
     specs: dict[Path, ServedPipeline] = {}
     following = loop.create_task(_follow(found, specs, words, boards))
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, following.cancel)  # also while a changed page is waited for
+        loop.add_signal_handler(number, following.cancel)  # also while a changed pipeline is waited for
     with suppress(asyncio.CancelledError):
         await following
     await asyncio.gather(*(spec.stop() for spec in specs.values()))
@@ -51,7 +51,7 @@ async def _serve(found: SpecDirectory, words: Sequence[str], boards: Boards | No
 async def _follow(
     found: SpecDirectory, specs: dict[Path, ServedPipeline], words: Sequence[str], boards: Boards | None = None
 ) -> None:
-    """Takes what changes, until it is cancelled. A page that stops slowly holds up its own file alone."""
+    """Takes what changes, until it is cancelled. A pipeline that stops slowly holds up its own file alone."""
     start_one = asyncio.Lock()
     taking: dict[Path, asyncio.Task[None]] = {}
     leaving: set[asyncio.Task[None]] = set()
@@ -70,8 +70,8 @@ async def _follow(
 
 
 async def take(served: ServedPipeline, finding: Finding, leaving: Collection[asyncio.Task[None]] = ()) -> None:
-    """Does with the page of a file what became of it. `leaving`: the stops of pages whose files are gone. A page that
-    did not run waits for them: it may be one of them under another name."""
+    """Does with the pipeline of a file what became of it. `leaving`: the stops of pipeline files whose files are gone.
+    A pipeline that did not run waits for them: it may be one of them under another name."""
     if finding.refusal is not None:
         served.tell(("goes on as it was, for " if served.is_kept else "is not run: ") + finding.refusal)
         return
@@ -87,10 +87,10 @@ async def take(served: ServedPipeline, finding: Finding, leaving: Collection[asy
 
 
 class ServedPipeline:
-    """The process of one page, and those that take its place."""
+    """The process of one pipeline, and those that take its place."""
 
     def __init__(self, file: Path, start_one: asyncio.Lock, words: Sequence[str], boards: Boards | None = None) -> None:
-        """`start_one`: held by the one page that starts: a start of Spark takes all cores for seconds."""
+        """`start_one`: held by the one pipeline that starts: a start of Spark takes all cores for seconds."""
         self._file = file
         self._start_one = start_one
         self._words = words
@@ -147,7 +147,7 @@ class ServedPipeline:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(_running(process), START_WITHIN_S)
             code = await _end_of(process)
-            if code in (0, _NO_PAGE):
+            if code in (0, _INVALID_SPEC):
                 self.tell(f"ended with exit code {code}; it is run again when its file changes")
                 return
             if loop.time() - started_s >= STEADY_S:
@@ -171,7 +171,7 @@ class ServedPipeline:
 async def _running(process: Process) -> None:
     """Returns once a query runs, or the process has ended."""
     seen = b""
-    # in blocks: a page's own code may print a line that is longer than a stream's `readline` takes
+    # in blocks: a pipeline's own code may print a line that is longer than a stream's `readline` takes
     while process.stdout is not None and RUNS not in seen and (block := await process.stdout.read(1 << 16)):
         seen = seen[-len(RUNS) :] + block
 

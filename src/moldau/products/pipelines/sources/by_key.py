@@ -47,7 +47,7 @@ class ByKeySource(FeedSource, frozen=True, kw_only=True):
 
     @classmethod
     def parse_by(cls, source: Section) -> ByKey:
-        """What the page says of the column, and of all sources. Raises SpecError."""
+        """What the pipeline file says of the column, and of all sources. Raises SpecError."""
         common = cls.parse_common(source)
         for key in (BY, DELAY):
             if common["as_table"] and source.has(key):

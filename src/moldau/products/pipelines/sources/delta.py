@@ -211,7 +211,7 @@ class DeltaFeed(msgspec.Struct, frozen=True):
 
     @property
     def _log(self) -> Folder:
-        from moldau.spark.frames.folders import Folder  # a page is checked without it
+        from moldau.spark.frames.folders import Folder  # a pipeline file is checked without it
 
         return Folder(self.location).inside("_delta_log")
 

@@ -122,7 +122,7 @@ def _texts_of_uuids(column: pa.Array) -> pa.Array:
 
 def check_types(place: str, columns: pa.Schema) -> None:
     """`place`: whose columns they are, in words. Raises FlowError for a column of a type that Spark lacks."""
-    from moldau.spark import lacks_type  # a page is checked without Spark
+    from moldau.spark import lacks_type  # a pipeline file is checked without Spark
 
     for column in columns:
         if lacks_type(column.type):
@@ -137,7 +137,7 @@ class FeedSource(Source, frozen=True, kw_only=True):
         self.feed()
 
     def load(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
-        from moldau.spark.source.feeds import stream_of  # a page is checked without Spark
+        from moldau.spark.source.feeds import stream_of  # a pipeline file is checked without Spark
 
         feed = self.feed(times)
         check_types(self.describe(), feed.columns)

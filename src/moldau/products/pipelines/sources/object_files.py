@@ -51,7 +51,7 @@ def check_store(address: str) -> None:
     """Raises ObjectFilesError where the store does not answer, has no such bucket, or what is named is a file."""
     from pyarrow import fs
 
-    from moldau.spark.frames.folders import opened, said_by_store  # a page is checked without it
+    from moldau.spark.frames.folders import opened, said_by_store  # a pipeline file is checked without it
 
     folder, _ = split_pattern(address)
     bucket = "/".join(folder.split("/")[:3])
@@ -234,7 +234,7 @@ class ObjectFilesFeed:
 
 def listed(address: str, patience_ms: int) -> list[FoundFile]:
     """All that is there now, the oldest first. `patience_ms`: for a store that is away. Raises ObjectFilesError."""
-    from moldau.spark.frames.folders import is_away, said_by_store  # a page is checked without it
+    from moldau.spark.frames.folders import is_away, said_by_store  # a pipeline file is checked without it
 
     try:
         return keep_trying(lambda: _listed(address), is_away, patience_ms, f"the list of {address}")

@@ -64,7 +64,7 @@ class RecordSource(Source, frozen=True, kw_only=True):
 
     @staticmethod
     def parse_format(source: Section, record_format: str, head: SpecHead) -> Decoded:
-        """What the page says of the format. Raises SpecError."""
+        """What the pipeline file says of the format. Raises SpecError."""
         decoder = parse_format(source, record_format, head.directory)
         if decoder is None:
             for key in (DEAD_LETTERS_TOPIC, BAD_RECORDS):
@@ -82,8 +82,8 @@ class RecordSource(Source, frozen=True, kw_only=True):
 
     @classmethod
     def check_event_time(cls, source: Section, decoder: Format | None, event_time: str | None) -> None:
-        """What the page itself tells of the column; formats whose schema is elsewhere are looked at by `plan`. Raises
-        SpecError."""
+        """What the pipeline file itself tells of the column; formats whose schema is elsewhere are looked at by `plan`.
+        Raises SpecError."""
         columns = None if decoder is None else decoder.columns()
         if event_time is None or columns is None or event_time == cls.DEFAULT_EVENT_TIME:
             return
@@ -108,7 +108,7 @@ class RecordSource(Source, frozen=True, kw_only=True):
         record = [f"{sql} as {name}" for name, sql in self.RECORD_COLUMNS.items()]
         if self.decoder is None:
             return loaded.selectExpr(*self.plain_columns(loaded), *record)
-        from moldau.spark import expression  # a page is checked without Spark
+        from moldau.spark import expression  # a pipeline file is checked without Spark
 
         # Spark moves a filter to below what is computed, and would compute it twice; it moves none past a metric.
         metric = expression(f"count_if({DOES_NOT_PARSE}) as {DEAD_LETTERS_METRIC}")

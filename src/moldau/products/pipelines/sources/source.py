@@ -1,11 +1,11 @@
 """What a pipeline needs of a place its rows come from. Each kind of source is a module beside this one.
 
-To add one, write a module there with one subclass of `Source`: the keys of the page that it takes (`NAMED_BY`, `KEYS`,
-`parse`), a line for people (`describe`), what a checkpoint of it belongs to (`facts`), and `load`, which gives the rows
-as a streaming DataFrame; or `load_table`, which gives them as a table that streams are joined with (`as: table`); or
-both: `FeedSource` makes the two for a place that Spark does not know. With `GIVEN_COLUMNS` and `given`, the tests of a
-page can give records of it. The rest is made here: `event_time`, `watermark`, `refresh`, the view of the source's name,
-checkpoints, the plan.
+To add one, write a module there with one subclass of `Source`: the keys of the pipeline that it takes (`NAMED_BY`,
+`KEYS`, `parse`), a line for people (`describe`), what a checkpoint of it belongs to (`facts`), and `load`, which gives
+the rows as a streaming DataFrame; or `load_table`, which gives them as a table that streams are joined with (`as:
+table`); or both: `FeedSource` makes the two for a place that Spark does not know. With `GIVEN_COLUMNS` and `given`, the
+tests of a pipeline can give records of it. The rest is made here: `event_time`, `watermark`, `refresh`, the view of the
+source's name, checkpoints, the plan.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ MAX_TABLE_FILES = Number(
 
 
 class SpecHead(msgspec.Struct, frozen=True):
-    """What a source takes from the page around it. `access`: to the page's cluster. `directory`: where its relative
-    paths begin. `checkpoint`: of all queries."""
+    """What a source takes from the pipeline around it. `access`: to the pipeline's cluster. `directory`: where its
+    relative paths begin. `checkpoint`: of all queries."""
 
     name: str
     access: ClusterAccess
@@ -98,7 +98,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     """What else may stand in such a source, beside COMMON_KEYS."""
     DEFAULT_EVENT_TIME: ClassVar[str | None] = None
     GIVEN_COLUMNS: ClassVar[str] = ""
-    """What `load` gives, as names and Spark types: for a source whose records a page's tests can give."""
+    """What `load` gives, as names and Spark types: for a source whose records a pipeline's tests can give."""
 
     event_time: str | None = None
     watermark: str | None = None
@@ -108,7 +108,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     @abstractmethod
     def parse(cls, source: Section, head: SpecHead) -> Source:
-        """What the page says, with `**cls.parse_common(source)`. Raises SpecError."""
+        """What the pipeline file says, with `**cls.parse_common(source)`. Raises SpecError."""
 
     @classmethod
     def parse_common(cls, source: Section) -> CommonKeys:
@@ -133,8 +133,8 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
     @staticmethod
     def parse_limit(source: Section, key: Number) -> int | None:
-        """How many records, or files, a micro-batch has at most; None: the page does not say. A checkpoint takes any.
-        Raises SpecError."""
+        """How many records, or files, a micro-batch has at most; None: the pipeline file does not say. A checkpoint
+        takes any. Raises SpecError."""
         if not source.has(key):
             return None
         if source.text(AS, default="") == TABLE:
@@ -160,7 +160,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
         return ()
 
     def columns(self) -> Sequence[str] | None:
-        """The columns of a row, where the page itself declares all of them."""
+        """The columns of a row, where the pipeline file itself declares all of them."""
         return None
 
     def check(self) -> None:
@@ -183,15 +183,15 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
     def beginning_at(self, start: str | None) -> Source:
         """The source as a run reads it that begins at `start`, as the option `startingOffsets` takes it; None: where
-        the page says. What has no offsets always begins at its first row."""
+        the pipeline file says. What has no offsets always begins at its first row."""
         return self
 
     def without_notes(self) -> Source:
-        """In whose place a look reads, which notes nothing in the checkpoint of the page."""
+        """In whose place a look reads, which notes nothing in the checkpoint of the pipeline."""
         return self
 
     def offline(self) -> Source:
-        """In whose place a test of the page reads what `given` makes."""
+        """In whose place a test of the pipeline reads what `given` makes."""
         return self
 
     def rows(self, loaded: DataFrame, counted_as: str) -> DataFrame:

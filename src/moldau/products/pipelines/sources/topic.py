@@ -58,8 +58,8 @@ LOST_RECORDS = Choice(
 )
 
 MAX_OFFSETS_PER_TRIGGER = MAX_RECORDS.number
-"""Where the page says nothing: so that the first run over a full topic shows progress, and a killed driver repeats at
-most this much."""
+"""Where the pipeline file says nothing: so that the first run over a full topic shows progress, and a killed driver
+repeats at most this much."""
 
 
 _NEWEST_OF_PARTITION = "max_by(struct(*), offset) as record"
@@ -165,7 +165,7 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
 
     def _format(self, spark: SparkSession) -> str:
         """JSON is read where the records are: a value that is a row already does not travel to the JVM."""
-        from moldau.spark import decoding_format  # a page is checked without Spark
+        from moldau.spark import decoding_format  # a pipeline file is checked without Spark
 
         columns = self.decoder.reader(spark) if isinstance(self.decoder, JsonFormat) else None
         return "moldau" if columns is None else decoding_format(spark, READ, columns, columns.kind)
@@ -181,7 +181,7 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
     def offsets_of(self, span: BatchSpan) -> Offsets:
         """What the batches have of these topics; no partition that has nothing."""
         starts = {one: span.starts.get(one, 0) for one in span.ends if self.reads(one.topic)}
-        # a page is checked without Spark
+        # a pipeline file is checked without Spark
         from moldau.products.pipelines.checkpoints.checkpoint import topic_ids
         from moldau.spark.source.offsets import recreated_topics
 
@@ -192,7 +192,7 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
 
     def read_offsets(self, spark: SparkSession, offsets: Offsets, times: SourceTimes) -> DataFrame:
         """What is still there of these records, of one partition at least, as those of `load`, and `headers`."""
-        from moldau.spark.options import nested_offsets, offsets_to_json  # a page is checked without Spark
+        from moldau.spark.options import nested_offsets, offsets_to_json  # a pipeline file is checked without Spark
 
         starts = {one: first for one, (first, _) in offsets.items()}
         ends = {one: end for one, (_, end) in offsets.items()}
@@ -254,7 +254,7 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
     def rows(self, loaded: DataFrame, counted_as: str) -> DataFrame:
         if not self.as_table:
             return super().rows(loaded, counted_as)
-        from moldau.spark import expression  # a page is checked without Spark
+        from moldau.spark import expression  # a pipeline file is checked without Spark
 
         newest = loaded.where("key is not null")
         for columns, record in ((("key", "partition"), _NEWEST_OF_PARTITION), (("key",), _NEWEST)):

@@ -1,4 +1,4 @@
-"""The tests of a page: its section `tests`.
+"""The tests of a pipeline: its section `tests`.
 
     tests:
       only big orders are kept:

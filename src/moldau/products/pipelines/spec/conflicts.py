@@ -1,4 +1,4 @@
-"""What several pages must not share: each would take from the other what it needs for itself alone."""
+"""What several pipelines must not share: each would take from the other what it needs for itself alone."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ QUERY = "query"
 
 
 def find_conflicts(specs: Mapping[Path, PipelineSpec]) -> list[str]:
-    """A sentence for each page that has the name, a query's name, a checkpoint, a group or a transactional id of one
-    before it, or writes where that one writes."""
+    """A sentence for each pipeline that has the name, a query's name, a checkpoint, a group or a transactional id of
+    one before it, or writes where that one writes."""
     owners: dict[tuple[str, str], Path] = {}
     found: list[str] = []
     for file, spec in specs.items():
         for key, value in _own(spec):
             owner = owners.setdefault((key, value), file)
             if owner != file:
-                what = f"`{key}` {value} is that of {owner}: each page needs its own"
+                what = f"`{key}` {value} is that of {owner}: each pipeline needs its own"
                 if key == QUERY:
                     what = f"its query {value} has the name of one of {owner}: write another `name`"
                 found.append(f"{file}: {what}")
-                break  # a page with the same name has the same checkpoint and group by default
+                break  # a pipeline with the same name has the same checkpoint and group by default
     return [*found, *_double_places(specs)]
 
 
@@ -39,7 +39,7 @@ def _double_places(specs: Mapping[Path, PipelineSpec]) -> Iterator[str]:
                 if other != file:
                     yield (
                         f"{file}:{step.line}: `{step.place}` writes to {place}, and so does `{theirs.place}` of "
-                        f"{other}:{theirs.line}: only one page may, so name another place with "
+                        f"{other}:{theirs.line}: only one pipeline may, so name another place with "
                         f"`{query.target.NAMED_BY}`"
                     )
                     break  # an Iceberg table has two places

@@ -1,5 +1,5 @@
 """A pipeline that is written as a Python module, with the words of `pyspark.pipelines` and those of
-`moldau.spark.pipelines`: it becomes the same page as one of YAML, with functions in place of SQL.
+`moldau.spark.pipelines`: it becomes the same pipeline as one in YAML, with functions in place of SQL.
 
 A view is a flow. A table is a flow and a target of its name: what reads the table reads the flow. A sink is a target,
 and the flow that is appended to it is one. A table of `create_auto_cdc_flow` is a target of changes and no flow.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from moldau.spark.definitions.definitions import DefinedFlow, DefinedOutput, ModuleDefinitions
 
 KEYS_OF_FORMATS = {"kafka": "topic", "moldau": "topic", "parquet": "path"}
-"""Spark's names of what the targets of a page name by another key."""
+"""Spark's names of what the targets of a pipeline name by another key."""
 
 TABLES = "tables"
 """The directory, beside the module, of tables that do not say where they are."""
@@ -41,8 +41,8 @@ Entry = tuple[yaml.Node, yaml.Node]
 
 
 class WrittenModule(msgspec.Struct, frozen=True):
-    """`page`: all but the flows, as a page of YAML has it. `functions`: by the names of the flows. `files`: the module,
-    and those beside it that it imports."""
+    """`spec`: all but the flows, as a pipeline file in YAML has it. `functions`: by the names of the flows. `files`:
+    the module, and those beside it that it imports."""
 
     spec: yaml.Node
     flows: list[FlowStep]
@@ -136,7 +136,7 @@ def _changes_by_target(defined: ModuleDefinitions, flows: Mapping[str, DefinedFl
 
 
 def _check_sources(changes: Iterable[DefinedChanges], views: Sequence[str]) -> None:
-    """A page would name the key `from`, which no module has. Raises PlanError."""
+    """YAML has the key `from`, which no module has. Raises PlanError."""
     for one in changes:
         if one.source.lower() not in map(str.lower, views):
             reason = f"`source` of create_auto_cdc_flow is {one.source}, which is no source and no flow"
@@ -172,7 +172,7 @@ def _flow_step(name: str, flow: DefinedFlow, module: Path) -> FlowStep:
 
 
 def _target_keys(output: DefinedOutput) -> dict[str, object]:
-    """As a page's target has them. Raises PlanError."""
+    """As a pipeline's target has them. Raises PlanError."""
     if output.unmeant:
         raise PlanError(output.line, f"`{output.unmeant[0]}` of {output.name} has no meaning here")
     key = output.format or TABLE_FORMAT

@@ -1,4 +1,4 @@
-"""What a page gets wrong, as far as that shows on this machine and without Spark: within milliseconds, and first."""
+"""Mistakes of a pipeline file that show on this machine without Spark, within milliseconds."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ NOT_LOOKED_AT = "the SQL but for misspelt columns, and whatever other machines h
 
 
 def check_offline(spec: PipelineSpec, *, on_server: bool = False) -> None:
-    """Looks at the columns that the page declares, and at the rights to write to its targets. Makes and opens nothing.
-    `on_server`: another process writes, perhaps on another machine. Raises SpecError."""
+    """Looks at the columns that the pipeline declares, and at the rights to write to its targets. Makes and opens
+    nothing. `on_server`: another process writes, perhaps on another machine. Raises SpecError."""
     _check_columns(spec)
     for query in () if on_server else spec.queries:
         try:

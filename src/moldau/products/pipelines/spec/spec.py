@@ -1,4 +1,4 @@
-"""A pipeline's page: one YAML file that says what is read, what is done with it, and where it goes.
+"""A pipeline file: YAML with the sources of a pipeline, its flows in SQL, and its targets.
 
     name: shop
     bootstrap_servers: 127.0.0.1:9092                   # or `cluster`, with TLS and a login: `core.cluster`
@@ -25,8 +25,8 @@
 
 Of one source, one flow and one target, `source`, `sql` and `sink` are the short form: SQL reads the view `source`.
 
-The page is strict: a key that is not known, is missing, or says what cannot be meant is refused with its line. Paths
-count from the page's own directory, so that a page means the same wherever it is run from.
+The pipeline file is strict: an unknown key, a missing key or an invalid value is rejected with its line. Paths are
+relative to the directory of the file.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from moldau.products.pipelines.core.plan import (
     make_flow,
     make_plan,
 )
-from moldau.products.pipelines.core.section import PAGE, Section, SpecError
+from moldau.products.pipelines.core.section import SPEC, Section, SpecError
 from moldau.products.pipelines.sources import all_sources
 from moldau.products.pipelines.sources.records import RecordSource
 from moldau.products.pipelines.sources.source import COMMON_KEYS, Source, SpecHead
@@ -93,8 +93,8 @@ Kind = TypeVar("Kind", Source, Target)
 
 
 class PipelineQuery(msgspec.Struct, frozen=True):
-    """One streaming query of the page, and what belongs to it alone. `sources`: by the names of their views.
-    `access`: to the cluster of its target, if that is a topic, else the page's: what a target commits with its
+    """One streaming query of the pipeline, and what belongs to it alone. `sources`: by the names of their views.
+    `access`: to the cluster of its target, if that is a topic, else the pipeline's: what a target commits with its
     batches is in the group there. `dead_letters_of`: those of its sources whose dead letters this query keeps: of a
     source that several read, the first."""
 
@@ -110,8 +110,8 @@ class PipelineQuery(msgspec.Struct, frozen=True):
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Where its rows go, in words that are the same in every page. A topic is one too, though it may have several
-        writers."""
+        """Where its rows go, in words that are the same in every pipeline file. A topic is one too, though it may have
+        several writers."""
         topic, access = self.target.topic, self.target.access
         if topic is None:
             return self.target.places()
@@ -136,8 +136,8 @@ class PipelineQuery(msgspec.Struct, frozen=True):
 class PipelineSpec(msgspec.Struct, frozen=True):
     """`access`: to the cluster of dead letters, and of the topics that name none of their own. `checkpoint`:
     of all queries; the lease of the one driver is on it. `files`: what it was read from, if from files. `functions`:
-    those flows that are no SQL. `cases`: the tests that the page carries. `batch_interval_ms`: micro-batches begin at
-    multiples of it; 0: as soon as they can."""
+    those flows that are no SQL. `cases`: the tests that the pipeline carries. `batch_interval_ms`: micro-batches begin
+    at multiples of it; 0: as soon as they can."""
 
     plan: Plan
     access: ClusterAccess
@@ -167,13 +167,13 @@ class PipelineSpec(msgspec.Struct, frozen=True):
 
 
 def load_spec(path: Path, parameters: Mapping[str, str] | None = None, *, profile: str | None = None) -> PipelineSpec:
-    """Reads and checks the page, or the module of Python (`module`). `parameters`: what `${NAME}` stands for.
-    `profile`: the cluster of a page that names none. Raises SpecError."""
+    """Reads and checks the pipeline file, in YAML or a Python module (`module`). `parameters`: what `${NAME}` stands
+    for. `profile`: the cluster of a pipeline that names none. Raises SpecError."""
     # what is no file, such as a pipe, lies in no directory of its own
     directory = path.resolve().parent if os.path.isfile(path) else Path.cwd()
     if path.suffix == ".py":
         written = read_pipeline(path)
-        return _make_spec(Section(str(path), PAGE, written.spec, parameters), directory, profile, written)
+        return _make_spec(Section(str(path), SPEC, written.spec, parameters), directory, profile, written)
     text = read_text(path)
     spec = parse_spec(text, file_name=str(path), directory=directory, parameters=parameters, profile=profile)
     return msgspec.structs.replace(spec, files=(path, *spec.files))
@@ -196,14 +196,14 @@ def parse_spec(
     parameters: Mapping[str, str] | None = None,
     profile: str | None = None,
 ) -> PipelineSpec:
-    """As load_spec, of YAML; relative paths of the page count from `directory`."""
-    return _make_spec(Section(file_name, PAGE, _compose(text, file_name), parameters), directory, profile)
+    """As load_spec, of YAML; relative paths count from `directory`."""
+    return _make_spec(Section(file_name, SPEC, _compose(text, file_name), parameters), directory, profile)
 
 
 def _make_spec(
     spec: Section, directory: Path, profile: str | None, written: WrittenModule | None = None
 ) -> PipelineSpec:
-    """`written`: where the flows are not those of the page."""
+    """`written`: where the flows are not those of the pipeline."""
     is_long = any(spec.has(key) for key in LONG_FORM)
     spec.allow(NAME, *CLUSTER_KEYS, *(LONG_FORM if is_long else SHORT_FORM), *MORE_KEYS)
     name = NAME.of(spec)
@@ -252,9 +252,9 @@ def _compose(text: str, file_name: str) -> yaml.Node:
         line = mark.line + 1 if mark is not None else 1
         raise SpecError(f"{file_name}:{line}: no YAML: {getattr(error, 'problem', error)}") from error
     except RecursionError as error:
-        raise SpecError(f"{file_name}:1: no page has so many levels") from error
+        raise SpecError(f"{file_name}:1: YAML nested too deeply") from error
     if node is None:
-        raise SpecError(f"{file_name}:1: the page is empty")
+        raise SpecError(f"{file_name}:1: the pipeline file is empty")
     return node
 
 
@@ -270,7 +270,7 @@ class _Parts(msgspec.Struct, frozen=True):
 
 
 def _short_form(spec: Section, head: SpecHead) -> _Parts:
-    """The source is named `source`; the flow and the target are named after the page."""
+    """The source is named `source`; the flow and the target are named after the pipeline."""
     flow = make_flow(head.name, SQL.of(spec), place="sql", line=spec.line_of(SQL))
     return _Parts(
         [_parse_source(spec, SOURCE, "source", head)],
@@ -322,7 +322,7 @@ def _parse_source(section: Section, key: str, name: str, head: SpecHead) -> tupl
 def _parse_target(section: Section, key: str, name: str, directory: Path, *, reads: str) -> tuple[TargetStep, Target]:
     sink = section.section(key)
     kinds = all_targets()
-    more = () if section.name == PAGE else (FROM,)
+    more = () if section.name == SPEC else (FROM,)
     kind = _kind(sink, kinds, more)
     sink.allow(kind.NAMED_BY, *kind.KEYS, *more)
     parsed = kind.parse(sink, directory)
@@ -366,7 +366,7 @@ def _parse_flows(spec: Section, directory: Path) -> tuple[list[FlowStep], tuple[
 
 
 def _queries(plan: Plan, parts: _Parts, head: SpecHead, group: str, *, is_long: bool) -> Iterator[PipelineQuery]:
-    """The one query of the short form has the names of the page itself. Raises PlanError."""
+    """The only query of the short form has the names of the pipeline. Raises PlanError."""
     sources = {step.name: source for step, source in parts.sources}
     kept: set[str] = set()
     for step, (_, target) in zip(plan.queries(), parts.targets, strict=True):
@@ -424,7 +424,8 @@ def _refuse_mixed_offsets(step: Query, sources: Mapping[str, Source]) -> None:
 
 
 def _read_by_both(one: TopicSource, other: TopicSource) -> str | None:
-    """In words, as far as the page tells: whether two patterns match one name shows when there is such a topic."""
+    """In words, as far as the pipeline file tells: whether two patterns match one name shows when there is such a
+    topic."""
     if one.pattern is not None and one.pattern == other.pattern:
         return f"topics {one.pattern}"
     named = ((one.topic, other), (other.topic, one))
@@ -432,7 +433,7 @@ def _read_by_both(one: TopicSource, other: TopicSource) -> str | None:
 
 
 def describe(spec: PipelineSpec) -> Mapping[str, str]:
-    """The page in a few words, for people."""
+    """The pipeline in a few words, for people."""
     facts = {"pipeline": spec.name, "cluster": str(spec.access)}
     is_long = spec.queries[0].checkpoint != spec.checkpoint
     dead_letters: dict[str, None] = {}

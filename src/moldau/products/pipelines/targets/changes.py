@@ -52,7 +52,7 @@ TRACKED = Names(
 UNTRACKED = Names("track_history_except_column_list", "The columns whose new values do not.")
 NEEDS_SEQUENCE = (APPLY_AS_DELETES, COLUMN_LIST, EXCEPT_COLUMN_LIST, SCD_TYPE, TRACKED, UNTRACKED)
 CHANGE_KEYS = (SEQUENCE_BY, *NEEDS_SEQUENCE)
-"""Of a page's target."""
+"""Of a pipeline's target."""
 
 _CHANGES, _ONE = "_moldau_changes", "_moldau_one_change"
 _NOT_COMPARED = re.compile(r"(^|[<,:])(map|variant)\b(?!:)")
@@ -91,7 +91,7 @@ class Changes(msgspec.Struct, frozen=True):
 
     def rows(self, result: DataFrame) -> DataFrame:
         """What a table is told of the changes in `result`. Raises FlowError."""
-        from moldau.spark import expression  # a page is checked without Spark
+        from moldau.spark import expression  # a pipeline file is checked without Spark
 
         refuse_double_columns(result.columns)
         check_key(result.columns, self.key)
@@ -228,7 +228,8 @@ def history_steps(tracked: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 
 def _chosen(names: Sequence[str], key: str, kept: Sequence[str], left_out: Sequence[str]) -> list[str]:
-    """Those of `names` that are `kept`, or are not `left_out`. `key`: of the page, for the former. Raises FlowError."""
+    """Those of `names` that are `kept`, or are not `left_out`. `key`: of the pipeline, for the former. Raises
+    FlowError."""
     known = [name.lower() for name in names]
     for word, listed in ((key, kept), (key.replace("column", "except_column"), left_out)):
         missing = [name for name in listed if name.lower() not in known]

@@ -101,7 +101,7 @@ class DeltaTarget(TableTarget, frozen=True, kw_only=True):
     def rows_of(self, result: DataFrame) -> DataFrame:
         from deltalake import DeltaTable
 
-        from moldau.spark.frames.parquet_parts import arrow_schema  # a page is checked without Spark
+        from moldau.spark.frames.parquet_parts import arrow_schema  # a pipeline file is checked without Spark
 
         super().rows_of(result)
         refuse_empty_structs(result.dtypes, "Delta")

@@ -41,6 +41,6 @@ def cannot_be_made(location: str, error: OSError) -> TargetError:
 
 
 def _folder(location: str) -> Folder:
-    from moldau.spark.frames.folders import Folder  # a page is checked without it
+    from moldau.spark.frames.folders import Folder  # a pipeline file is checked without it
 
     return Folder(location)

@@ -130,7 +130,7 @@ class IcebergTarget(TableTarget, frozen=True, kw_only=True):
         return next(owners, None)
 
     def rows_of(self, result: DataFrame) -> DataFrame:
-        from moldau.spark.frames.parquet_parts import arrow_schema  # a page is checked without Spark
+        from moldau.spark.frames.parquet_parts import arrow_schema  # a pipeline file is checked without Spark
 
         super().rows_of(result)
         refuse_empty_structs(result.dtypes, "Iceberg")

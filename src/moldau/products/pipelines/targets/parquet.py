@@ -89,7 +89,7 @@ class ParquetTarget:
 
     def __init__(self, location: str, pipeline: str, checkpoint_id: str) -> None:
         """Makes the directory, and takes away what a killed driver left half written. Raises TargetError."""
-        from moldau.spark.frames.folders import Folder  # a page is checked without it
+        from moldau.spark.frames.folders import Folder  # a pipeline file is checked without it
 
         check_target(location)
         self._folder = Folder(location)

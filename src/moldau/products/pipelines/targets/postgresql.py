@@ -80,7 +80,8 @@ TYPES = {
 
 
 class PostgresqlTarget(TableTarget, frozen=True, kw_only=True):
-    """`server`: libpq's connection string. `table`: its name, after that of its schema if the page says one."""
+    """`server`: libpq's connection string. `table`: its name, after that of its schema if the pipeline file says
+    one."""
 
     NAMED_BY = POSTGRESQL
     KEYS = (*TableTarget.KEYS, TABLE)
@@ -199,7 +200,7 @@ class _Writer:
             self._take_over(connection, columns, copied, batch_id)
 
     def _make_tables(self, connection: Connection[Any], batch: DataFrame) -> None:
-        """The page's, where it is missing, and an empty one for staging."""
+        """The pipeline's, where it is missing, and an empty one for staging."""
         rows = batch.drop(DELETED)
         if not self._target.exists(connection):
             columns = ", ".join(f"{quoted(name)} {_type_of(kind)}" for name, kind in rows.dtypes)

@@ -40,7 +40,7 @@ COMPACT_EVERY = Number(
 
 class TableTarget(Target, frozen=True, kw_only=True):
     """`key`: in the mode update, the columns by which a row takes the place of an older one. `changes`: what the rows
-    of the page's SQL are changes of; None: each row is newer than those before it."""
+    of the pipeline's SQL are changes of; None: each row is newer than those before it."""
 
     LACKS: ClassVar[tuple[str, ...]] = ()
     """Types of Spark that the table has no columns for, as `refuse_types` takes them."""
@@ -117,7 +117,7 @@ def evaluate(batch: DataFrame) -> None:
 def check_not_ahead(newest: int | None, query: TargetQuery, table: str) -> None:
     """Raises TargetError where the table holds a batch that the checkpoint has never begun: the checkpoint was put
     back to an older state, so its next batches would be other records under numbers that are taken."""
-    from moldau.products.pipelines.checkpoints.checkpoint import newest_planned_batch  # a page is checked without Spark
+    from moldau.products.pipelines.checkpoints.checkpoint import newest_planned_batch  # not to check a file
 
     planned = newest_planned_batch(query.checkpoint)
     if newest is not None and newest > planned:
@@ -129,7 +129,7 @@ def check_not_ahead(newest: int | None, query: TargetQuery, table: str) -> None:
 
 def check_keys(rows: pa.Table, key: Sequence[str]) -> None:
     """`rows`: the columns `key` of a batch. Raises TargetError where an upsert could not tell two rows apart."""
-    import pyarrow.compute as pc  # a page is checked without it
+    import pyarrow.compute as pc  # a pipeline file is checked without it
 
     for name in key:
         if rows.column(name).null_count:

@@ -70,10 +70,10 @@ def refuse_types(result: DataFrame, lacks: Sequence[str], where: str) -> None:
 
 
 class TargetQuery(msgspec.Struct, frozen=True):
-    """Whose rows a target takes. `page`: the name of the whole pipeline; `pipeline`: the query's name, its own among
-    those of the page. `checkpoint_id`: another checkpoint counts its batches from 0 again. `group`: where the query
-    shows how far it is; `note`: what stands there beside the offsets. `source_topics`: regular expressions of the whole
-    names of the topics that the query reads on the cluster of `access`."""
+    """Whose rows a target takes. `spec`: the name of the whole pipeline; `pipeline`: the query's name, its own among
+    those of the pipeline. `checkpoint_id`: another checkpoint counts its batches from 0 again. `group`: where the query
+    shows how far it is; `metadata`: what stands there beside the offsets. `source_topics`: regular expressions of the
+    whole names of the topics that the query reads on the cluster of `access`."""
 
     spec: str
     pipeline: str
@@ -83,7 +83,7 @@ class TargetQuery(msgspec.Struct, frozen=True):
     access: ClusterAccess
     transactional_id: str
     times: SourceTimes = DEFAULT_TIMES
-    note: str = ""
+    metadata: str = ""
     source_topics: tuple[str, ...] = ()
 
 
@@ -95,20 +95,20 @@ class Owner(msgspec.Struct, frozen=True):
     release: str
     is_query: bool = False
 
-    def is_page(self, name: str) -> bool:
-        """Whether the page of that name writes there. (A target may have had another name when its query wrote.)"""
+    def is_of(self, name: str) -> bool:
+        """Whether the pipeline of that name writes there. (A target may have had another name when its query wrote.)"""
         return self.pipeline == name or (self.is_query and self.pipeline.startswith(f"{name}."))
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """`topic`: the one that must be there before Spark starts. `access`: to its cluster; None: to the page's."""
+    """`topic`: the one that must be there before Spark starts. `access`: to its cluster; None: to the pipeline's."""
 
     NAMED_BY: ClassVar[Key]
-    """The key of the page's target that asks for this kind."""
+    """The key of the pipeline's target that asks for this kind."""
     KEYS: ClassVar[tuple[Key, ...]] = (MODE,)
     """What else may stand in such a target."""
     NEEDS_DRIVER: ClassVar[bool] = False
-    """Whether the rows go to the process that runs the page, and so not to one of a Spark Connect server."""
+    """Whether the rows go to the process that runs the pipeline, and so not to one of a Spark Connect server."""
 
     mode: str
     topic: str | None = None
@@ -117,7 +117,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     @abstractmethod
     def parse(cls, sink: Section, directory: Path) -> Target:
-        """What the page says; relative paths count from `directory`. Raises SpecError."""
+        """What the pipeline file says; relative paths count from `directory`. Raises SpecError."""
 
     @staticmethod
     def parse_mode(sink: Section) -> str:
@@ -133,7 +133,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return {}
 
     def newest(self, result: DataFrame) -> DataFrame:
-        """Where the page asks for it, the newest row of each key of all that the query has read."""
+        """Where the pipeline asks for it, the newest row of each key of all that the query has read."""
         return result
 
     def check(self) -> None:
@@ -144,12 +144,12 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         TargetError."""
 
     def key_columns(self) -> tuple[str, ...]:
-        """The columns of the SQL's result that the page names as the key."""
+        """The columns of the SQL's result that the pipeline names as the key."""
         return ()
 
     def places(self) -> tuple[str, ...]:
-        """Where the rows of one pipeline alone may be, in words that are the same in every page; () where several may
-        write, as to a topic."""
+        """Where the rows of one pipeline alone may be, in words that are the same in every pipeline file; () where
+        several may write, as to a topic."""
         return ()
 
     def owner(self) -> Owner | None:
@@ -161,7 +161,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         Raises MoldauError."""
 
     def rows_of(self, result: DataFrame) -> DataFrame:
-        """What is written of the result of the page's SQL, or of `newest` of it. Raises FlowError."""
+        """What is written of the result of the pipeline's SQL, or of `newest` of it. Raises FlowError."""
         return result
 
     @property

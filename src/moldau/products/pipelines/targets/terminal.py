@@ -1,4 +1,4 @@
-"""The terminal as a target: the first rows of each batch as a table, to see what a page does."""
+"""The terminal as a target: the first rows of each batch as a table, to see what a pipeline does."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TerminalTarget(Target, frozen=True, kw_only=True):
         return "the terminal", "for the eye: a batch that a crash cuts short is shown again"
 
     def writer(self, query: TargetQuery) -> Callable[[DataFrame, int], None]:
-        # a page is checked without its extra
+        # a pipeline file is checked without its extra
         from rich.console import Console
         from rich.table import Table
         from rich.text import Text
@@ -66,7 +66,7 @@ def first_of(batch: DataFrame, most: int) -> DataFrame:
     """The first rows of a micro-batch, which is read to its end. A limit alone would leave rows unread behind it, and
     partitions: their records that do not parse would not be counted, and an aggregate there would not keep its state,
     which ends the query. An order makes Spark read them all."""
-    from moldau.spark import expression  # a page is checked without Spark
+    from moldau.spark import expression  # a pipeline file is checked without Spark
 
     return batch.orderBy(expression("monotonically_increasing_id()")).limit(most)
 

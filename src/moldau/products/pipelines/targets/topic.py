@@ -2,8 +2,8 @@
 
 A result with a column `value` of text or bytes, and at most `key` and the columns that name the input record beside it,
 goes as it is, under the key in its column `key`; any other row becomes one JSON object, or with a schema (`format:
-avro`, `protobuf`, or `json` with a JSON Schema) one record of that. `key` of the page names the column that becomes the
-record's key, as text; without it only a row that goes as it is has one.
+avro`, `protobuf`, or `json` with a JSON Schema) one record of that. `key` of the pipeline names the column that becomes
+the record's key, as text; without it only a row that goes as it is has one.
 
 By default each batch is one transaction, in which its source offsets are committed to the pipeline's group too.
 """
@@ -89,7 +89,7 @@ class TopicTarget(Target, frozen=True, kw_only=True):
         return self.delivery == EXACTLY_ONCE
 
     def writer(self, query: TargetQuery) -> Callable[[DataFrame, int], None]:
-        from moldau.spark import by_target_partition  # a page is checked without Spark
+        from moldau.spark import by_target_partition  # a pipeline file is checked without Spark
 
         access, topic = query.times.of(query.access), str(self.topic)
         if self.delivery == AT_LEAST_ONCE:
@@ -100,8 +100,8 @@ class TopicTarget(Target, frozen=True, kw_only=True):
             "checkpointLocation": str(query.checkpoint),
             "sourceTopics": json.dumps(query.source_topics),
         }
-        if query.note:
-            options["groupNote"] = query.note
+        if query.metadata:
+            options["groupNote"] = query.metadata
 
         def write(batch: DataFrame, batch_id: int) -> None:
             rows = by_target_partition(batch, access, topic)

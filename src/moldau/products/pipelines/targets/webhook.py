@@ -3,7 +3,7 @@
     sink: {webhook: "https://example.com/orders", authorization: "Bearer ${TOKEN}", dead_letters: refused-orders}
 
 A server that is away, is busy (408, 425, 429) or fails (5xx, an answer that is no HTTP) is asked again, with growing
-pauses, or longer ones where its header `Retry-After` says so, for the page's `retry_timeout`. What it refuses (any
+pauses, or longer ones where its header `Retry-After` says so, for the pipeline's `retry_timeout`. What it refuses (any
 other status but 2xx, redirects too) ends the pipeline, or goes to the topic `dead_letters`, row by row: a request of
 many rows that is refused is sent again in requests of one row each. Headers say what the server answered, which
 pipeline sent the row, and where it came from, if the row has `_topic`, `_partition` and `_offset`.

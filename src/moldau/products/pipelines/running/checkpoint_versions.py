@@ -1,13 +1,14 @@
-"""Another beginning for a page's queries, at offsets that are chosen: a new generation of the checkpoint takes the
-place of the old one, which is kept beside it under another name until somebody deletes it.
+"""`reset`: makes a new version of a pipeline's checkpoint, which begins at chosen offsets.
+
+The old version is kept next to it under another name until somebody deletes it.
 
 The new checkpoint is another query for every target: batches are counted from 0 again, and what is read twice is
 written twice.
 
-What was chosen stands in a file of the checkpoint, and rules the first batch of the queries that the page had then. A
-target that is added later begins where the page says: the offsets that were chosen are nothing to it, and retention may
-have taken them long ago. A topic that is gone by then is left out, and one that was made anew is read from its first
-record: nothing that was chosen is there any more.
+What was chosen stands in a file of the checkpoint, and rules the first batch of the queries that the pipeline had then.
+A target that is added later begins where the pipeline file says: the offsets that were chosen are nothing to it, and
+retention may have taken them long ago. A topic that is gone by then is left out, and one that was made anew is read
+from its first record: nothing that was chosen is there any more.
 """
 
 from __future__ import annotations
@@ -41,27 +42,27 @@ START_FILE = "start.json"
 
 
 class ResetError(MoldauError):
-    """The page cannot begin there; the message says why."""
+    """The pipeline cannot begin there; the message says why."""
 
 
 class ChosenStarts(msgspec.Struct, frozen=True):
     """`sources`: by name what `reset` chose, as the option `startingOffsets` takes it. `others`: the names of queries
-    that begin where the page says all the same."""
+    that begin where the pipeline file says all the same."""
 
     sources: dict[str, str] = {}
     others: frozenset[str] = frozenset()
 
 
-class _Note(msgspec.Struct, frozen=True):
-    """What the file holds. `queries`: the targets that the page had. `starts`: by source, EARLIEST, or offsets with the
-    ids of their topics."""
+class _Reset(msgspec.Struct, frozen=True):
+    """What the file holds. `queries`: the targets that the pipeline had. `starts`: by source, EARLIEST, or offsets with
+    the ids of their topics."""
 
     queries: tuple[str, ...]
     starts: dict[str, str | dict[str, dict[str, int | str]]]
 
 
 def look_at_reset(spec: PipelineSpec, to: Start) -> dict[str, StreamOffset]:
-    """Where each source that is a topic would begin. Changes nothing. Raises LeaseError while the page runs,
+    """Where each source that is a topic would begin. Changes nothing. Raises LeaseError while the pipeline runs,
     GroupError, ResetError."""
     chosen = _starts(spec, to)
     check_groups(spec)
@@ -72,16 +73,16 @@ def look_at_reset(spec: PipelineSpec, to: Start) -> dict[str, StreamOffset]:
 
 
 def reset(spec: PipelineSpec, to: Start) -> tuple[Path, dict[TopicPartition, int]]:
-    """Where the old generation is kept now, and where the next run begins. Shows the new offsets in the groups too.
+    """The place of the old version, and where the next run begins. Commits the new offsets to the groups too.
     Raises as `look_at_reset`."""
     chosen = look_at_reset(spec, to)
     starts = {name: start.offsets for name, start in chosen.items()}
     # the earliest offsets may be gone at the first run; all others stay: what comes until then shall be read
     nested = {name: EARLIEST if to == EARLIEST else offset_to_dict(start) for name, start in chosen.items()}
-    note = _Note(tuple(query.step.target.name for query in spec.queries), nested)
+    chosen_now = _Reset(tuple(query.step.target.name for query in spec.queries), nested)
     fresh = _fresh(spec.checkpoint)
     with Lease(spec.checkpoint):
-        write_whole(fresh / START_FILE, msgspec.json.encode(note).decode())
+        write_whole(fresh / START_FILE, msgspec.json.encode(chosen_now).decode())
         try:
             kept = _free_name(spec.checkpoint)
             spec.checkpoint.rename(kept)
@@ -92,11 +93,11 @@ def reset(spec: PipelineSpec, to: Start) -> tuple[Path, dict[TopicPartition, int
                 "`checkpoint` name a directory inside of it, and move the files there"
             ) from error
         fresh.rename(spec.checkpoint)
-    # behind the move: until then the groups hold what transactions of the old generation have noted there
+    # after the move: until then the groups have the metadata of transactions of the old version
     try:
         _show(spec, starts)
     except GroupError as error:
-        what = f"the page begins anew, and its old generation is kept in {kept}, but its groups do not show that"
+        what = f"the pipeline is reset, and its old checkpoint is kept in {kept}, but its groups do not show that"
         raise ResetError(f"{what}: {error}") from error
     return kept, {one: offset for start in starts.values() for one, offset in start.items()}
 
@@ -111,8 +112,8 @@ def _show(spec: PipelineSpec, starts: Mapping[str, Mapping[TopicPartition, int]]
 
 
 def finish_reset(checkpoint: Path) -> None:
-    """Puts the new generation in its place, where `reset` was killed between moving the old one away and that. Else a
-    run would begin where the page says, and not where somebody chose. Raises CheckpointError."""
+    """Puts the new version in its place, where `reset` was killed between moving the old one away and that. Else a
+    run would begin where the pipeline file says, and not where somebody chose. Raises CheckpointError."""
     fresh = _fresh(checkpoint)
     if not checkpoint.exists() and (fresh / START_FILE).exists():
         try:
@@ -122,27 +123,27 @@ def finish_reset(checkpoint: Path) -> None:
 
 
 def forget_unfinished_reset(checkpoint: Path) -> None:
-    """Of one that was killed before it moved the old generation, and so has changed nothing. Hold the lease."""
+    """Deletes the rest of a reset that was killed before it moved the old version. Hold the lease."""
     shutil.rmtree(_fresh(checkpoint), ignore_errors=True)
 
 
 def _fresh(checkpoint: Path) -> Path:
-    """Where a new generation is made."""
+    """Where a new version is made."""
     return checkpoint.with_name(f".{checkpoint.name}.new")
 
 
 def starting_offsets(spec: PipelineSpec) -> ChosenStarts:
     """What `reset` chose for the queries that have not planned a batch since. Raises CheckpointError, GroupError."""
-    note = _noted(spec)
-    if note is None:
+    last = _last_reset(spec)
+    if last is None:
         return ChosenStarts()
     waiting = [query for query in spec.queries if newest_planned_batch(query.checkpoint) < 0]
-    ruled = [query for query in waiting if query.step.target.name in note.queries]
-    sources = {name: source for query in ruled for name, source in query.streams().items() if name in note.starts}
+    ruled = [query for query in waiting if query.step.target.name in last.queries]
+    sources = {name: source for query in ruled for name, source in query.streams().items() if name in last.starts}
     if not sources:
         return ChosenStarts()
     return ChosenStarts(
-        {name: _as_option(spec, source, note.starts[name]) for name, source in sources.items()},
+        {name: _as_option(spec, source, last.starts[name]) for name, source in sources.items()},
         frozenset(query.name for query in waiting if query not in ruled),
     )
 
@@ -169,11 +170,11 @@ def first_offsets(
 
 def chosen_start(spec: PipelineSpec, query: PipelineQuery, source: str) -> StreamOffset | str | None:
     """What `reset` chose for a source of a query that has not planned a batch since: EARLIEST, or offsets; None where
-    the page says where the query begins. Raises CheckpointError."""
-    note = _noted(spec)
-    if note is None or query.step.target.name not in note.queries or source not in note.starts:
+    the pipeline file says where the query begins. Raises CheckpointError."""
+    last = _last_reset(spec)
+    if last is None or query.step.target.name not in last.queries or source not in last.starts:
         return None
-    chosen = note.starts[source]
+    chosen = last.starts[source]
     return chosen if isinstance(chosen, str) else offset_from_dict(chosen)
 
 
@@ -186,16 +187,16 @@ def _where_chosen(
     return {one: first if one.topic in anew else chosen.offsets.get(one, first) for one, first in firsts.items()}
 
 
-def _noted(spec: PipelineSpec) -> _Note | None:
+def _last_reset(spec: PipelineSpec) -> _Reset | None:
     """What the last `reset` left; None where there was none. Raises CheckpointError."""
     path = spec.checkpoint / START_FILE
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_Note)
+        return msgspec.json.decode(path.read_bytes(), type=_Reset)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError) as error:
         raise CheckpointError(
-            f"{path}: not the offsets of a reset ({error}): remove the file if the page has run since, else reset again"
+            f"{path}: not the offsets of a reset ({error}): delete it if the pipeline has run since, else reset again"
         ) from error
 
 
@@ -208,7 +209,7 @@ def _as_option(spec: PipelineSpec, source: TopicSource, start: str | Mapping[str
         topics = cluster.topics_of(source)
         bounds, topic_ids = cluster.bounds(topics), cluster.topic_ids(topics)
     for lost in lost_topics(chosen.topic_ids, topic_ids):
-        logger.warning("%s since the reset: the page begins without what was chosen of it", lost)
+        logger.warning("%s since the reset: the pipeline begins without what was chosen of it", lost)
     return offsets_to_json(_where_chosen(chosen, {one: first for one, (first, _) in bounds.items()}, topic_ids))
 
 
@@ -233,7 +234,7 @@ def _starts(spec: PipelineSpec, to: Start) -> dict[str, StreamOffset]:
         offsets = {one: _offset(one, first, end, to, later) for one, (first, end) in bounds.items()}
         starts[name] = StreamOffset(offsets, topic_ids)
     if not starts and to != EARLIEST:
-        raise ResetError("no source of the page is a topic: only `--to earliest` has a meaning")
+        raise ResetError("no source of the pipeline is a topic: use `--to earliest`")
     return starts
 
 
