@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 
 import pytest
@@ -15,9 +14,6 @@ from moldau.wire.protocol.messages.group_admin import (
 )
 from moldau.wire.protocol.messages.groups_classic import (
     DescribeGroupsRequest,
-    JoinGroupRequestProtocol,
-    LeaveGroupRequest,
-    MemberIdentity,
     SyncGroupRequest,
 )
 from moldau.wire.protocol.messages.offsets import (
@@ -83,24 +79,6 @@ def state(raw: RawConnection, group: str) -> str:
     return raw.ask(DescribeGroupsRequest(groups=(group,)), 5).groups[0].group_state
 
 
-def subscription(*topics: str) -> tuple[JoinGroupRequestProtocol, ...]:
-    names = b"".join(struct.pack(">h", len(topic)) + topic.encode() for topic in topics)
-    metadata = struct.pack(">hi", 0, len(topics)) + names + struct.pack(">i", -1)
-    return (JoinGroupRequestProtocol(name="range", metadata=metadata),)
-
-
-@pytest.mark.parametrize("version", [0, 1, 2])
-def test_groups_that_are_not_there(raw: RawConnection, committed, new_name: NewName, version: int) -> None:
-    group, _ = committed("group")
-    absent = new_name("absent")
-    assert delete(raw, absent, version=version) == [(absent, 69)]
-    assert delete(raw, "", version=version) == [("", 69)]
-    assert delete(raw, version=version) == []
-    assert delete(raw, absent, absent, version=version) == [(absent, 69)]
-    assert delete(raw, group, version=version) == [(group, 0)]
-    assert delete(raw, group, version=version) == [(group, 69)]
-
-
 def test_a_group_is_deleted_once_with_its_positions(raw: RawConnection, committed) -> None:
     group, topic = committed("group")
     assert positions(raw, group) == [(topic, 0)]
@@ -114,48 +92,6 @@ def test_strange_group_ids(raw: RawConnection, committed) -> None:
     for name in ("a\nb", "../../x", "\x00", "x" * 30_000):
         assert delete(raw, name) == [(name, 69)]
     raw.assert_alive()
-
-
-def test_a_living_group_is_not_deleted(raw: RawConnection, committed, new_name: NewName) -> None:
-    committed("group")
-    group = new_name("living")
-    me = joined(raw, group)
-    assert (group, 68) in delete(raw, group, new_name("absent"))
-    raw.ask(LeaveGroupRequest(group_id=group, members=(MemberIdentity(member_id=me.member_id),)), 4)
-    # without a position it ends at the next check by itself
-    assert delete(raw, group)[0][1] in (0, 69)
-
-
-def test_positions_of_what_is_not_there(raw: RawConnection, committed, new_name: NewName) -> None:
-    group, topic = committed("group")
-    absent = new_name("absent")
-    assert delete_offsets(raw, absent, (topic, (0,))) == (69, set())
-    assert delete_offsets(raw, absent, ("no-such-topic", (0,))) == (69, set())
-    assert delete_offsets(raw, absent) == (69, set())
-    assert delete_offsets(raw, "", (topic, (0,))) == (24, set())
-    assert delete_offsets(raw, group) == (0, set())
-    assert delete_offsets(raw, group, (topic, (-1, 9)), ("", (0,)), ("no-such-topic", (0,))) == (
-        0,
-        {(topic, -1, 3), (topic, 9, 3), ("", 0, 3), ("no-such-topic", 0, 3)},
-    )
-    assert positions(raw, group) == [(topic, 0)]
-    assert delete_offsets(raw, group, (topic, (0, 0, 1))) == (0, {(topic, 0, 0), (topic, 1, 0)})
-    assert positions(raw, group) == []
-
-
-def test_positions_of_a_subscribed_topic(raw: RawConnection, committed, new_name: NewName) -> None:
-    _, topic = committed("group")
-    _, other = committed("group")
-    group = new_name("living")
-    me = joined(raw, group, protocols=subscription(topic))
-    who = {"member_id": me.member_id, "generation_id_or_member_epoch": me.generation_id}
-    committing(raw, group, topic, **who)
-    committing(raw, group, other, **who)
-    told = delete_offsets(raw, group, (topic, (0,)), (other, (0,)))
-    assert told == (0, {(topic, 0, 86), (other, 0, 0)})
-    assert positions(raw, group) == [(topic, 0)]
-    raw.ask(LeaveGroupRequest(group_id=group, members=(MemberIdentity(member_id=me.member_id),)), 4)
-    assert delete_offsets(raw, group, (topic, (0,))) == (0, {(topic, 0, 0)})
 
 
 def test_positions_where_nobody_knows_what_is_read(raw: RawConnection, committed, new_name: NewName) -> None:

@@ -10,55 +10,28 @@ from collections.abc import Callable
 
 import pytest
 
-from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
-from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.wire.protocol.messages.groups_classic import (
-    DescribeGroupsRequest,
     HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupRequestProtocol,
-    LeaveGroupRequest,
     SyncGroupRequest,
 )
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from moldau.wire.protocol.messages.offsets import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
-from moldau.wire.protocol.messages.partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from moldau.wire.protocol.messages.topics import DeleteTopicState
 from moldau.wire.records.builder import build_batch
 from tests.support.wire import RawConnection
 from tests.support.wire_groups import commit, fetch, join, joined, list_offset
 from tests.support.wire_log_admin import delete as delete_records
 from tests.support.wire_log_admin import fetch_error
 from tests.support.wire_produce import batch, idempotent, now_ms, produce, stored
-from tests.support.wire_topics import assigned, create, delete, exists, topic
+from tests.support.wire_topics import assigned, create, exists, topic
 
 NewTopic = Callable[..., str]
 NewName = Callable[[str], str]
-ABSENT_ID = b"absent topic id."
-ILLEGAL = ["", ".", "..", "a" * 250, "a/b", "../x", "a b", "ä", "a\nb", "a\0b"]
 
 
 # --- topics
-
-
-@pytest.mark.parametrize("name", ILLEGAL)
-def test_an_illegal_name_is_an_unknown_topic_where_data_is_asked_for(raw: RawConnection, name: str) -> None:
-    assert produce(raw, name, batch())[0] == 3
-    assert fetch(raw, name).error_code == 3
-    assert list_offset(raw, name, -1, 7).error_code == 3
-    assert commit(raw, "a-group", name) == 3
-    asked = (CreatePartitionsTopic(name=name, count=2, assignments=None),)
-    assert [row.error_code for row in raw.ask(CreatePartitionsRequest(asked, 10_000), 3).results] == [3]
-    assert delete(raw, DeleteTopicState(name=name)) == [3]
-    assert delete_records(raw, name, (0, 0)) == {0: (3, -1)}
 
 
 @pytest.mark.parametrize("version", [0, 1, 3])
@@ -118,16 +91,7 @@ def test_an_internal_topic_has_the_shape_that_it_is_asked_for(raw: RawConnection
     assert create(raw, assigned("__transaction_state", (1,))) == [36]
 
 
-def test_a_delete_by_name_and_id_at_once(raw: RawConnection, new_name: NewName) -> None:
-    name = new_name("topic")
-    assert create(raw, topic(name)) == [0]
-    assert delete(raw, DeleteTopicState(name=name, topic_id=ABSENT_ID)) == [42]
-    assert exists(raw, name)
-
-
-def test_records_of_a_compacted_topic_are_not_deleted(raw: RawConnection, new_topic: NewTopic) -> None:
-    compacted = new_topic(**{"cleanup.policy": "compact"})
-    assert delete_records(raw, compacted, (0, 0)) == {0: (44, -1)}
+def test_records_of_a_topic_that_also_deletes_are_deleted(raw: RawConnection, new_topic: NewTopic) -> None:
     both = new_topic(**{"cleanup.policy": "compact,delete"})
     assert delete_records(raw, both, (0, 0)) == {0: (0, 0)}
 
@@ -200,19 +164,6 @@ def test_the_leader_epoch_inside_a_batch_is_the_brokers(raw: RawConnection, new_
     assert struct.unpack_from(">i", stored(raw, name), 12) == (0,)
 
 
-def make_offsets_topic(raw: RawConnection) -> None:
-    while raw.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=("g",)), 4).coordinators[0].error_code:
-        continue
-
-
-def test_the_topic_of_positions_takes_no_records_and_is_readable(raw: RawConnection) -> None:
-    make_offsets_topic(raw)
-    while fetch_error(raw, "__consumer_offsets", 0):
-        continue
-    assert produce(raw, "__consumer_offsets", batch())[0] == 17
-    assert fetch(raw, "__consumer_offsets").error_code == 0
-
-
 # --- idempotence
 
 
@@ -276,25 +227,11 @@ def test_a_last_fetched_epoch(raw: RawConnection, new_topic: NewTopic) -> None:
     assert ask(99, 1).error_code == 1
 
 
-@pytest.mark.parametrize("level", [2, -1])
-def test_isolation_levels_of_list_offsets(raw: RawConnection, new_topic: NewTopic, is_moldau: bool, level: int) -> None:
-    if is_moldau:
-        assert list_offset(raw, new_topic(), -1, 7, level=level).error_code == 42
-    raw.assert_alive()
-
-
 def test_fetches_of_replicas(raw: RawConnection, new_topic: NewTopic) -> None:
     name = new_topic()
     assert produce(raw, name, batch(b"a"))[0] == 0
-    assert fetch(raw, name, replica_id=99).error_code == 6
     for special in (-2, -3):
         assert fetch(raw, name, replica_id=special).error_code == 0
-    (row,) = raw.ask(MetadataRequest(topics=(MetadataRequestTopic(name=name),)), 10).topics
-    partition = FetchPartition(partition=0, partition_max_bytes=1_000)
-    request = FetchRequest(
-        replica_state=ReplicaState(99, 1), topics=(FetchTopic(topic_id=row.topic_id, partitions=(partition,)),)
-    )
-    assert raw.ask(request, 15).responses[0].partitions[0].error_code == 6
 
 
 def test_the_last_of_equal_partitions_is_fetched(raw: RawConnection, new_topic: NewTopic) -> None:
@@ -309,22 +246,6 @@ def test_the_last_of_equal_partitions_is_fetched(raw: RawConnection, new_topic: 
 
 
 # --- classic groups
-
-
-def test_everything_of_a_fenced_static_member_is_refused(
-    raw: RawConnection, connect: Callable[[], RawConnection], new_topic: NewTopic, new_name: NewName
-) -> None:
-    group, name = new_name("group"), new_topic()
-    first = join(raw, group, group_instance_id="one")
-    sync = SyncGroupRequest(
-        group_id=group, generation_id=first.generation_id, member_id=first.member_id, group_instance_id="one"
-    )
-    assert raw.ask(sync, 3).error_code == 0
-    assert join(connect(), group, group_instance_id="one").error_code == 0
-    assert raw.ask(sync, 3).error_code == 82
-    assert join(raw, group, first.member_id, group_instance_id="one").error_code == 82
-    who = {"member_id": first.member_id, "generation_id_or_member_epoch": first.generation_id}
-    assert commit(raw, group, name, group_instance_id="one", **who) == 82
 
 
 def test_a_member_hears_that_the_group_rebalances(
@@ -352,26 +273,3 @@ def test_a_member_hears_that_the_group_rebalances(
     assert raw.ask(sync, 3).error_code == 27
     assert join(raw, group, me.member_id).error_code == 0
     assert other.finish(waiting, 9, correlation_id).error_code == 0
-
-
-def test_a_group_without_a_name(raw: RawConnection) -> None:
-    assert raw.ask(SyncGroupRequest(group_id="", generation_id=1, member_id="m"), 3).error_code == 24
-    assert raw.ask(HeartbeatRequest(group_id="", generation_id=1, member_id="m"), 3).error_code == 24
-    assert raw.ask(LeaveGroupRequest(group_id="", member_id="m"), 2).error_code in (24, 25)
-
-
-def test_positions_of_a_topic_id_that_is_unknown(raw: RawConnection, new_name: NewName) -> None:
-    group = new_name("group")
-    rows = (OffsetCommitRequestPartition(partition_index=0, committed_offset=1),)
-    topics = (OffsetCommitRequestTopic(topic_id=ABSENT_ID, partitions=rows),)
-    answer = raw.ask(OffsetCommitRequest(group_id=group, topics=topics), 10)
-    assert [row.error_code for row in answer.topics[0].partitions] == [100]
-    asked = (OffsetFetchRequestGroup(group_id=group, topics=(OffsetFetchRequestTopics("", ABSENT_ID, (0,)),)),)
-    found = raw.ask(OffsetFetchRequest(groups=asked), 10).groups[0]
-    assert [row.error_code for row in found.topics[0].partitions] == [100]
-
-
-@pytest.mark.parametrize("version", range(5))
-def test_an_unknown_group_is_dead_in_old_versions(raw: RawConnection, new_name: NewName, version: int) -> None:
-    group = raw.ask(DescribeGroupsRequest(groups=(new_name("absent"),)), version).groups[0]
-    assert (group.error_code, group.group_state) == (0, "Dead")

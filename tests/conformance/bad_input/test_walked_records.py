@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 import pytest
 
-from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.hostile_batches import GZIP, LZ4, SNAPPY, ZSTD, batch_of, bomb, record, varint
 from tests.support.wire import RawConnection
 from tests.support.wire_produce import (
@@ -137,23 +136,6 @@ def test_a_key_of_length_minus_two_is_null(raw: RawConnection, new_topic: NewTop
     assert produce(raw, new_topic(), records) == (0, 0)
     assert produce(raw, new_topic(**{"compression.type": "lz4"}), records) == (0, 0)
     assert produce(raw, new_topic(**{"cleanup.policy": "compact"}), records)[0] == 87
-
-
-@pytest.mark.parametrize("codec", [0, GZIP])
-def test_a_record_without_a_key_on_a_compacted_topic(raw: RawConnection, new_topic: NewTopic, codec: int) -> None:
-    """Nothing of the batch is stored, and the answer names the record."""
-    topic = new_topic(**{"cleanup.policy": "compact"})
-    payload = record(0) + record(1, key=None) + record(2)
-    records = batch_of(gzip.compress(payload) if codec else payload, 3, codec)
-    assert produce(raw, topic, records)[0] == 87
-    data = PartitionProduceData(index=0, records=records)
-    rows = (TopicProduceData(name=topic, partition_data=(data,)),)
-    answer = raw.ask(ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=rows), 9)
-    refused = answer.responses[0].partition_responses[0]
-    assert refused.error_code == 87
-    told = [error.batch_index for error in refused.record_errors]
-    assert told == [1] or "record 1 " in (refused.error_message or "")
-    assert stored(raw, topic) == b""
 
 
 @pytest.mark.slow

@@ -12,12 +12,9 @@ from moldau.simulation.kinds import CROWD, CROWD_LIMIT, directory_path
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import FiniteLoop
 from moldau.simulation.workloads.refusals.case import (
-    BATCH_RECORDS,
-    BATCHES,
     COMPACTED,
     GROUP,
     PACKED,
-    PARTITIONS,
     PLAIN,
     POSITION,
     Case,
@@ -26,26 +23,18 @@ from moldau.simulation.workloads.refusals.case import (
     refusals_in,
     topics_to_create,
 )
-from moldau.simulation.workloads.refusals.cluster_cases import cluster_cases
 from moldau.simulation.workloads.refusals.frame_cases import CrowdCase, frame_cases
-from moldau.simulation.workloads.refusals.group_cases import commit, group_cases
-from moldau.simulation.workloads.refusals.record_cases import produce, record_cases
+from moldau.simulation.workloads.refusals.group_cases import commit
+from moldau.simulation.workloads.refusals.looks import LOOKS
+from moldau.simulation.workloads.refusals.record_cases import produce
 from moldau.simulation.workloads.refusals.scenes import Scene, all_scenes
-from moldau.simulation.workloads.refusals.settings_cases import BROKER, GROUPS, NODE, TOPIC, settings_cases
-from moldau.simulation.workloads.refusals.topic_cases import topic_cases
+from moldau.simulation.workloads.refusals.table import all_cases, batches_to_write
 from moldau.types import Uuid
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey, api_key_of
-from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
-from moldau.wire.protocol.messages.client_quotas import DescribeClientQuotasRequest, QuotaFilterComponent
-from moldau.wire.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
-from moldau.wire.protocol.messages.groups_classic import DescribeGroupsRequest, ListGroupsRequest
-from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from moldau.wire.protocol.messages.metadata import MetadataRequest
 from moldau.wire.protocol.messages.offsets import OffsetCommitRequestPartition
 from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest
 from moldau.wire.protocol.messages.topics import CreateTopicsRequest
-from moldau.wire.protocol.schema import Request
-from moldau.wire.records.builder import build_batch
 
 if TYPE_CHECKING:
     from moldau.simulation.network import End
@@ -142,17 +131,8 @@ class Refuser(FiniteLoop):
     async def write(self, client: Client) -> bool:
         """Whether all records are there."""
         first, second = self.producer_ids
-        now_ms = self.world.clock.now_ms()
-        lives = [(first, 0, number * BATCH_RECORDS, BATCH_RECORDS) for number in range(BATCHES)]
-        lives += [(second, 0, 0, 1), (second, 1, 0, 1)]
-        while self.written < len(lives):
-            producer_id, epoch, sequence, count = lives[self.written]
-            batch = build_batch(
-                [(b"key", b"record %d" % number, now_ms, ()) for number in range(count)],
-                producer_id=producer_id,
-                producer_epoch=epoch,
-                base_sequence=sequence,
-            )
+        batches = batches_to_write((first, second), self.world.clock.now_ms())
+        for batch in batches[self.written :]:
             request = produce(PLAIN, Uuid(bytes(16)), (0, batch))
             answer = await client.request(request)
             error_code = answer.responses[0].partition_responses[0].error_code
@@ -182,14 +162,7 @@ class Refuser(FiniteLoop):
         ground = self.ground = Ground(
             {name: ids[name] for name in (PLAIN, COMPACTED, PACKED)}, (first, second), now_ms, directory_path(0)
         )
-        cases: list[AnyCase] = [
-            *topic_cases(ground),
-            *settings_cases(),
-            *record_cases(ground),
-            *group_cases(ground),
-            *cluster_cases(),
-            *frame_cases(self.random),
-        ]
+        cases: list[AnyCase] = [*all_cases(ground), *frame_cases(self.random)]
         self.cases = self.random.sample(cases, min(CASES_PER_SEED, len(cases)))
         longer: list[AnyCase] = [CrowdCase(), *all_scenes()]
         for case in longer:
@@ -321,7 +294,7 @@ class Refuser(FiniteLoop):
     async def show(self, client: Client) -> Shown | None:
         """Everything that a refused request might have changed; None where the node cannot answer now."""
         shown: Shown = {}
-        for name, version, request, look in _LOOKS:
+        for name, version, request, look in LOOKS:
             client.versions[api_key_of(request)] = version
             answer: Any = await client.request(request)
             if refusals_in(answer):
@@ -367,81 +340,3 @@ class BytesSender(asyncio.Protocol):
 def _short(names: tuple[str, ...]) -> str:
     counts = {name: names.count(name) for name in dict.fromkeys(names)}
     return ", ".join(f"{count} x {name}" for name, count in counts.items()) or "none"
-
-
-def _topics(answer: Any) -> object:
-    return sorted(
-        (topic.name, topic.topic_id, [(row.partition_index, row.replica_nodes) for row in topic.partitions])
-        for topic in answer.topics
-        if topic.name.startswith("refused")
-    )
-
-
-def _configs(answer: Any) -> object:
-    return [[(row.name, row.value, row.config_source) for row in result.configs] for result in answer.results]
-
-
-def _ends(answer: Any) -> object:
-    return [(topic.name, row.partition_index, row.offset) for topic in answer.topics for row in topic.partitions]
-
-
-_LOOKS: tuple[tuple[str, int, Request[Any], Callable[[Any], object]], ...] = (
-    ("the topics", 12, MetadataRequest(None), _topics),
-    (
-        "the settings",
-        4,
-        DescribeConfigsRequest(
-            tuple(
-                DescribeConfigsResource(kind, name, None)
-                for kind, name in (
-                    *((TOPIC, topic) for topic in (PLAIN, COMPACTED, PACKED)),
-                    (BROKER, NODE),
-                    (BROKER, ""),
-                    (GROUPS, GROUP),
-                )
-            )
-        ),
-        _configs,
-    ),
-    (
-        "the log ends",
-        5,
-        ListOffsetsRequest(
-            -1,
-            topics=tuple(
-                ListOffsetsTopic(
-                    name,
-                    tuple(
-                        ListOffsetsPartition(index, timestamp=-1) for index in range(PARTITIONS if name == PLAIN else 1)
-                    ),
-                )
-                for name in (PLAIN, COMPACTED, PACKED)
-            ),
-        ),
-        _ends,
-    ),
-    (
-        "the quotas",
-        1,
-        DescribeClientQuotasRequest((QuotaFilterComponent("user", 2, None),)),
-        lambda answer: [entry for entry in answer.entries if (entry.entity[0].entity_name or "").startswith("refused")],
-    ),
-    (
-        "the groups",
-        5,
-        ListGroupsRequest(),
-        lambda answer: sorted(group.group_id for group in answer.groups if group.group_id.startswith("refused")),
-    ),
-    (
-        "the group",
-        6,
-        DescribeGroupsRequest((GROUP,)),
-        lambda answer: [(group.group_state, group.members) for group in answer.groups],
-    ),
-    (
-        "the features",
-        4,
-        ApiVersionsRequest("simulator", "1.0"),
-        lambda answer: answer.finalized_features,
-    ),
-)

@@ -1,4 +1,4 @@
-"""The cluster, its features, producer ids, credentials and access control lists: what is refused there."""
+"""Rejected requests about the cluster, its features, producer ids, credentials and ACLs."""
 
 from __future__ import annotations
 

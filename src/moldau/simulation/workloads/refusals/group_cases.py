@@ -166,7 +166,7 @@ def _descriptions() -> Iterator[Case]:
         return "" if found == ("Empty", (), 0b1101_0100_1000) else f"{group}"
 
     request = DescribeGroupsRequest((GROUP, GROUP), include_authorized_operations=True)
-    yield Case("DescribeGroups", request, versions=(3, 6), fault=empty_fault)
+    yield Case("DescribeGroups of one twice", request, versions=(3, 6), fault=empty_fault)
 
     def none_fault(answer: Any) -> str:
         return f"{answer.groups}" if answer.groups else ""

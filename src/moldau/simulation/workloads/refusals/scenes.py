@@ -1,5 +1,6 @@
-"""Requests that build on each other: a group with members, settings that are set and taken back, a topic that asking
-for it makes. Who is cut off in the middle begins again with other names.
+"""Requests that build on each other: a group with members, settings that are set and removed, an auto-created topic.
+
+A scene that is interrupted starts again with other names.
 """
 
 from __future__ import annotations
