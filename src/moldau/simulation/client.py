@@ -1,6 +1,6 @@
-"""The client of the simulator: our own, over the simulated network, with a time limit on each request.
+"""Moldau's own client over the simulated network, with a time limit for each request.
 
-It speaks every served version: which one, each connection draws anew, so that all of them are lived with.
+Each connection draws the version of each API, to cover every version that is served.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
-"""One bit of one file is flipped while the machine is off, and a node starts on what is left.
+"""Flips one bit of one file while the machine is off, and starts a node on it.
 
-The story goes on without the flip: copies of the disks are taken at some of its stops and crashes, and each is tried
-once the story has ended. The node refuses the start with a sentence, and starts once the bit is flipped back; or it
-serves. Then each batch that is whole on the disk is served, or its readers get CORRUPT_MESSAGE or KAFKA_STORAGE_ERROR
-and a line of the log names the place, or it was cut after a crash and the log says so. No batch leaves the disk. The
-same holds for the last record of each key of a compacted topic and for the committed offsets of groups, whose readers
-may get COORDINATOR_NOT_AVAILABLE or NOT_COORDINATOR.
+The story itself runs without flips. It copies the disks at some of its stops and crashes, and tries each copy after the
+story. The node refuses to start, says why, and starts when the bit is flipped back. Or it serves each batch that is
+whole on the disk, or answers CORRUPT_MESSAGE or KAFKA_STORAGE_ERROR and names the place in its log, or it has cut the
+batch after a crash and says so. No batch leaves the disk. The same holds for the last record of each key of a compacted
+topic and for the committed offsets of groups, whose readers may get COORDINATOR_NOT_AVAILABLE or NOT_COORDINATOR.
 
-Two flips are left out, because no start can see them: one in a base offset of a compacted log, which the CRC does not
-cover and which may have holes; and those in what a start does not read, such as files that wait for their deletion.
-Plausible entries of a .timeindex or a .txnindex are flipped, but nobody looks for a time here.
+Two flips are left out because no start can see them: in a base offset of a compacted log, which may have holes and
+which the CRC does not cover, and in files that a start does not read, such as deleted ones. Plausible entries of a
+.timeindex or a .txnindex are flipped, but no reader searches by time here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The trouble that the hosts of every story have: deaths, cut and slow links, pauses.
+"""The faults of hosts in every story: deaths, cut and slow links, pauses.
 
-Each kind draws from a stream of its own name, so that a new kind changes no old draw.
+Each kind has a random stream under its name: a new kind changes no old draw.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """`python -m moldau.simulation.late_end_txn --seeds 1..10000 --jobs 2`: an EndTxn that arrives late, and nothing else.
 
-A producer ends a transaction by a second EndTxn, because the answer to the first was lost; the network gives the first
-one to the broker only later: before the next transaction begins, while that is open, or when it has ended, too. Now and
-then the broker is killed and started again before.
+A producer repeats an EndTxn because the answer to the first one was lost. The network delivers the first one later:
+before the next transaction begins, while it is open, or after it has ended. Sometimes the broker restarts in between.
 
 v2     the late request ends nothing: every transaction is whole, committed or aborted as its producer asked.
 v1     nothing in the request says which transaction it belongs to, so it may end the open one, and the producer meets

@@ -3,10 +3,9 @@
 Virtual time moves only when nothing is ready: then `select` jumps to the next timer. There are no descriptors, no
 threads, no self-pipe; code that asks for one gets an error.
 
-A `SimulatedProcess` is what a crash kills. Everything that the process starts inherits it through its context, so that
-`kill` can drop each of its callbacks and tasks at once, without running a `finally`: as kill -9 does. Dead tasks are
-kept in a graveyard until the world ends, for a collected coroutine would run its `finally` at a time of the
-collector's choosing. `pause` lets a process stand still, as SIGSTOP or a machine that is moved does.
+A crash kills a `SimulatedProcess`. All callbacks and tasks of a process inherit it through their context. `kill` drops
+them at once without running a `finally`, as kill -9 does. Dead tasks are kept until the world ends, because a collected
+coroutine would run its `finally` at the collector's time. `pause` stops a process as SIGSTOP does.
 """
 
 from __future__ import annotations

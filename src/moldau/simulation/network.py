@@ -1,10 +1,10 @@
 """The network between the hosts: the same protocol classes as on real sockets, called with bytes cut anywhere.
 
 A server is known by its host and port, a client by the host that it runs on. Between two hosts there are two links,
-one for each direction. A link may be slow, or cut: then what is sent waits, and TCP sends it again after pauses that
-double. So it arrives late: once the link is whole, and the next of these pauses is over. It may come on a connection
-that its sender has given up, in front of the end of that. A host learns that a link is cut where it watches the
-connection, as a node does (see Network of the shell): nothing comes of the other side, not even of its kernel.
+one for each direction. A link may be slow, or cut. TCP repeats bytes that were sent into a cut link after pauses that
+double, and they arrive after the link is repaired and the next pause is over. They may arrive on a connection that its
+sender has closed, before its end. A host that watches a connection, as a node does (see Network of the shell), detects
+a cut link: nothing arrives from the other side, not even from its kernel.
 
 Each connection has two ends. What an end writes waits in its own buffer (as in a transport), moves into the wire as
 far as the window allows (as in the kernel: sender's and receiver's socket buffers together), arrives after a delay in

@@ -1,4 +1,4 @@
-"""A machine on which real nodes run: each boot makes a process with ports of its own and a `Node` behind them."""
+"""A machine on which real nodes run: each boot makes a process with simulated ports and a `Node`."""
 
 from __future__ import annotations
 

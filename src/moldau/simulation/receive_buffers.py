@@ -1,4 +1,4 @@
-"""Which of the buffers that a connection receives into it still needs: the simulated network overwrites the others."""
+"""Overwrites receive buffers that their connection has released, to find late readers."""
 
 from __future__ import annotations
 

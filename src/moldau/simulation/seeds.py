@@ -1,4 +1,4 @@
-"""What the commands of the simulators share: which seeds run, in how many processes, how a broken one is printed."""
+"""Shared by the commands of the simulators: which seeds run, in how many processes, and how a broken one is printed."""
 
 from __future__ import annotations
 

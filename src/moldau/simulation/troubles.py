@@ -1,8 +1,7 @@
-"""What goes wrong in a story: crashes, restarts, disks that fill or break or are slow, connections, links, clocks.
+"""The faults of a story: crashes, restarts, full, broken and slow disks, connections, links, clocks.
 
-Each trouble is a kind (`kinds.TROUBLE`): whether a seed has it, when it comes and all that it draws depends on the seed
-and its name alone, so that a new one changes no draw of the others. One trouble at a time: one that comes due while
-another is under way waits for its end.
+Each fault is a kind (`kinds.TROUBLE`). The seed and the name of the kind alone decide whether and when it comes and
+what it draws: a new kind changes no draw of the others. A fault waits until the one before it has ended.
 """
 
 from __future__ import annotations

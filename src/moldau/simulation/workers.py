@@ -1,9 +1,8 @@
 """Workers that take virtual time: a piece of work stops at its calls of the disk, and other events happen meanwhile.
 
-Each such piece runs in a greenlet, a stack of its own on the loop's thread, and only while the loop stands still: a
-seed gives the same order of events on every machine, and a switch costs less than a microsecond, where a hand-over
-between two threads costs some ten. Where a real thread could lose the processor for a while (any call of the disk),
-the work draws whether it stops there and for how long.
+Each piece runs in a greenlet on the loop's thread while the loop waits. A seed therefore gives the same order of events
+on every machine, and a switch costs less than a microsecond instead of ten. At each call of the disk, where a real
+thread could lose the processor, the work draws whether it stops there and for how long.
 """
 
 from __future__ import annotations

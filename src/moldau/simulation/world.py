@@ -1,4 +1,4 @@
-"""Everything of one seed: its machines, its network, what the clients were promised, and the rules over all of it."""
+"""Everything of one seed: its machines, its network, the promises to clients, and the rules."""
 
 from __future__ import annotations
 

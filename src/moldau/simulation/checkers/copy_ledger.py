@@ -1,8 +1,8 @@
-"""What a transactional copier was promised: each number is copied once, in order, and a transaction counts as a whole.
+"""The rules of a transactional copier: it copies each number once and in order, and a transaction counts as a whole.
 
-A copier copies the numbers 0, 1, 2, ... in transactions that also commit how far it has come. So the committed records
-of the target and the committed position say the same, whatever happened: every number below the position stands in the
-target once, and none at or above it. A reader of committed records sees no trace of an aborted transaction.
+A copier copies the numbers 0, 1, 2, ... in transactions that also commit its source offset. The committed records of
+the target and the committed offset therefore agree: the target has every number below the offset once, and no other. A
+reader of committed records sees no trace of an aborted transaction.
 """
 
 from __future__ import annotations

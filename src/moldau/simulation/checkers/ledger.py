@@ -1,15 +1,14 @@
-"""What the clients were promised about records, and whether the broker keeps it.
+"""The rules about records: what clients were promised, and whether the broker keeps it.
 
-For each partition the ledger knows which value lies at which offset: from acknowledgements and from reads. Both are
-promises: an offset never changes its value, and a value that an idempotent producer sent lies at one offset only.
+For each partition the ledger knows which value has which offset, from acknowledgements and from reads. Both are
+promises: an offset never changes its value, and a value of an idempotent producer has one offset only.
 
-A crash of the process takes nothing away. A crash of the machine may take the end of a partition away that was not
-flushed; what survived is read from the disk itself by `survivors`, before the node starts again. Partitions whose topic
-has flush.messages=1 lose nothing at all.
+A crash of the process loses nothing. A crash of the machine may lose the unflushed end of a partition. `survivors`
+reads what is left from the disk before the node starts again. Topics with flush.messages=1 lose nothing.
 
-Compaction may take a record away only when a later one of its key is there. The last of a key stays for ever, but for a
-tombstone, which stays for `delete.retention.ms`; what it deleted never comes back. The key and whether it is a
-tombstone follow from the value's number, so that every checker knows them.
+Compaction removes a record only if a later record has its key. The last record of a key stays, except a tombstone,
+which stays for `delete.retention.ms`. Deleted records never return. The number of a value gives its key and tells
+whether it is a tombstone.
 """
 
 from __future__ import annotations

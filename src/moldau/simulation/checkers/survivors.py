@@ -1,8 +1,8 @@
 """What the disk holds after a crash, read by other code than the recovery under test.
 
 A partition's log is its segments in order of their base offset, each a row of whole batches with valid CRCs and
-contiguous offsets. The first byte that is not ends the log: what lies behind it is torn. A compacted log may have
-gaps, and a segment that a crash left half-way into its place bears a suffix more.
+contiguous offsets. The first other byte ends the log, and the rest is torn. A compacted log may have gaps.
+A segment that a crash interrupted during its swap has one more suffix.
 """
 
 from __future__ import annotations

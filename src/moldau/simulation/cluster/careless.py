@@ -1,8 +1,8 @@
-"""A client that asks for less than replication can give: records that not all in-sync replicas must have.
+"""A client that produces with acks=1 and acks=0, and the rules for its records.
 
-A record with acks=1 is promised by one broker alone: it may be gone with it, but nobody ever finds it elsewhere than
-where it was acknowledged. One with acks=0 is promised by nobody. What was read of either was committed, and stays.
-Where the topic allows unclean elections all of this ends with the first one.
+A record with acks=1 may be lost with its broker, but it never has another offset than the acknowledged one. A record
+with acks=0 may be lost at any time. A record of either kind that was read was committed, and stays. If the topic allows
+unclean elections, these rules end with the first one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The replicas of a compacted partition: each is cleaned by its own broker, so they hold different batches.
+"""The replicas of a compacted partition. Each broker cleans its own, and their batches differ.
 
-What they hold below what is committed is the same record at the same offset; in the end the last record of each key is
-the same on all of them.
+Below the high watermark, two replicas that have an offset have the same record there. At the end, the last record of
+each key is the same on all of them.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""The trouble of a cluster: of its processes and disks, of its clocks, and of the network between all hosts.
+"""The faults of a cluster: of its processes, disks and clocks, and of the network between all hosts.
 
-**What may be lost.** Kafka acknowledges what all in-sync replicas have in their page caches: replication is what keeps
-it, not the disk. So, where `flush.messages` is not 1, power is lost only while all is whole, that is, every node is up
-and every partition has all its replicas in sync; and then no other process ends until that is so again: the other
-replicas have everything. A disk is lost only then, too, with flushes or without; every node must know who leads the
-quorum and have what it has committed, so that whoever leads in an earlier epoch needs no vote that is forgotten, and
-the lost voters never are a majority. Processes may be killed together and as often as it comes, for their page caches
-stay.
+**What may be lost.** Kafka acknowledges a record when all in-sync replicas have it in their page caches. Replication
+protects it, not the disk. If `flush.messages` is not 1, the story therefore cuts the power of one machine only while
+every node is up and every partition has all replicas in sync. No other process ends until this is true again. The same
+holds for the loss of a disk, with or without flushes. In addition every node must know the leader of the quorum and
+have all that it committed, because a lost disk forgets votes, and the lost voters are never a majority. Any number of
+processes may be killed at once, because their page caches stay.
 """
 
 from __future__ import annotations

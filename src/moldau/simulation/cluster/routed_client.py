@@ -1,8 +1,8 @@
-"""A client of several brokers: it knows who leads a partition and who coordinates a group, and asks those.
+"""A client of several brokers: it asks the leader of a partition and the coordinator of a group.
 
-It has at most one connection to each broker, opened when it is needed, and one more for its own questions. Where an
-answer says that it has asked the wrong broker it learns anew, once nothing is under way: what is asked behind a request
-goes where that one went.
+It has at most one connection to each broker, which it opens at the first request, and one more for metadata. If an
+answer names the wrong broker, the client asks for metadata again when no request is in flight, because requests of one
+connection keep their order.
 """
 
 from __future__ import annotations

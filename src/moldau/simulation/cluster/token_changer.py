@@ -1,7 +1,7 @@
 """A client that creates, renews, ends and uses delegation tokens all the time (KIP-48).
 
-In the end every node has what was acknowledged: a token that was created and not ended logs its owner in at each
-broker, one that was ended logs nobody in.
+In the end every node has what was acknowledged: a valid token logs its owner in at each broker, an expired one at
+none.
 """
 
 from __future__ import annotations

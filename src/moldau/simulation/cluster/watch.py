@@ -1,7 +1,7 @@
-"""The rules that look inside of the nodes: replicas are equal below what is committed, and each epoch has one leader.
+"""The rules that look into the nodes: replicas are equal below the high watermark, and each epoch has one leader.
 
-The same ledgers as in the simulations of one partition and of the quorum, fed with what the nodes show of themselves
-after each request. They look often, and touch nothing.
+They are the ledgers of the simulations of one partition and of the quorum. They read the nodes after each request and
+change nothing.
 """
 
 from __future__ import annotations

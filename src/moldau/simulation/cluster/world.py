@@ -1,4 +1,4 @@
-"""The world of a cluster: its machines, their network, what the clients were promised, and the rules over all of it."""
+"""The world of a cluster: its machines, their network, the promises to clients, and the rules."""
 
 from __future__ import annotations
 

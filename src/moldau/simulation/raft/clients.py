@@ -1,4 +1,4 @@
-"""Writers of the simulation: each on a host of its own, each with one record in flight."""
+"""Writers of the simulation. Each has its own host and one record in flight."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metadata log of a node on its disk, and the snapshots beside it, as Kafka lays them out (KIP-630)."""
+"""The metadata log of a node on its disk, and its snapshots, in the layout of Kafka (KIP-630)."""
 
 from __future__ import annotations
 

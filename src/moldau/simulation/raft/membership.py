@@ -1,5 +1,6 @@
-"""Who the voters are, and who changes that: an operator adds, removes and updates voters; disks are replaced by empty
-ones. Never so that no majority is left that has its disks: more than that no quorum promises."""
+"""Changes of the voters: an operator adds, removes and updates voters, and replaces disks by empty ones.
+
+A majority of the voters always has its disks, because no quorum survives more."""
 
 from __future__ import annotations
 

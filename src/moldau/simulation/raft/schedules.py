@@ -1,10 +1,10 @@
 """All schedules of a small quorum: three voters that follow a leader, and whatever may happen next at each step, up to
 a depth.
 
-Next may happen: one of the messages under way arrives, whatever was sent before it; a node's time is over; a leader
-takes a record; a node dies and starts again with what it has saved and flushed. A message that gets lost is one that
-does not arrive within the depth. Disks are a list and answer at once: what real ones do is the matter of `world`.
-States that were seen are not gone into again. `python -m moldau.simulation.raft.schedules --depth 9` counts them.
+The next step is one of these: a message in flight arrives, in any order; a node's time is over; a leader takes a
+record; a node dies and starts again with what it saved and flushed. A message that does not arrive within the depth is
+lost. Disks are lists and answer at once; `world` has real ones. A state that was seen is not visited again.
+`python -m moldau.simulation.raft.schedules --depth 9` counts them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What all hosts of a story share: its surroundings, the calls between hosts, the ledger, and what its seed draws."""
+"""The shared parts of a story: its surroundings, the calls between hosts, the ledger, and what its seed draws."""
 
 from __future__ import annotations
 

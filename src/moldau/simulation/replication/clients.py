@@ -1,4 +1,4 @@
-"""Producers and readers of the simulation: each on a host of its own, each trying again until it succeeds."""
+"""Producers and readers of the simulation. Each has its own host and repeats a request until it succeeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the hosts of the simulation say to each other: the fields of Kafka's requests that replication depends on."""
+"""Messages between the hosts: the fields of Kafka's requests that replication depends on."""
 
 from __future__ import annotations
 

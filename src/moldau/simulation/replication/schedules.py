@@ -1,11 +1,11 @@
 """All schedules of a small partition: three replicas that are in sync, their controller, and whatever may happen next
 at each step, up to a depth.
 
-Next may happen: one of the messages under way arrives, whatever was sent before it; a broker learns what the controller
-decided next; a leader takes a record; time passes at a broker; the controller takes a broker for dead that is not, and
-lets it serve again; a process is killed, starts again with what it has appended, and registers. A message that gets
-lost is one that does not arrive within the depth. Logs are lists, and the controller decides at once by the rules of
-the real one: what disks and networks do is the matter of `world`. States that were seen are not gone into again.
+The next step is one of these: a message in flight arrives, in any order; a broker learns the next decision of the
+controller; a leader takes a record; time passes at a broker; the controller fences a live broker and unfences it; a
+process is killed, starts again with what it appended, and registers. A message that does not arrive within the depth is
+lost. Logs are lists, and the controller decides at once by the real rules; `world` has disks and networks. A state that
+was seen is not visited again.
 `python -m moldau.simulation.replication.schedules --depth 4` counts them.
 """
 

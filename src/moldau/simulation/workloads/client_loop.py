@@ -1,4 +1,4 @@
-"""What every simulated client shares: a connection that is opened again after each failure, and the world around it."""
+"""Base of every simulated client: it opens its connection again after each failure."""
 
 from __future__ import annotations
 

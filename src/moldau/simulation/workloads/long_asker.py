@@ -1,4 +1,4 @@
-"""Requests that name hundreds or thousands of things, each with a short one in flight behind it."""
+"""Requests that name hundreds or thousands of things, each with a short request in flight after it."""
 
 from __future__ import annotations
 

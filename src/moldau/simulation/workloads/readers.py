@@ -1,4 +1,4 @@
-"""Consumers that read partitions in order and hold every batch against what is known."""
+"""Consumers that read partitions in order and compare every batch with the ledger."""
 
 from __future__ import annotations
 

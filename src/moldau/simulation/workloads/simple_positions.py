@@ -1,4 +1,4 @@
-"""A group without members: commits, deletions of the group and of its positions, and what is read of them."""
+"""A group without members: commits, deletions of the group and of its offsets, and reads of both."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What the clients of transactions share: a producer with a transactional id, its requests, and what may be answered.
+"""Base of the transactional clients: a producer with a transactional id, its requests, and the answers that are legal.
 
-A life begins with InitProducerId; whatever the broker refuses, and most of what it does not answer, ends it.
+A life begins with InitProducerId. An error ends it, and so do most requests without an answer.
 """
 
 from __future__ import annotations
