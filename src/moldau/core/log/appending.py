@@ -44,6 +44,10 @@ class AppendOrigin(enum.Enum):
     """The metadata log: as COORDINATOR; never stamped with LogAppendTime."""
 
 
+OF_CLIENTS = CLIENT, TRANSACTIONAL_CLIENT = AppendOrigin.CLIENT, AppendOrigin.TRANSACTIONAL_CLIENT
+"""For the hot path: Python 3.11 takes 0.15 us to find a member in its enum."""
+
+
 class Appended(msgspec.Struct, frozen=True):
     """What a produce response says. `log_append_time_ms` is -1 unless the topic stamps batches."""
 

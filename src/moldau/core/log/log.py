@@ -18,6 +18,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
 from moldau.core.log.appending import (
+    OF_CLIENTS,
     Appended,
     AppendOrigin,
     check_batch_size,
@@ -188,14 +189,13 @@ class Log:
     ) -> Appended:
         """Appends one batch of a client, or our own batches, as one write: all of it, or nothing and an error.
 
-        Base offset and leader epoch are patched in place in a writable buffer; a read-only one is copied. Errors:
-        KafkaError for what the batch is refused for (2, 10, 18, 32, 45, 47, 48, 53, 76, 87), StorageFullError (the log
-        ends where it ended), StorageFailedError (the directory is offline). `are_records_checked`: the caller has
-        run `check_records` off the loop.
+        Base offset and leader epoch are patched in place in a writable buffer; a read-only one is copied. Raises
+        KafkaError (2, 10, 18, 32, 45, 47, 48, 53, 76, 87), StorageFullError (the log ends where it ended), and
+        StorageFailedError (the directory is offline). `are_records_checked`: the caller has run `check_records`.
         """
         if self.health.failure is not None:
             self.health.check()
-        if origin is not AppendOrigin.CLIENT and origin is not AppendOrigin.TRANSACTIONAL_CLIENT:
+        if origin not in OF_CLIENTS:
             return self._append_own(batches, leader_epoch, now_ms, origin)
         if len(batches) > self.settings.max_message_bytes:
             check_batch_size(batches, self.settings.max_message_bytes)

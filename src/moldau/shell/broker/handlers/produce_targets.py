@@ -1,28 +1,26 @@
-"""The partitions that a Produce request names."""
+"""Finds the partitions that a Produce request names."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from moldau.core.replication.partition import Partition
-from moldau.errors import KafkaError, kafka_error
+from moldau.errors import kafka_error
 from moldau.shell.network.context import RequestContext
 from moldau.shell.network.rights import WRITE_TOPIC
+from moldau.wire.protocol.fast_produce import ProduceEntry
 
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
 TOPIC_IDS_FROM = 13
 
-Entries = list[tuple[bytes, int, memoryview | None]]
-"""Topic (its id from version 13 on), partition, records."""
-Refused = dict[tuple[bytes, int], KafkaError]
-"""By topic and partition, why a batch does not come to its log."""
+Entries = list[ProduceEntry]
 
 
-def writable_partition(broker: Broker, context: RequestContext, topic: bytes, index: int, version: int) -> Partition:
+def writable_partition(broker: Broker, context: RequestContext, topic: bytes, index: int) -> Partition:
     """Raises what a target that may not be written gets: 100, 3, 29, 17, 6."""
-    if version >= TOPIC_IDS_FROM:
+    if context.api_version >= TOPIC_IDS_FROM:
         hosted = broker.partitions.by_id.get(topic)
         if hosted is None:
             raise kafka_error("UNKNOWN_TOPIC_ID")

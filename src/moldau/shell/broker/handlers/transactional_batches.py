@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from moldau.core.replication.partition import Partition
+from moldau.core.replication.produce_plan import Rejected
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
-from moldau.shell.broker.handlers.produce_targets import Entries, Refused, writable_partition
+from moldau.shell.broker.handlers.produce_targets import Entries, writable_partition
 from moldau.shell.network.context import RequestContext
 from moldau.types import Buffer
 from moldau.wire.records.batch import ATTRIBUTES_POSITION, HEADER_SIZE, TRANSACTIONAL_FLAG
@@ -59,7 +60,7 @@ class Unverified(msgspec.Struct, frozen=True):
 
     producer: Producer = (-1, -1)
     asked: list[_Asked] = []
-    refused: Refused = {}
+    rejected: Rejected = {}
 
 
 def producer_of(records: Buffer | None) -> tuple[int, int, int] | None:
@@ -77,46 +78,46 @@ def find_unverified(broker: Broker, context: RequestContext, transactional_id: s
         return Unverified()
     producer: Producer | None = None
     asked: list[_Asked] = []
-    refused: Refused = {}
+    rejected: Rejected = {}
     for topic, index, records in entries:
         found = producer_of(records)
         if found is None:
             continue
         if producer is not None and producer != found[:2]:
             error = kafka_error("INVALID_PRODUCER_ID_MAPPING", "batches of more than one producer in a transaction")
-            return Unverified(refused={(topic, index): error for topic, index, _ in entries})
+            return Unverified(rejected={(topic, index): error for topic, index, _ in entries})
         producer = found[:2]
         try:
-            partition = writable_partition(broker, context, topic, index, context.api_version)
+            partition = writable_partition(broker, context, topic, index)
         except KafkaError:
             continue
         if partition.log.producer_state.is_fenced(*producer):
-            refused[topic, index] = kafka_error(INVALID_PRODUCER_EPOCH)
+            rejected[topic, index] = kafka_error(INVALID_PRODUCER_EPOCH)
             continue
         verified_id = partition.log.producer_state.verified_id(*producer)
         if verified_id is None:
             asked.append(_Asked((topic, index), partition, found[2]))
         elif verified_id != transactional_id:
-            refused[topic, index] = kafka_error("INVALID_TXN_STATE", "the transaction is of another transactional id")
+            rejected[topic, index] = kafka_error("INVALID_TXN_STATE", "the transaction is of another transactional id")
     if producer is None or not asked:
-        return Unverified(refused=refused)
-    return Unverified(producer, asked, refused)
+        return Unverified(rejected=rejected)
+    return Unverified(producer, asked, rejected)
 
 
-async def verify(broker: Broker, context: RequestContext, transactional_id: str, unverified: Unverified) -> Refused:
+async def verify(broker: Broker, context: RequestContext, transactional_id: str, unverified: Unverified) -> Rejected:
     """Asks the coordinator about all partitions at once, and gives the refusals. Ends in its first step if the
     coordinator does."""
-    refused = dict(unverified.refused)
+    rejected = dict(unverified.rejected)
     if not unverified.asked:
-        return refused
+        return rejected
     joins = context.api_version >= JOINS_FROM
     end_s = broker.loop.time() + broker.settings.add_partitions_to_txn_retry_backoff_max_ms / 1_000
     while True:
         codes = await _ask(broker, context, transactional_id, unverified, joins=joins)
         now_s = broker.loop.time()
         if not joins or CONCURRENT_TRANSACTIONS not in codes.values() or now_s >= end_s:
-            refused.update((each.key, refusal(code, context.api_version)) for each, code in codes.items() if code)
-            return refused
+            rejected.update((each.key, refusal(code, context.api_version)) for each, code in codes.items() if code)
+            return rejected
         # the transaction before ends: that takes milliseconds, and to send the batches again is dear
         with suppress(KafkaError):
             retry_s = now_s + broker.settings.add_partitions_to_txn_retry_backoff_ms / 1_000

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moldau.shell.broker.handlers.produce import MANY_RECORDS, MAX_RECORD_ERRORS_PER_RESPONSE
+from moldau.core.replication.produce_plan import MANY_RECORDS, MAX_RECORD_ERRORS_PER_RESPONSE
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.leader_epochs import (
     OffsetForLeaderEpochRequest,
