@@ -24,6 +24,7 @@ produce: Produce
 produce_targets: the partitions of a Produce request
 producer_ids: InitProducerId
 producers: DescribeProducers
+rewritten_batches: reads and compresses batches before the append
 rows: large answers of Produce and Fetch as messages
 table: which module serves which API, with which rights
 transaction_admin: DescribeTransactions and ListTransactions
