@@ -19,7 +19,7 @@ from moldau.core.authentication.settings import sasl_settings
 from moldau.core.authentication.users import ScramDirectory
 from moldau.core.config.broker_settings import parse_broker_settings
 from moldau.core.controller.scram import credential_record
-from moldau.core.metadata.unserved import UnservedRecords, unserved_key
+from moldau.core.metadata.login_records import LoginRecords, login_key
 from moldau.shell.io.random import SystemRandom
 from moldau.wire.protocol.jaas import PLAIN_MODULE
 from moldau.wire.protocol.sasl_tokens import SCRAM_NUMBERS, decode_server_first, salted_password
@@ -40,12 +40,12 @@ def mechanisms() -> ListenerMechanisms:
             "listener.name.sasl.plain.sasl.jaas.config": f"{PLAIN_MODULE} required{users};",
         }
     )
-    kept, directory = UnservedRecords(), ScramDirectory(b"s" * 32)
+    kept, directory = LoginRecords(), ScramDirectory(b"s" * 32)
     for number in range(USERS):
         salt = random.Random(number).randbytes(26)
         salted = salted_password(SCRAM, "right", salt, 4_096)
         record = credential_record(f"known{number}", SCRAM_NUMBERS[SCRAM], salt, salted, 4_096)
-        kept[unserved_key(record)] = record  # type: ignore[index]
+        kept[login_key(record)] = record  # type: ignore[index]
     directory.changed(kept)
     return ListenerMechanisms(sasl_settings("SASL", settings), directory, SystemRandom(), b"s" * 32)
 

@@ -1,4 +1,4 @@
-"""What an optional part needs: asked before its imports, so that a missing package names the extra that brings it."""
+"""Checks the packages of an extra before their import, so that an error names the extra to install."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ PACKAGES: dict[str, tuple[str, ...]] = {
 
 
 class MissingExtraError(ModuleNotFoundError):
-    """A package of an extra is not installed; the message holds the line that installs it."""
+    """A package of an extra is not installed. The message has the install command."""
 
 
 def require_extra(who: str, extra: str, packages: Sequence[str] | None = None) -> None:
-    """Raises MissingExtraError unless `packages` (None: all of the extra) are there; imports none of them."""
+    """Raises MissingExtraError unless `packages` (None: all of the extra) are installed. Imports none."""
     missing = [name for name in packages or PACKAGES[extra] if not _is_there(name)]
     if missing:
         raise MissingExtraError(

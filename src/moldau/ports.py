@@ -1,8 +1,8 @@
-"""The ports: what the deciding code may ask of the world. Each has a real form and a simulated one.
+"""The ports: clock, randomness, disk, threads and network. Each has a real and a simulated implementation.
 
-Real: `moldau.shell.io`. Simulated: `moldau.shell.io.simulated`. Code below `shell` touches the world only here.
-All paths given to `Disk` are relative, with "/" between parts, and are resolved under the root of the port; a path that
-would leave the root raises ValueError (nothing from the network becomes a path).
+Real: `moldau.shell.io`. Simulated: `moldau.shell.io.simulated`. Code below `shell` uses the operating system only
+through ports. All paths for `Disk` are relative, with "/" between parts, below the root of the port. A path that would
+leave the root raises ValueError (nothing from the network becomes a path).
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ T = TypeVar("T")
 
 
 class Clock(Protocol):
-    """Two clocks: wall time for records and retention, a steady one for deadlines."""
+    """Two clocks: wall time for records and retention, steady time for deadlines."""
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch; may be set back by an operator."""
+        """Milliseconds since the epoch. An operator may set it back."""
         ...
 
     def monotonic_ms(self) -> int:
-        """Milliseconds of a clock that never goes back."""
+        """Milliseconds of steady time, which never goes back."""
         ...
 
 
 class Random(Protocol):
-    """Where every random choice comes from, so that a seed repeats a run."""
+    """The source of all random choices, so that a seed repeats a run."""
 
     def random_bytes(self, count: int) -> bytes:
         """`count` random bytes."""
@@ -40,13 +40,13 @@ class Random(Protocol):
 
 
 class LaterBytes(Protocol):
-    """Bytes of an answer that stay on the disk until its receiver takes them."""
+    """Bytes of a response that stay on the disk until the receiver takes them."""
 
     def __len__(self) -> int: ...
 
     def next_piece(self, max_bytes: int, then: Callable[[Buffer | None], None]) -> Buffer | None:
-        """The next bytes, or None where they must wait for the disk: `then` is called with them later, or with None if
-        they cannot be read any more."""
+        """The next bytes, or None if they must wait for the disk. Then `then` is called with them later, or with None
+        if they are unreadable."""
         ...
 
 
@@ -61,11 +61,11 @@ class File(Protocol):
     path: str
 
     def size(self) -> int:
-        """The length in bytes, with what was appended a moment ago."""
+        """The length in bytes, appends included."""
         ...
 
     def append(self, data: Buffer) -> int:
-        """Writes all of `data` at the end, into the page cache, and gives the position where it begins."""
+        """Writes all of `data` at the end, into the page cache, and returns its position."""
         ...
 
     def write_at(self, position: int, data: Buffer) -> None:
@@ -73,65 +73,65 @@ class File(Protocol):
         ...
 
     def read(self, position: int, length: int) -> bytes:
-        """Up to `length` bytes; may wait for the disk. For start-up and Workers; not for the event loop."""
+        """Up to `length` bytes. May wait for the disk: for starts and Workers, not for the event loop."""
         ...
 
     def read_cached(self, position: int, length: int) -> bytes | bytearray | None:
-        """What `read` gives if the page cache holds all of it, else None. Never waits.
+        """As `read` if the page cache has all bytes, else None. Never waits.
 
-        A bytearray where the system fills a buffer of ours: one copy less for each fetch.
+        A bytearray if the system fills our buffer: one copy less for each fetch.
         """
         ...
 
     def truncate(self, size: int) -> None:
-        """Cuts the file to `size` bytes; a shorter file is filled up with zeros."""
+        """Cuts the file to `size` bytes. A shorter file is filled up with zeros."""
         ...
 
     def flush(self) -> None:
-        """fsync. Waits: call it through Workers, or at start and stop. Raises StorageFailedError; never try again.
+        """fsync. Waits: call it in Workers, or at start and stop. Raises StorageFailedError; never retry.
 
-        Before it raises, it makes FLUSH_FAILED_MARK in the root of the disk, which holds the path of this file.
+        Before it raises, it creates FLUSH_FAILED_MARK in the root of the disk, with the path of this file.
         """
         ...
 
     def close(self) -> None:
-        """Ends the use of the file; work that Workers do with it still ends. Does not flush."""
+        """Closes the file without a flush. Work of Workers on it still completes."""
         ...
 
 
 class Disk(Protocol):
-    """A log directory. Synchronous calls reach only the page cache, except where said."""
+    """A log directory. Calls use only the page cache, unless they say otherwise."""
 
     def open(self, path: str, *, create: bool = True) -> File:
-        """Opens for reading and writing; FileNotFoundError if absent and `create` is False."""
+        """Opens for reading and writing. FileNotFoundError if it is absent and `create` is False."""
         ...
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or a directory."""
+        """Whether the file or directory exists."""
         ...
 
     def is_directory(self, path: str) -> bool:
-        """Whether there is a directory; False for a file."""
+        """Whether it is a directory."""
         ...
 
     def list_directory(self, path: str) -> list[str]:
-        """Names inside, sorted; an absent directory is empty."""
+        """The names inside, sorted. An absent directory is empty."""
         ...
 
     def make_directory(self, path: str) -> None:
-        """Makes the directory and its parents; silent if it is there."""
+        """Creates the directory and its parents. An existing one is no error."""
         ...
 
     def remove(self, path: str) -> None:
-        """Removes a file; silent if absent."""
+        """Removes a file. An absent one is no error."""
         ...
 
     def remove_tree(self, path: str) -> None:
-        """Removes a directory with all that is in it; silent if absent."""
+        """Removes a directory with its content. An absent one is no error."""
         ...
 
     def rename(self, old: str, new: str) -> None:
-        """Gives the file or directory another name. Atomic; durable only after `flush_directory` of the parents."""
+        """Renames a file or directory. Atomic; durable only after `flush_directory` of the parents."""
         ...
 
     def flush_directory(self, path: str) -> None:
@@ -147,72 +147,73 @@ class Disk(Protocol):
         ...
 
     def lock(self, path: str) -> Callable[[], None]:
-        """Holds the file `path` against other processes and nodes until the result is called, or the process ends.
+        """Locks the file `path` against other processes and nodes. Call the result to unlock; the end of the process
+        does too.
 
-        Calling the result may remove the file.
+        The call may remove the file.
 
-        Raises BlockingIOError if another process holds it.
+        Raises BlockingIOError if another process has the lock.
         """
         ...
 
 
 class Workers(Protocol):
-    """Threads for work that releases the GIL: fsync, compression, cold reads. Bounded; simulated: in virtual time."""
+    """Threads for work that releases the GIL: fsync, compression, cold reads. Bounded. Simulated: in virtual time."""
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Runs `work` off the loop and gives its result or raises its error. Work that was begun is done even if its
+        """Runs `work` off the loop and returns its result or raises its error. Started work completes even if its
         caller is cancelled."""
         ...
 
     async def drain(self) -> None:
-        """Returns when no work is under way any more, also none whose caller was cancelled."""
+        """Returns when no work runs any more, also of cancelled callers."""
         ...
 
     def close(self) -> None:
-        """Waits for work that runs, and drops work that has not begun."""
+        """Waits for running work, and drops the rest."""
         ...
 
 
 class Stream(Protocol):
-    """One connection that a client dialled. Every call waits at most `timeout_ms`, then raises TimeoutError; what the
-    system reports of a lost connection is another OSError."""
+    """One connection of a client. Every call waits at most `timeout_ms`, then raises TimeoutError. A lost connection is
+    another OSError."""
 
     def send(self, data: Buffer, timeout_ms: int) -> None:
         """Writes all of `data`."""
         ...
 
     def receive(self, max_bytes: int, timeout_ms: int) -> bytes:
-        """What has come, at least one byte; b"" where the other side has closed the connection."""
+        """The received bytes, at least one. b"": the other side has closed the connection."""
         ...
 
     def receive_into(self, target: memoryview, timeout_ms: int) -> int:
-        """As `receive`, into memory of the caller's; gives the number of bytes."""
+        """As `receive`, into the caller's memory. Returns the number of bytes."""
         ...
 
     def has_ended(self) -> bool:
-        """Whether the end of the connection has come, or bytes that nobody asked for. Does not wait."""
+        """Whether the end of the connection or unrequested bytes have arrived. Does not wait."""
         ...
 
     def close(self) -> None:
-        """Ends the connection. What was not received is dropped."""
+        """Closes the connection. Unreceived bytes are dropped."""
         ...
 
 
 class Dialer(Protocol):
-    """What a client that blocks its thread asks of the world: connections, the time, and random bytes."""
+    """The port of a client that blocks its thread: connections, time and random bytes."""
 
     def dial(self, host: str, port: int, timeout_ms: int) -> Stream:
-        """Connects. Raises a retriable KafkaError that says why the address cannot be reached."""
+        """Connects. Raises a retriable KafkaError with the reason if the address is unreachable."""
         ...
 
     def monotonic_ms(self) -> int:
-        """Milliseconds of a clock that never goes back, as of a Clock."""
+        """Milliseconds of steady time, as a Clock."""
         ...
 
     def pause(self, length_ms: int) -> None:
-        """Returns after so much time."""
+        """Sleeps."""
         ...
 
     def random_bytes(self, count: int) -> bytes:
-        """`count` random bytes that nobody can predict, as of a Random."""
+        """`count` unpredictable random bytes, as a Random."""
         ...

@@ -1,6 +1,6 @@
-"""Counters and gauges that every floor may count in: one registry a node, names fixed at registration.
+"""Counters and gauges for every floor: one registry for each node, names fixed at registration.
 
-The bound on names holds memory down when a foreign string (a client id, a topic) becomes a label.
+The bound on series limits memory if a text from a client (a client id, a topic) becomes a label.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ BOUND_REACHED = "moldau.server:type=BoundReached"
 
 
 class Telemetry:
-    """A node's counters, keyed by (name, label). Not thread-safe: used from the node's loop only."""
+    """The counters of a node, by (name, label). Not thread-safe: for the node's loop."""
 
     __slots__ = ("counters", "held", "max_series")
 
@@ -28,15 +28,14 @@ class Telemetry:
         bound enters it here, and `/metrics` shows both."""
 
     def count(self, name: str, label: str = "", amount: int = 1) -> None:
-        """Adds `amount`; a new series past the bound is counted under the label "(other)"."""
+        """Adds `amount`. A new series above the bound counts under the label "(other)"."""
         key = (name, label)
         if key not in self.counters and len(self.counters) >= self.max_series:
             key = (name, "(other)")
         self.counters[key] = self.counters.get(key, 0) + amount
 
     def set(self, name: str, value: int, label: str = "") -> None:
-        """Gives the counter `name` this value, whatever it was; the bound on series does not hold for it, so that no
-        foreign string may be its label."""
+        """Sets the counter `name`. The bound on series does not apply, so the label must not come from a client."""
         self.counters[(name, label)] = value
 
     def labels_of(self, name: str) -> list[tuple[str, int]]:
@@ -44,5 +43,5 @@ class Telemetry:
         return [(label, count) for (found, label), count in self.counters.items() if found == name]
 
     def value(self, name: str, label: str = "") -> int:
-        """The counter; 0 where nothing was counted."""
+        """The counter; 0 if nothing was counted."""
         return self.counters.get((name, label), 0)

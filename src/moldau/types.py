@@ -1,4 +1,4 @@
-"""The words that every floor needs: ids, offsets and positions, as distinct types.
+"""Basic types of every floor: ids, offsets and positions as distinct types, and pausing generators.
 
 Naming rule: an *end* offset is exclusive, a *last* offset is inclusive.
 """
@@ -38,7 +38,7 @@ ends. Nothing that others see is half done where it yields."""
 
 
 def whole(work: Pausing[Result]) -> Result:
-    """Does `work` without a pause."""
+    """Runs `work` without pauses."""
     while True:
         try:
             next(work)
@@ -48,7 +48,7 @@ def whole(work: Pausing[Result]) -> Result:
 
 
 def each_of(items: Iterable[Result]) -> Pausing[tuple[Result, ...]]:
-    """All that `items` makes, with a pause behind each."""
+    """A list of all `items`, with a pause after each."""
     found = []
     for item in items:
         found.append(item)
@@ -57,7 +57,7 @@ def each_of(items: Iterable[Result]) -> Pausing[tuple[Result, ...]]:
 
 
 def distinct(items: Iterable[Key]) -> Iterator[Key]:
-    """Each item once, in their order; looked at only when it is asked for, so that the caller may pause between two."""
+    """Each item once, in order. Lazy, so that the caller may pause between two."""
     seen: dict[Key, None] = {}
     for item in items:
         if item not in seen:
@@ -66,7 +66,7 @@ def distinct(items: Iterable[Key]) -> Iterator[Key]:
 
 
 def all_of(works: Iterable[Pausing[Result]]) -> Pausing[tuple[Result, ...]]:
-    """Does `works` one after the other and gives their results."""
+    """Runs `works` one after the other and returns their results."""
     results = []
     for work in works:
         result = yield from work
@@ -80,7 +80,7 @@ def counted(count: int, what: str) -> str:
 
 
 def hint(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
-    """`; did you mean X?`, or nothing where no known word is near. `cutoff`: how like the words must be; 1 is equal."""
+    """`; did you mean X?`, or "" if no known word is similar. `cutoff`: the required similarity; 1 is equal."""
     from difflib import get_close_matches  # only where somebody made a mistake
 
     found = get_close_matches(word, list(known), n=1, cutoff=cutoff)
@@ -93,7 +93,7 @@ def uuid_to_text(uuid: Uuid) -> str:
 
 
 def uuid_from_text(text: str) -> Uuid:
-    """The uuid that Kafka's text form names. Raises ValueError for anything but 16 bytes of URL-safe base64."""
+    """The uuid with Kafka's text form. Raises ValueError for anything but 16 bytes of URL-safe base64."""
     try:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except binascii.Error as error:
@@ -104,7 +104,7 @@ def uuid_from_text(text: str) -> Uuid:
 
 
 class TopicPartition(msgspec.Struct, frozen=True, order=True):
-    """One partition of a topic, named as people name it. `str()` is the directory name, `topic-0`."""
+    """One partition of a topic. `str()` is the directory name, `topic-0`."""
 
     topic: str
     partition: int

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.slow
 STRANGER = "mallory"
 SETTINGS = {name: value for name, value in OUR_SETTINGS.items() if name != "node.id"}
 METADATA = (
-    *("brokers", "configs", "features", "controllers", "client_quotas", "acls", "unserved", "next_producer_id"),
+    *("brokers", "configs", "features", "controllers", "client_quotas", "acls", "logins", "next_producer_id"),
     "topics_by_name",
 )
 REFUSALS = (29, 30, 31, 53)

@@ -1,4 +1,4 @@
-"""Everything that can go wrong, as Kafka names it.
+"""The errors of Moldau and Kafka.
 
     MoldauError
     |-- KafkaError            one subclass for each error code of the protocol: docs/reference/errors.md lists them
@@ -9,8 +9,8 @@
     |   |-- DamagedLogError   what was on the disk is damaged or missing: a start is refused
     |-- InvariantError        our own mistake: the node stops
 
-A `KafkaError` is raised where the fact is known, and becomes a response field in one place (the handler's entry for
-that partition, topic or group).
+A `KafkaError` is raised where the fault is found. One place (the handler's entry for that partition, topic or group)
+turns it into a field of the response.
 
 kafka: one class for each error code of the protocol
 reference_page: writes docs/reference/errors.md
@@ -37,9 +37,9 @@ ERROR_CODES: dict[str, int] = {name: code for code, name in ERROR_NAMES.items()}
 def kafka_error(
     name_or_code: str | int, message: str | None = None, record_errors: tuple[tuple[int, str], ...] = ()
 ) -> KafkaError:
-    """The error object of Kafka's name or code: `raise kafka_error("INVALID_TOPIC_EXCEPTION", "...")`.
+    """The error with Kafka's name or code: `raise kafka_error("INVALID_TOPIC_EXCEPTION", "...")`.
 
-    Raises KeyError for a name or code that Kafka does not have.
+    Raises KeyError for an unknown name or code.
     """
     code = ERROR_CODES[name_or_code] if isinstance(name_or_code, str) else name_or_code
     return ERROR_CLASSES[code](message, record_errors)

@@ -1,4 +1,4 @@
-"""One class for each error code of the protocol. Source: the error codes of Apache Kafka 4.4.0."""
+"""One class for each error code of the protocol, from Apache Kafka 4.4.0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The roots of all errors that Moldau raises. Tracebacks show them as users import them, from `moldau.errors`."""
+"""The base classes of all errors in Moldau. Tracebacks show them under `moldau.errors`, as users import them."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from typing import ClassVar
 
 
 class MoldauError(Exception):
-    """The root of every error that Moldau raises on purpose."""
+    """The base class of all intended errors of Moldau."""
 
     __module__ = "moldau.errors"
 
 
 class ProtocolError(MoldauError):
-    """The bytes are not the message that they claim to be."""
+    """Malformed bytes of a message."""
 
     __module__ = "moldau.errors"
 
 
 class InvariantError(MoldauError):
-    """A rule that our own code must keep was broken."""
+    """A bug: our own code broke a rule."""
 
     __module__ = "moldau.errors"
 
 
 class StorageFullError(MoldauError):
-    """ENOSPC: nothing of the write is left behind; the next append may try again."""
+    """ENOSPC: the write left nothing, and the next append may try again."""
 
     __module__ = "moldau.errors"
 
@@ -36,7 +36,7 @@ class StorageFailedError(MoldauError):
 
 
 class DamagedLogError(StorageFailedError):
-    """Records that were on the disk cannot be read any more: the message names the file and the place."""
+    """Records on the disk are unreadable or missing. The message names the file and the place."""
 
     __module__ = "moldau.errors"
 
@@ -48,7 +48,7 @@ def invariant(condition: object, message: str) -> None:
 
 
 class KafkaError(MoldauError):
-    """An error with a code of the Kafka protocol; `message` may be sent to the client, so it holds no internals."""
+    """An error with a code of the Kafka protocol. `message` may be sent to the client, so it has no internals."""
 
     __module__ = "moldau.errors"
 
@@ -58,8 +58,8 @@ class KafkaError(MoldauError):
     """Whether a client may send the same request again."""
 
     def __init_subclass__(cls, *, code: int | None = None, name: str = "", is_retriable: bool = False) -> None:
-        """With a code: one of Kafka's errors, which a traceback shows under the name that it is imported by. Without:
-        a user's own error below one of those."""
+        """With a code: an error of Kafka, which a traceback shows under its import name. Without: a subclass by a
+        user."""
         if code is None:
             return
         cls.code, cls.name, cls.is_retriable = code, name, is_retriable

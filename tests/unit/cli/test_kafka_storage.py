@@ -247,4 +247,4 @@ def test_a_node_starts_with_credentials_and_levels_that_it_was_formatted_with(co
         "eligible.leader.replicas.version": 1,
         "transaction.version": 2,
     }
-    assert controller.state.image.unserved.scram_credential("alice", 1) == records[-1]
+    assert controller.state.image.logins.scram_credential("alice", 1) == records[-1]

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 from collections.abc import Callable
 
-from moldau.core.metadata.unserved import UnservedRecords
+from moldau.core.metadata.login_records import LoginRecords
 from moldau.wire.protocol.messages.metadata_records import DelegationTokenRecord, UserScramCredentialRecord
 from moldau.wire.protocol.sasl_tokens import MIN_ITERATIONS
 
@@ -20,12 +20,12 @@ class ScramDirectory:
     restart, and no user can work it out. It changes with these two users only.
     """
 
-    def __init__(self, node_secret: bytes, at_first: Callable[[], UnservedRecords] = UnservedRecords) -> None:
+    def __init__(self, node_secret: bytes, at_first: Callable[[], LoginRecords] = LoginRecords) -> None:
         """`node_secret`: random bytes, for a cluster with fewer than two users. `at_first`: what holds as long as
         nothing is committed, for nodes log in at each other to elect the leader that commits."""
         self._node_secret = node_secret
         self._at_first = at_first
-        self._kept: UnservedRecords | None = None
+        self._kept: LoginRecords | None = None
         self._secret = node_secret
         self._shapes: dict[int, tuple[tuple[int, int], ...]] = {}
         self._is_known = True
@@ -35,7 +35,7 @@ class ScramDirectory:
         """Whether nothing is committed yet."""
         return self._kept is None
 
-    def changed(self, kept: UnservedRecords, *, of_users: bool = True) -> None:
+    def changed(self, kept: LoginRecords, *, of_users: bool = True) -> None:
         """`kept` holds other credentials than before; `of_users`: other ones of users, not of delegation tokens
         alone."""
         self._kept, self._is_known = kept, self._is_known and not of_users

@@ -61,7 +61,7 @@ def administer(
         case AlterClientQuotasRequest():
             return (yield from alter_client_quotas(image, request))
         case AlterUserScramCredentialsRequest():
-            return (yield from alter_user_scram_credentials(state.image.unserved, request))
+            return (yield from alter_user_scram_credentials(state.image.logins, request))
         case TokenRequest():
             return (yield from change_token(image, settings, random, request, wall_ms))
         case CreateAclsRequest():

@@ -5,10 +5,7 @@ the request are checked as a whole, so contradictions are never written. Groups 
 against the view of this node. This node does not know the file of another broker; that broker checks the request itself
 before it forwards it.
 
-Each resource of a request is judged alone: one may be refused and another altered. What a resource will have after the
-request is worked out first and judged as a whole, so that two settings that contradict each other are never written.
-Groups are judged by the view of the node that decides, and so is the broker that this node is. Of another broker the
-node does not know the file: that broker judges the request by this module too, before it hands the request on.
+Imported with the first request.
 """
 
 from __future__ import annotations

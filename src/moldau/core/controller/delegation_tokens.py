@@ -70,7 +70,7 @@ def change_token(
             raise kafka_error("UNSUPPORTED_VERSION")
         match asked.request:
             case CreateDelegationTokenRequest() as request:
-                tokens = image.unserved.delegation_tokens()
+                tokens = image.logins.delegation_tokens()
                 token = yield from _created(tokens, settings, random, request, asked.requester, now_ms)
                 return [token], _response(token, token_hmac(secret_key, token.token_id))
             case RenewDelegationTokenRequest() as request:
@@ -95,7 +95,7 @@ def _refused(asked: TokenRequest, error: KafkaError) -> TokenResponse:
 def sweep_tokens(image: MetadataImage, now_ms: int) -> Pausing[list[MetadataRecord]]:
     """Removes expired tokens, MAX_REMOVED at a time."""
     records: list[MetadataRecord] = []
-    for token in image.unserved.delegation_tokens():
+    for token in image.logins.delegation_tokens():
         yield
         if is_expired(token, now_ms):
             records.append(RemoveDelegationTokenRecord(token.token_id))
@@ -163,7 +163,7 @@ def _expired(
 
 
 def _token(image: MetadataImage, settings: BrokerSettings, hmac: bytes) -> Pausing[DelegationTokenRecord]:
-    found = yield from token_of_hmac(image.unserved.delegation_tokens(), check_enabled(settings), hmac)
+    found = yield from token_of_hmac(image.logins.delegation_tokens(), check_enabled(settings), hmac)
     if found is None:
         raise kafka_error("DELEGATION_TOKEN_NOT_FOUND")
     return found

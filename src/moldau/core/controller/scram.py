@@ -12,7 +12,7 @@ from typing import Any
 
 from moldau.core.metadata.batches import MAX_BATCH_RECORDS, batch_too_large
 from moldau.core.metadata.fold import MetadataRecord
-from moldau.core.metadata.unserved import UnservedRecords
+from moldau.core.metadata.login_records import LoginRecords
 from moldau.errors import KafkaError, kafka_error
 from moldau.types import Pausing
 from moldau.wire.protocol.messages.metadata_records import RemoveUserScramCredentialRecord, UserScramCredentialRecord
@@ -38,7 +38,7 @@ _HASHES: dict[int, Callable[..., Any]] = {1: hashlib.sha256, 2: hashlib.sha512}
 
 
 def alter_user_scram_credentials(
-    kept: UnservedRecords, request: AlterUserScramCredentialsRequest
+    kept: LoginRecords, request: AlterUserScramCredentialsRequest
 ) -> Pausing[tuple[list[MetadataRecord], AlterUserScramCredentialsResponse]]:
     """The records of the changes, and a result for each user. A repeated user is not changed."""
     changes: dict[str, MetadataRecord | KafkaError] = {}
@@ -91,7 +91,7 @@ def _changes(request: AlterUserScramCredentialsRequest) -> tuple[Change, ...]:
     return (*request.deletions, *request.upsertions)
 
 
-def _record(kept: UnservedRecords, change: Change) -> RemoveUserScramCredentialRecord | UserScramCredentialRecord:
+def _record(kept: LoginRecords, change: Change) -> RemoveUserScramCredentialRecord | UserScramCredentialRecord:
     if change.name == "":
         raise kafka_error("UNACCEPTABLE_CREDENTIAL", "Username must not be empty")
     algorithm = _HASHES.get(change.mechanism)

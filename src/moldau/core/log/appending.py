@@ -1,4 +1,4 @@
-"""What goes into an append and what comes out of it."""
+"""The checks and the patching of batches before an append, and the result of an append."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from moldau.wire.records.validate import BatchFields, BatchLimits, check_records
 
 
 class AppendOrigin(enum.Enum):
-    """Who wrote the batches: it says what they are checked for."""
+    """The writer of the batches; it decides which checks apply."""
 
     CLIENT = "client"
     """Exactly one batch; header and producer state are checked. A transactional one is refused."""
@@ -49,7 +49,7 @@ OF_CLIENTS = CLIENT, TRANSACTIONAL_CLIENT = AppendOrigin.CLIENT, AppendOrigin.TR
 
 
 class Appended(msgspec.Struct, frozen=True):
-    """What a produce response says. `log_append_time_ms` is -1 unless the topic stamps batches."""
+    """The values for a produce response. `log_append_time_ms` is -1 unless the topic stamps batches."""
 
     base_offset: int
     last_offset: int
@@ -59,20 +59,20 @@ class Appended(msgspec.Struct, frozen=True):
 
 
 def writable(batches: Buffer) -> bytearray | memoryview:
-    """The buffer itself if it can be patched, else a copy."""
+    """The buffer itself if it is writable, else a copy."""
     if isinstance(batches, memoryview):
         return bytearray(batches) if batches.readonly else batches
     return batches if isinstance(batches, bytearray) else bytearray(batches)
 
 
 def repeated(batch: ProducedBatch, log_start_offset: int) -> Appended:
-    """What the repeat of a batch in the log is answered."""
+    """The result of a repeated batch."""
     _, _, last_offset, delta, timestamp_ms = batch
     return Appended(last_offset - delta, last_offset, timestamp_ms, log_start_offset, True)
 
 
 def check_batch_size(batches: Buffer, max_message_bytes: int) -> None:
-    """Raises MESSAGE_TOO_LARGE (10) for a whole batch above the limit; stray bytes behind it do not count."""
+    """Raises MESSAGE_TOO_LARGE (10) for a whole batch above the limit. Bytes after it do not count."""
     size = int.from_bytes(batches[8:12], "big", signed=True) + LENGTH_OVERHEAD
     if max_message_bytes < size <= len(batches):
         raise kafka_error(
@@ -81,7 +81,7 @@ def check_batch_size(batches: Buffer, max_message_bytes: int) -> None:
 
 
 def check_segment_size(size: int, segment_bytes: int) -> None:
-    """Raises RECORD_LIST_TOO_LARGE (18) for what no segment takes."""
+    """Raises RECORD_LIST_TOO_LARGE (18) for a batch that fits in no segment."""
     if size > segment_bytes:
         raise kafka_error("RECORD_LIST_TOO_LARGE", f"{size} bytes do not fit a segment of {segment_bytes} bytes")
 
@@ -89,7 +89,7 @@ def check_segment_size(size: int, segment_bytes: int) -> None:
 def check_client_records(
     batch: Buffer, fields: BatchFields, now_ms: int, limits: BatchLimits, settings: LogSettings, partition_name: str
 ) -> int:
-    """As `check_records`, by the settings of the log: gives the largest timestamp. Raises KafkaError."""
+    """As `check_records`, with the settings of the log. Returns the largest timestamp. Raises KafkaError."""
     return check_records(
         batch,
         BatchHeader(*fields),
@@ -103,8 +103,8 @@ def check_client_records(
 def stamp(
     batch: bytearray | memoryview, fields: BatchFields, log_append_time_ms: int, true_max_timestamp_ms: int
 ) -> int:
-    """Writes into a whole batch of a client what its header is to say of time, and gives its largest timestamp (ms).
-    `log_append_time_ms`: -1 where the timestamps of the records count; the header says the largest of them then."""
+    """Writes the timestamp fields of a client's batch, and returns its largest timestamp (ms). `log_append_time_ms` -1:
+    the timestamps of the records count, and the header gets their maximum."""
     if log_append_time_ms >= 0:
         set_log_append_time(batch, 0, len(batch), log_append_time_ms)
         return log_append_time_ms
@@ -116,7 +116,7 @@ def stamp(
 
 
 class OwnBatch(msgspec.Struct, frozen=True):
-    """One batch of a coordinator, as it goes into the log."""
+    """One batch of a coordinator, as written to the log."""
 
     position: int
     size: int
@@ -134,9 +134,9 @@ class OwnBatch(msgspec.Struct, frozen=True):
 def patch_own(
     batches: Buffer, base_offset: int, leader_epoch: int, stamp_ms: int
 ) -> tuple[bytearray | memoryview, list[OwnBatch]]:
-    """Gives a coordinator's batches their offsets, and with `stamp_ms` >= 0 its LogAppendTime to those with data.
+    """Sets the offsets of a coordinator's batches, and with `stamp_ms` >= 0 the LogAppendTime of those with data.
 
-    Raises ProtocolError unless they are whole batches one behind the other.
+    Raises ProtocolError unless the bytes are whole consecutive batches.
     """
     buffer = writable(batches)
     placed: list[OwnBatch] = []
@@ -157,8 +157,8 @@ def patch_own(
 def write_own(
     segments: Segments, segment: Segment, producers: ProducerState, buffer: Buffer, batches: list[OwnBatch]
 ) -> int:
-    """Writes a coordinator's batches, which have their offsets now, and the index entry of what they abort; gives the
-    position. Both or neither: without the entry readers would take the records for committed ones."""
+    """Writes a coordinator's batches with their offsets, and the index entry of an abort. Returns the position. Both or
+    neither, because without the entry readers would take the records for committed ones."""
     aborted: list[AbortedTransaction] = []
     for batch in batches:
         if batch.is_of_producer:
@@ -170,8 +170,8 @@ def write_own(
 def write_with_aborted(
     segments: Segments, segment: Segment, batches: Buffer, aborted: Sequence[AbortedTransaction]
 ) -> int:
-    """Writes batches, and the index entries of what they abort, or nothing; gives the position. Raises
-    StorageFullError, StorageFailedError."""
+    """Writes batches and the index entries of their aborts, or nothing. Returns the position. Raises StorageFullError,
+    StorageFailedError."""
     start = segment.file.append(batches)
     try:
         segments.append_aborted(segment, aborted)
@@ -182,7 +182,7 @@ def write_with_aborted(
 
 
 def aborted_by(producers: ProducerState, header: BatchHeader, batch: memoryview) -> list[AbortedTransaction]:
-    """What the batch, not taken in yet, aborts, if it is a marker."""
+    """The transaction that the batch aborts, if it is a marker. The batch is not taken in yet."""
     found = end_of_transaction(batch) if header.is_control else None
     if found is None or found.is_commit:
         return []
@@ -193,8 +193,8 @@ def aborted_by(producers: ProducerState, header: BatchHeader, batch: memoryview)
 def check_transactional(
     producers: ProducerState, fields: BatchFields, origin: AppendOrigin, settings: LogSettings
 ) -> None:
-    """Checks a transactional batch of a client. Raises KafkaError 53 where its request named no transactional id that
-    the client may write under, 87, and what the producer state refuses it for (45, 47, 48)."""
+    """Checks a transactional batch of a client. Raises KafkaError 53 if its request has no authorized transactional id,
+    87, and the errors of the producer state (45, 47, 48)."""
     if origin is AppendOrigin.CLIENT:
         raise kafka_error("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "a transactional batch without a transactional id")
     delta, producer_id, epoch, base_sequence = fields[6], fields[9], fields[10], fields[11]
@@ -207,7 +207,7 @@ def check_transactional(
 
 
 def take_in_own(producers: ProducerState, buffer: Buffer, batch: OwnBatch, now_ms: int) -> None:
-    """The producer of a coordinator's batch that `write_own` has written."""
+    """Updates the producer state with a coordinator's batch that `write_own` has written."""
     if batch.is_of_producer:
         data = bytes(memoryview(buffer)[batch.position : batch.position + batch.size])
         take_in_batch(producers, msgspec.structs.astuple(read_header(data)), data, 0, len(data), now_ms, [])

@@ -1,6 +1,6 @@
-"""Batches of another copy of the log, appended as they are: what a follower and a move do.
+"""Appends batches of another replica or copy of the log unchanged, for followers and moves.
 
-The other copy may begin inside its first batch (DeleteRecords), and compaction may have taken batches out of it.
+The other log may begin inside its first batch (DeleteRecords), and compaction may have removed batches.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from moldau.wire.records.batch import BatchHeader, iterate_batches
 def copied_batches(
     batches: Buffer, log_start_offset: int, log_end_offset: int
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """The whole batches of another copy of the log, in order. Raises ProtocolError for one that begins below the end of
-    what was there before it; but an empty log takes a first batch whose last records alone are of the log."""
+    """The whole batches of another log, in order. Raises ProtocolError for one that begins below the log end. An empty
+    log accepts a first batch of which only the last records belong to the log."""
     view = memoryview(batches)
     for position, header in iterate_batches(batches):
         is_first = log_start_offset == log_end_offset <= header.last_offset
@@ -36,22 +36,22 @@ def copied_batches(
 
 
 def needs_new_segment(active: Segment | None, header: BatchHeader, log_end_offset: int) -> bool:
-    """Whether the batch fits neither the active segment nor one that begins where the log ends: it begins before both,
-    in an empty log, or behind a hole that no index could reach over."""
+    """Whether the batch fits neither the active segment nor one that begins at the log end: it begins before both, in
+    an empty log, or after a hole that no index can span."""
     start = log_end_offset if active is None or active.size else active.base_offset
     return header.base_offset < start or header.last_offset - start > MAX_RELATIVE_OFFSET
 
 
 def room_for(header: BatchHeader, settings: LogSettings) -> int:
-    """How many bytes a segment must have left for the batch. One that was produced while `segment.bytes` was larger
-    gets a segment of its own: no replica could take it otherwise, and no other log directory."""
+    """The bytes that a segment must have free for the batch. One that was produced with a larger `segment.bytes` gets
+    its own segment, otherwise no replica and no other log directory could accept it."""
     return min(header.size, settings.segment_bytes)
 
 
 def write_copied(
     segments: Segments, segment: Segment, producers: ProducerState, header: BatchHeader, batch: memoryview
 ) -> int:
-    """As `appending.write_own`, of one copied batch."""
+    """As `appending.write_own`, for one copied batch."""
     aborted = aborted_by(producers, header, batch) if header.producer_id >= 0 else []
     return write_with_aborted(segments, segment, batch, aborted)
 
@@ -64,8 +64,8 @@ def take_in_copied(
     log_start_offset: int,
     now_ms: int,
 ) -> None:
-    """What the log learns from a batch that `write_copied` has written: its producer, and that the epoch of a batch
-    that begins before the log does begins with the log."""
+    """Updates producers and leader epochs with a batch that `write_copied` has written. The epoch of a batch that
+    begins before the log does begins with the log."""
     if header.producer_id >= 0:
         data = bytes(batch) if header.is_control else b""
         take_in_batch(producers, msgspec.structs.astuple(header), data, 0, header.size, now_ms, [])

@@ -1,4 +1,4 @@
-"""Which leader epoch began at which offset (KIP-101, KIP-279): how replicas and consumers find where logs diverge."""
+"""The start offset of each leader epoch (KIP-101, KIP-279): finds where logs diverge."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ UNKNOWN = (-1, -1)
 
 
 class LeaderEpochs:
-    """Entries (epoch, start offset), both strictly increasing. `is_dirty` until `encode()` was saved.
+    """Entries (epoch, start offset), both strictly increasing. `is_dirty` until `encode()` is saved.
 
-    `written_epoch`: the latest one of which the log holds a batch; `latest_epoch` may have begun and written nothing.
-    `read_offset`: where the last batch begins that recovery read, -1 before the first.
+    `written_epoch`: the latest epoch with a batch in the log. `latest_epoch` may have begun without a batch.
+    `read_offset`: the beginning of the last batch that recovery read, -1 before the first.
     """
 
     __slots__ = ("entries", "is_dirty", "latest_epoch", "read_offset", "written_epoch")
@@ -38,10 +38,10 @@ class LeaderEpochs:
         return encode_leader_epochs(self.entries)
 
     def begin(self, epoch: int, log_end_offset: int) -> None:
-        """A leader of `epoch` begins where the log ends. A known or older epoch changes nothing.
+        """A leader of `epoch` begins at the log end. A known or older epoch changes nothing.
 
-        Entries of which nothing is left in the log (they begin at or after the log end) go. There is nothing to save
-        before the first batch of the epoch: a start forgets an epoch without batches.
+        Entries at or after the log end are removed, because their batches are gone. Nothing needs saving before the
+        first batch of the epoch: a start forgets an epoch without batches.
         """
         if epoch <= self.latest_epoch:
             return
@@ -51,18 +51,18 @@ class LeaderEpochs:
         self.latest_epoch = epoch
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """The log holds a batch of `epoch` that begins at `start_offset`. A written or older epoch changes nothing."""
+        """The log has a batch of `epoch` at `start_offset`. A written or older epoch changes nothing."""
         self.begin(epoch, start_offset)
         if epoch > self.written_epoch:
             self.written_epoch = epoch
             self.is_dirty = True
 
     def take_in(self, epoch: int, start_offset: int, previous_offset: int) -> int:
-        """Like `assign`, for batches that are read in order; the one before begins at `previous_offset`. Gives the
-        latest epoch.
+        """As `assign`, for batches in order; the one before begins at `previous_offset`. Returns the latest epoch.
 
         Epochs never fall, and no checksum covers the epoch of a batch. If only the batch before has a later epoch, that
-        epoch is a flipped bit, and is dropped."""
+        epoch is a flipped bit and is dropped.
+        """
         entries = self.entries
         is_first = len(entries) == 1 or (len(entries) > 1 and entries[-2][0] <= epoch)
         if 0 <= epoch < self.latest_epoch and is_first and entries[-1][1] == previous_offset:
@@ -72,7 +72,7 @@ class LeaderEpochs:
         return self.latest_epoch
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(epoch, end offset) of the largest epoch not above `epoch`; UNKNOWN where Kafka answers -1, -1."""
+        """(epoch, end offset) of the largest epoch that is not above `epoch`; UNKNOWN where Kafka answers -1, -1."""
         if epoch == -1 or epoch > self.latest_epoch:
             return UNKNOWN
         if epoch == self.latest_epoch:
@@ -86,7 +86,7 @@ class LeaderEpochs:
         return UNKNOWN
 
     def epoch_of_offset(self, offset: int) -> int:
-        """The epoch in which `offset` was written, -1 if unknown."""
+        """The epoch of the record at `offset`, -1 if unknown."""
         found = -1
         for epoch, start_offset in self.entries:
             if start_offset > offset:
@@ -95,21 +95,21 @@ class LeaderEpochs:
         return found
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Drops what begins at or after `end_offset`, where the log now ends."""
+        """Removes entries at or after `end_offset`, the new log end."""
         kept = [entry for entry in self.entries if entry[1] < end_offset]
         if len(kept) != len(self.entries):
             self.entries = kept
             self._changed()
 
     def keep_before(self, offset: int, epoch: int) -> None:
-        """At `offset` there is a batch of `epoch`: only what is older than it stays."""
+        """A batch of `epoch` is at `offset`: only older entries stay."""
         kept = [entry for entry in self.entries if entry[1] < offset and entry[0] <= epoch]
         if len(kept) != len(self.entries):
             self.entries = kept
             self._changed()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """The log now begins at `start_offset`; the epoch that holds it begins there too."""
+        """The log now begins at `start_offset`, and so does the epoch there."""
         behind = [entry for entry in self.entries if entry[1] <= start_offset]
         if behind and (behind[-1][1] != start_offset or len(behind) > 1):
             ahead = self.entries[len(behind) :]
@@ -117,7 +117,8 @@ class LeaderEpochs:
             self._changed()
 
     def learn(self, known: LeaderEpochs) -> bool:
-        """Takes from another copy of the log where epochs began that compaction hides here. Whether that was news."""
+        """Takes the starts of epochs from another replica where compaction removed their batches here. Returns whether
+        that was news."""
         begun = dict(known.entries)
         for epoch, start_offset in self.entries:
             begun[epoch] = min(start_offset, begun.get(epoch, start_offset))
@@ -129,7 +130,7 @@ class LeaderEpochs:
         return True
 
     def clear(self) -> None:
-        """The log begins anew, elsewhere: nothing is known of its epochs."""
+        """The log begins again elsewhere: removes all entries."""
         if self.entries:
             self.entries = []
             self._changed()

@@ -1,13 +1,13 @@
-"""One partition's log: batches in, ranges of bytes out, durable as far as the log was flushed.
+"""One partition's log: appends batches, reads byte ranges, and flushes them.
 
-Everything here runs on one event loop and never waits for the disk, except `open`, `close` and what a FlushPlan, a
-ColdRead or a TimestampSearch does in a worker thread. Offsets: *end* is exclusive. Order of durability:
+Everything here runs on one event loop and never waits for the disk, except `load`, `close`, and the work of a
+FlushPlan, ColdRead or TimestampSearch in a worker thread. An *end* offset is exclusive. Order of durability:
 
     append      page cache only; `log_end_offset` moves after the write succeeded, never before
     FlushPlan   batches, then index files of sealed segments, leader epochs, names; then `recovery_point` may move
     close       all of it, and the producers' snapshot at the log end
 
-What a crash leaves, `open` repairs (see recovery). The files are those of the segments (see segments).
+`load` repairs the log after a crash (see recovery). The files are those of the segments (see segments).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ __all__ = ["Appended", "AppendOrigin", "DeletedSegment", "FoundOffset", "Log", "
 
 
 class Log:
-    """See the head of this module: empty, in a directory just made, or by `open`. `directory`: its name there."""
+    """See the module. Empty in a new directory, or after `open` or `load`. `directory`: its name."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class Log:
             self._segments.begin(self.log_end_offset, now_ms, self.settings)
 
     def update_settings(self, settings: LogSettings) -> None:
-        """Acts from the next append, roll and retention check on."""
+        """Takes effect with the next append, roll and retention check."""
         self.settings = settings
         self._limits = settings.batch_limits
         self._is_log_append_time = settings.is_log_append_time
@@ -168,7 +168,7 @@ class Log:
 
     @property
     def segments(self) -> Sequence[Segment]:
-        """From the oldest to the active one; only looked at."""
+        """The segments from the oldest to the active one, read-only."""
         return self._segments.in_order
 
     @property
@@ -187,10 +187,10 @@ class Log:
         origin: AppendOrigin,
         are_records_checked: bool = False,
     ) -> Appended:
-        """Appends one batch of a client, or our own batches, as one write: all of it, or nothing and an error.
+        """Appends one batch of a client, or own batches, as one write: all of it, or nothing and an error.
 
         Base offset and leader epoch are patched in place in a writable buffer; a read-only one is copied. Raises
-        KafkaError (2, 10, 18, 32, 45, 47, 48, 53, 76, 87), StorageFullError (the log ends where it ended), and
+        KafkaError (2, 10, 18, 32, 45, 47, 48, 53, 76, 87), StorageFullError (the log is unchanged), and
         StorageFailedError (the directory is offline). `are_records_checked`: the caller has run `check_records`.
         """
         if self.health.failure is not None:
@@ -254,10 +254,10 @@ class Log:
         return Appended(base_offset, last_offset, stamp_ms, self.log_start_offset)
 
     def append_copied(self, batches: Buffer, now_ms: int) -> None:
-        """Takes whole batches of another copy of this log as they are, at their own offsets: a follower's append.
+        """Appends whole batches of another replica unchanged, at their own offsets, for a follower.
 
-        Raises ProtocolError for a batch that overlaps what is there, StorageFullError, StorageFailedError; the batches
-        before it are in the log then. What a first batch holds below the log start offset is not read.
+        Raises ProtocolError for a batch that overlaps the log, StorageFullError, StorageFailedError. Earlier batches
+        are in the log then. Records of a first batch below the log start offset are not read.
         """
         for header, batch in copied_batches(batches, self.log_start_offset, self.log_end_offset):
             if header.base_offset > self.log_end_offset:
@@ -326,8 +326,8 @@ class Log:
     # --- roll, truncate, delete ---
 
     def roll(self, now_ms: int) -> Segment:
-        """Seals the active segment and begins one at the log end offset; an empty active segment stays. Raises
-        StorageFullError, and nothing has changed then."""
+        """Seals the active segment and begins one at the log end offset. An empty active segment stays. Raises
+        StorageFullError without a change."""
         active = self._segments.active
         if active is None:
             return self._segments.begin(self.log_end_offset, now_ms, self.settings)
@@ -337,9 +337,9 @@ class Log:
             return self._segments.roll(self.log_end_offset, self.producer_state, now_ms, self.settings)
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Drops every batch that reaches to `offset` or beyond, and reads the last segment anew; waits for the disk.
-        The end may lie below `offset` then, if that is inside a batch, never below the log start offset. Producer
-        state, leader epochs and recovery point go back too. Not while a flush runs: it would write their files."""
+        """Drops every batch that reaches to `offset` or beyond, and reads the last segment again. Waits for the disk.
+        The end may be below `offset` if that is inside a batch, never below the log start offset. Producer state,
+        leader epochs and recovery point go back too. Not while a flush runs, because it would write their files."""
         invariant(not self.is_flushing, f"{self.topic_partition} is truncated while it is flushed")
         if offset >= self.log_end_offset:
             # a leader that appended nothing noted its epoch at the log end, and the next leader never heard of it
@@ -365,7 +365,7 @@ class Log:
         self._adopt(loaded, now_ms)
 
     def start_at(self, offset: int, now_ms: int) -> None:
-        """Begins anew at `offset`, beyond the end, in a log that `truncate_to` has emptied."""
+        """Begins again at `offset`, beyond the end, in a log that `truncate_to` has emptied."""
         with self.health.watched():
             self._segments.begin_anew(offset, now_ms, self.settings)
         self.log_start_offset = self.log_end_offset = offset
@@ -373,8 +373,8 @@ class Log:
         self.producer_state.clear(offset)
 
     def advance_log_start_offset(self, offset: int) -> bool:
-        """Records below `offset` are no longer read; their segments go at the next retention check. False if the
-        start is there already. Raises OFFSET_OUT_OF_RANGE beyond the end."""
+        """Records below `offset` are no longer read. Their segments are deleted at the next retention check. False if
+        the start is there already. Raises OFFSET_OUT_OF_RANGE beyond the end."""
         if offset > self.log_end_offset:
             raise kafka_error("OFFSET_OUT_OF_RANGE", f"{offset} is beyond the log end offset {self.log_end_offset}")
         if offset <= self.log_start_offset:
@@ -384,7 +384,7 @@ class Log:
         return True
 
     def forget_idle_producers(self, now_ms: int) -> bool:
-        """Forgets a slice of the producer ids that were idle for too long; True: there may be more."""
+        """Removes a slice of the producer ids that were idle for too long. True: more may be left."""
         return self.producer_state.expire(now_ms, self.settings.producer_id_expiration_ms) == EXPIRY_SLICE
 
     def delete_old_segments(self, now_ms: int, high_watermark: int) -> list[DeletedSegment]:
@@ -412,12 +412,13 @@ class Log:
         return deleted
 
     def take_purgeable(self, now_ms: int) -> list[str]:
-        """Files that retention took `file.delete.delay.ms` ago: the caller removes them in Workers (`remove_files`)."""
+        """The files that retention deleted `file.delete.delay.ms` ago. The caller removes them in Workers
+        (`remove_files`)."""
         return self._segments.take_purgeable(now_ms)
 
     def replace_segments(self, plan: CompactionPlan, cleaned: CleanedSegment, now_ms: int) -> bool:
-        """Puts a cleaned segment, flushed already, in the place of those it was made from. False, and nothing changes,
-        where they are not all there any more: retention or a truncation was first. Raises StorageFailedError."""
+        """Replaces segments by a cleaned and flushed one. False without a change if one of them is missing, after
+        retention or a truncation. Raises StorageFailedError."""
         if plan.truncations != self.truncations:
             return False
         self.may_have_holes = True
@@ -436,11 +437,11 @@ class Log:
         is_all_or_none: bool = False,
         may_wait: bool = False,
     ) -> Read:
-        """Whole batches, from the one that holds `offset`, none that reaches beyond `end_offset`, at most `max_bytes`
-        in all; but the first one also if it is larger, with `at_least_one_batch`, and as `Read.later` if it is larger
-        than `held_bytes` as well. May give less than there is. `is_all_or_none`: TOO_LARGE where a segment has more
-        than `max_bytes`. Never waits for the disk unless `may_wait`: see Read. Raises OFFSET_OUT_OF_RANGE,
-        StorageFailedError, CORRUPT_MESSAGE for what is no batch, KAFKA_STORAGE_ERROR for a file that is gone."""
+        """Whole batches from the one with `offset` up to `end_offset`, at most `max_bytes` in all. The first one may be
+        larger with `at_least_one_batch`, and is a `Read.later` if it is larger than `held_bytes` too. May return less
+        than available. `is_all_or_none`: TOO_LARGE if a segment has more than `max_bytes`. Never waits for the disk
+        unless `may_wait`, see Read. Raises OFFSET_OUT_OF_RANGE, StorageFailedError, CORRUPT_MESSAGE for damaged bytes,
+        KAFKA_STORAGE_ERROR for a missing file."""
         if self.health.failure is not None:
             self.health.check()
         if not self.log_start_offset <= offset <= self.log_end_offset:
@@ -494,12 +495,12 @@ class Log:
         return None
 
     def plan_timestamp_search(self, timestamp_ms: int) -> TimestampSearch:
-        """`run()` it in Workers: the first record whose timestamp is at least `timestamp_ms`, or None."""
+        """`run()` in Workers gives the first record with a timestamp of at least `timestamp_ms`, or None."""
         self.health.check()
         return plan_timestamp_search(self.segments, timestamp_ms, self.log_start_offset, self._repair)
 
     def plan_max_timestamp_search(self) -> MaxTimestampSearch:
-        """`run()` it in Workers: the first record with the largest timestamp (KIP-734), or None."""
+        """`run()` in Workers gives the first record with the largest timestamp (KIP-734), or None."""
         self.health.check()
         return plan_max_timestamp_search(self.segments, self.log_start_offset, self._repair)
 
@@ -511,11 +512,11 @@ class Log:
         return True
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """The aborted transactions with records in [start, end); reads small files, each once."""
+        """The aborted transactions with records in [start, end). Reads small files, each once."""
         return self._segments.aborted_transactions(start_offset, end_offset)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
-        """(epoch, end offset) of the largest epoch not above this one; (-1, -1) if unknown (KIP-320)."""
+        """(epoch, end offset) of the largest epoch that is not above this one; (-1, -1) if unknown (KIP-320)."""
         return self.leader_epochs.end_offset_for(leader_epoch, self.log_end_offset)
 
     # --- durability ---
@@ -529,7 +530,7 @@ class Log:
         return len(self.segments) > 1 and not self.segments[-2].is_index_saved
 
     def unflushed(self) -> FlushPlan | None:
-        """What is to be made durable now, if anything; see FlushPlan. `mark_flushed` or `flush_failed` ends it."""
+        """The plan of the next flush, if any is due; see FlushPlan. `mark_flushed` or `flush_failed` ends it."""
         sealed = self._segments.unsaved
         is_dirty = self.recovery_point < self.log_end_offset or self.leader_epochs.is_dirty
         self.is_flushing = is_dirty or bool(sealed)
@@ -547,7 +548,7 @@ class Log:
         )
 
     def mark_flushed(self, plan: FlushPlan, now_ms: int) -> None:
-        """`plan.run()` returned: its end offset is durable."""
+        """`plan.run()` has returned: its end offset is durable."""
         self.is_flushing = False
         self._last_flush_ms = now_ms
         self.recovery_point = max(self.recovery_point, plan.end_offset)
@@ -556,12 +557,12 @@ class Log:
             self.leader_epochs.is_dirty = False
 
     def flush_failed(self) -> None:
-        """`plan.run()` did not return, or was not called."""
+        """`plan.run()` failed or was not called."""
         self.is_flushing = False
 
     def close(self, now_ms: int) -> None:
-        """Makes everything durable, with indexes and producer snapshot as Apache Kafka leaves them; waits. The log
-        takes nothing afterwards. On an offline directory it only lets go of the files."""
+        """Makes everything durable, with indexes and producer snapshot as in Apache Kafka. Waits. No appends
+        afterwards. On an offline directory it only closes the files."""
         try:
             active = self._segments.active
             is_changed = not self._segments.is_clean or self._segments.unsaved or self.leader_epochs.is_dirty
@@ -577,6 +578,6 @@ class Log:
             self.release()
 
     def release(self) -> None:
-        """Closes the files and keeps nothing back: the log is to be deleted, or its node crashes."""
+        """Closes the files without writing: the log will be deleted, or its node crashes."""
         self._segments.close()
         self.health = CLOSED

@@ -1,8 +1,7 @@
-"""What a partition remembers of each idempotent producer (KIP-98): enough to answer a repeat and refuse a gap.
+"""The state of each idempotent producer in a partition (KIP-98): detects repeats and gaps.
 
-Of each producer id the last five batches are kept in memory; a snapshot file keeps the last one, as Kafka's does.
-A start finds the others again in the log (see recalled_batches).
-Rules, in the order in which they are asked:
+The last five batches of each producer id are kept in memory. A snapshot file has the last one, as in Kafka. A start
+finds the others in the log (see recalled_batches). Rules, in order:
 
     producer id unknown                    any sequence is taken (its state may have expired)
     one of the last five batches, again    a duplicate: answered with its old offset, nothing is written
@@ -10,15 +9,15 @@ Rules, in the order in which they are asked:
     newer epoch                            must begin at sequence 0, else 45
     next sequence (2^31-1 is followed by 0)  taken; anything else 45 OUT_OF_ORDER_SEQUENCE_NUMBER
 
-Each append, each admission over the bound and each slice of an expiry take constant time, however many producers there
-are: the entries stand in the order of their last use.
+Each append, each new producer above the bound and each slice of an expiry takes constant time, however many producers
+exist, because the entries are in the order of their last use.
 
-An entry without batches and without an epoch takes any sequence.
+An entry without batches and without an epoch accepts any sequence.
 
-Transactions (KIP-98): `update` follows those that are open, `end_transaction` their markers. A client's batch is taken
-into a transaction that is open here, or begins one if the partition was *verified* (KIP-890): the transaction
-coordinator has said that the partition belongs to the producer's transaction, and no marker of it has come since.
-Without that a late batch could open a transaction that nobody ends. What is verified is kept in memory only.
+Transactions (KIP-98): `update` follows the open ones, `end_transaction` their markers. A client's batch joins a
+transaction that is open here, or begins one if the partition was *verified* (KIP-890): the transaction coordinator has
+confirmed that the partition belongs to the producer's transaction, and no marker of it has come since. Otherwise a late
+batch could open a transaction that nobody ends. Verifications are kept in memory only.
 
 Snapshot file, version 1, big-endian: version int16, CRC-32C uint32 of what follows, count int32, then per producer:
 id int64, epoch int16, last sequence int32, last offset int64, offset delta int32, timestamp int64, coordinator epoch
@@ -50,7 +49,7 @@ ProducedBatch = tuple[int, int, int, int, int]
 
 
 class ProducerEntry:
-    """One producer id. `batches` is oldest first, at most KEPT_BATCHES, all of `epoch`."""
+    """One producer id. `batches`: oldest first, at most KEPT_BATCHES, all of `epoch`."""
 
     __slots__ = (
         "batches",
@@ -78,7 +77,7 @@ class ProducerEntry:
         """The producer's row of the snapshot file; None: to be encoded."""
 
     def pack(self, producer_id: int) -> bytes:
-        """This producer as an entry of a `.snapshot` file; packed once, until it changes."""
+        """This producer as an entry of a `.snapshot` file, cached until it changes."""
         _, last_sequence, last_offset, offset_delta, _ = self.batches[-1] if self.batches else (-1, -1, -1, 0, -1)
         packed = self.packed = _SNAPSHOT_ENTRY.pack(
             producer_id,
@@ -94,7 +93,7 @@ class ProducerEntry:
 
 
 class Verification:
-    """Whether the partition belongs to a producer's transaction that is not open on this log."""
+    """Whether the partition belongs to a producer's transaction that is not open in this log."""
 
     __slots__ = ("begun_ms", "first_sequence", "joins", "transactional_id")
 
@@ -108,13 +107,13 @@ class Verification:
         """Under which the coordinator has verified it."""
 
     def expect(self, base_sequence: int) -> None:
-        """To be called for each batch that may still be appended: the coordinator has verified it, or the client will
-        send it again. Not for a batch that the coordinator refused: nothing waits for that one."""
+        """Call it for each batch that may still be appended: the coordinator has verified it, or the client will send
+        it again. Not for a batch that the coordinator rejected."""
         self.first_sequence = min(self.first_sequence, base_sequence)
 
 
 class ProducerState:
-    """The producers of one log. `map_end_offset` is the offset up to which the log has been taken in."""
+    """The producers of one log. `map_end_offset`: the log is taken in up to there."""
 
     __slots__ = (
         "_open_transactions",
@@ -143,7 +142,7 @@ class ProducerState:
         self.max_producer_ids = max_producer_ids
 
     def check(self, producer_id: int, epoch: int, base_sequence: int, last_sequence: int) -> ProducedBatch | None:
-        """None: append the batch. Else the batch of which it is a repeat. Raises KafkaError 45 or 47."""
+        """None: append the batch. Else the earlier batch that it repeats. Raises KafkaError 45 or 47."""
         entry = self.entries.get(producer_id)
         if entry is None:
             return None
@@ -175,28 +174,28 @@ class ProducerState:
             raise _stale_epoch(producer_id, epoch, self.entries[producer_id].epoch)
 
     def is_fenced(self, producer_id: int, epoch: int) -> bool:
-        """Whether this log holds something of the producer in a later epoch."""
+        """Whether this log has a later epoch of the producer."""
         entry = self.entries.get(producer_id)
         return entry is not None and epoch < entry.epoch
 
     # --- transactions ---
 
     def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
-        """Whether this log holds records of a transaction of this producer and epoch that has no marker yet."""
+        """Whether this log has records of an open transaction of this producer and epoch."""
         entry = self.entries.get(producer_id)
         return entry is not None and entry.transaction_first_offset >= 0 and entry.epoch == epoch
 
     def verified_id(self, producer_id: int, epoch: int) -> str | None:
-        """The transactional id of a transaction that is open here; None where none is, or where its coordinator was not
-        asked about it since the start."""
+        """The transactional id of an open transaction; None without one, or if its coordinator was not asked since the
+        start."""
         entry = self.entries.get(producer_id)
         return None if entry is None or entry.epoch != epoch else entry.transactional_id
 
     def begin_verification(self, producer_id: int, epoch: int, now_ms: int, *, joins: bool) -> Verification:
-        """To be called before the coordinator is asked whether the partition belongs to the producer's transaction, and
-        `verified` when the coordinator has said so; `Verification.expect` for each batch that was not refused.
+        """Call it before the coordinator is asked whether the partition belongs to the producer's transaction,
+        `verified` after it confirms, and `Verification.expect` for each batch that was not rejected.
 
-        `joins`: transactions v2. Over the bound the oldest is forgotten, and its batch refused.
+        `joins`: transactions v2. Above the bound the oldest is removed, and its batch rejected.
         """
         verifications = self._verifications
         verification = verifications.get((producer_id, epoch))
@@ -207,8 +206,8 @@ class ProducerState:
         return verification
 
     def verified(self, producer_id: int, epoch: int, verification: Verification, transactional_id: str) -> None:
-        """The coordinator says that the partition belongs to the transaction. Without effect where a marker that may be
-        of this transaction has come since `begin_verification`: the answer was given before."""
+        """The coordinator confirms that the partition belongs to the transaction. No effect if a marker of this
+        transaction may have come since `begin_verification`, because the response is older then."""
         if self._verifications.get((producer_id, epoch)) is not verification:
             return
         verification.transactional_id = transactional_id
@@ -222,8 +221,8 @@ class ProducerState:
             self.entries[producer_id].transactional_id = verification.transactional_id
 
     def check_transactional(self, producer_id: int, epoch: int, base_sequence: int) -> None:
-        """Checks a client's transactional batch that `check` takes. Raises KafkaError 48, and 45 for a batch that would
-        overtake the first of its transaction."""
+        """Checks a client's transactional batch that `check` accepts. Raises KafkaError 48, and 45 for a batch that
+        would overtake the first of its transaction."""
         entry = self.entries.get(producer_id)
         if entry is not None and entry.transaction_first_offset >= 0 and entry.epoch == epoch:
             return
@@ -242,8 +241,8 @@ class ProducerState:
             )
 
     def check_not_transactional(self, producer_id: int) -> None:
-        """Checks a client's batch outside of transactions. Raises KafkaError 48 while a transaction of its producer is
-        open."""
+        """Checks a client's batch outside of transactions. Raises KafkaError 48 while its producer has an open
+        transaction."""
         if producer_id in self._open_transactions:
             raise kafka_error("INVALID_TXN_STATE", f"a transaction of producer {producer_id} is open on the partition")
 
@@ -254,7 +253,7 @@ class ProducerState:
         earlier coordinator.
 
         From `transaction_version` 2 on a marker has a higher epoch than the records of its transaction (KIP-1228), so a
-        late one is known by an epoch that is not higher; but one that is repeated, with nothing open, is taken.
+        late one has an epoch that is not higher. A repeated one, without an open transaction, is accepted.
         """
         entry = self.entries.get(producer_id)
         if entry is None:
@@ -273,14 +272,14 @@ class ProducerState:
             )
 
     def has_late_transaction(self, now_ms: int, late_ms: int) -> bool:
-        """Whether the producer of the oldest open transaction has written nothing for longer than `late_ms`."""
+        """Whether the producer of the oldest open transaction has been silent for longer than `late_ms`."""
         for producer_id in self._open_transactions:
             return now_ms - self.entries[producer_id].last_timestamp_ms > late_ms
         return False
 
     def aborted_by_marker(self, producer_id: int, marker_offset: int) -> AbortedTransaction | None:
-        """What an abort marker at this offset, not taken in yet, adds to the transaction index; None if no transaction
-        of the producer is open."""
+        """The entry that an abort marker at this offset adds to the transaction index, before it is taken in; None
+        without an open transaction of the producer."""
         begun = self._open_transactions.get(producer_id)
         if begun is None:
             return None
@@ -300,7 +299,7 @@ class ProducerState:
         now_ms: int,
         is_transactional: bool = False,
     ) -> None:
-        """Takes in a data batch that is in the log now. `now_ms` is when: expiry counts from it."""
+        """Takes in an appended data batch. `now_ms`: expiry counts from then."""
         entry = self.entries.get(producer_id)
         if entry is None:
             entry = self._admit(producer_id, epoch, now_ms)
@@ -331,8 +330,8 @@ class ProducerState:
             entry.pack(producer_id)
 
     def expect_first(self, producer_id: int, epoch: int, now_ms: int) -> None:
-        """The first batch of a producer found no room on the disk: the next one in flight, which may be small enough,
-        must not be taken before it, as any sequence of an unknown producer would be."""
+        """The first batch of a producer found no room on the disk. The next one, which may be small enough, must not be
+        accepted before it, although an unknown producer may begin at any sequence."""
         if producer_id not in self.entries:
             self._admit(producer_id, epoch, now_ms)
 
@@ -365,13 +364,13 @@ class ProducerState:
         entry.last_used_ms = now_ms
 
     def forget_joining(self, producer_id: int, epoch: int) -> None:
-        """To be called behind a marker of transactions v1, which has the epoch of the transaction that it ends. In v2
-        the transaction of that epoch is the next one, whose verification may be under way already: it stays."""
+        """Call it after a marker of transactions v1, which has the epoch of its transaction. In v2 that epoch belongs
+        to the next transaction, whose verification may be in progress, so it stays."""
         self._verifications.pop((producer_id, epoch), None)
 
     def first_undecided_offset(self, high_watermark: int) -> int:
-        """As `first_unstable_offset`, of the transactions that are open below the high watermark: a marker that not all
-        in-sync replicas have decides nothing yet."""
+        """As `first_unstable_offset`, for transactions that are open below the high watermark: a marker decides nothing
+        until all in-sync replicas have it."""
         first_offset = self.first_unstable_offset
         for begin, marker in self.ended:
             if marker >= high_watermark and (first_offset < 0 or begin < first_offset):
@@ -379,7 +378,7 @@ class ProducerState:
         return first_offset
 
     def forget_ended(self, high_watermark: int) -> None:
-        """To be called now and then as the high watermark moves."""
+        """Call it as the high watermark moves."""
         while self.ended and self.ended[0][1] < high_watermark:
             self.ended.popleft()
 
@@ -387,11 +386,11 @@ class ProducerState:
         self.first_unstable_offset = next(iter(self._open_transactions.values()), -1)
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forgets producers that wrote nothing for so long and have no open transaction, at most EXPIRY_SLICE of them;
-        gives how many.
+        """Removes producers that were silent for so long and have no open transaction, at most EXPIRY_SLICE of them.
+        Returns their number.
 
-        Kafka counts from the timestamp of the last record, so that a producer of old records expires at once and a
-        repeat of its batch is stored twice; we count from the append.
+        Kafka counts from the timestamp of the last record, so a producer of old records expires at once, and a repeat
+        of its batch is stored twice. Moldau counts from the append.
         """
         expired: list[int] = []
         for producer_id, entry in self.entries.items():
@@ -409,7 +408,7 @@ class ProducerState:
         return len(expired)
 
     def clear(self, map_end_offset: int) -> None:
-        """Forgets all producers; the log is read from `map_end_offset` on to learn them again."""
+        """Removes all producers. Reading the log from `map_end_offset` on restores them."""
         self.entries.clear()
         self._open_transactions.clear()
         self._verifications.clear()
@@ -424,9 +423,9 @@ class ProducerState:
         return SNAPSHOT_VERSION.to_bytes(2, "big") + crc32c(body).to_bytes(4, "big") + body
 
     def load(self, data: bytes, map_end_offset: int, now_ms: int) -> None:
-        """Becomes what a snapshot file says. Raises ValueError, and changes nothing, if it is damaged.
+        """Takes the state of a snapshot file. Raises ValueError without a change if it is damaged.
 
-        `now_ms`: expiry counts from the load on, for the file does not say when a producer wrote last.
+        `now_ms`: expiry counts from the load, because the file does not have the time of the last write.
         """
         entries = _decode_snapshot(data, now_ms)
         self.entries = entries

@@ -1,8 +1,8 @@
-"""Reading a range of whole batches out of one segment, without waiting for the disk.
+"""Reads a range of whole batches from one segment, without waiting for the disk.
 
-Where a batch begins is known exactly for the last few batches of the log and to within `index.interval.bytes` for the
-others; from there batch headers are followed. The end of a range is moved back to a batch that the index knows, so that
-the usual fetch is one `pread` of exactly the bytes that are sent.
+The beginning of a batch is known exactly for the last few batches of the log, and to within `index.interval.bytes` for
+others; from there batch headers are followed. The end of a range is moved back to an indexed batch, so that the usual
+fetch is one `pread` of exactly the bytes that are sent.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ HOLD_ANY = 1 << 31
 
 
 class ColdRead:
-    """A read that would have waited: `run()` in Workers fetches the bytes into the page cache, then ask the log again.
+    """A read that would have waited. `run()` in Workers fetches the bytes into the page cache; then read again.
 
-    It decides nothing and holds no view, so it does not matter what happens to the log in the meantime.
+    It decides nothing and keeps no view, so the log may change in the meantime.
     """
 
     __slots__ = ("_disk", "_file", "_health", "_length", "_path", "_position")
@@ -46,8 +46,8 @@ class ColdRead:
         self._length = length
 
     def run(self) -> None:
-        """Does nothing if the file has gone. Raises StorageFailedError, and the directory is offline: else the log
-        would tell its caller for ever to wait."""
+        """Does nothing if the file is gone. Raises StorageFailedError and takes the directory offline, otherwise the
+        log would tell its caller to wait for ever."""
         try:
             with self._health.watched():
                 if self._file is not None:
@@ -59,7 +59,7 @@ class ColdRead:
 
 
 class RepairRead(ColdRead):
-    """A read that met damage: `run()` finds out what can still be read, see inspection."""
+    """A read that met damage. `run()` finds what is still readable, see inspection."""
 
     __slots__ = ("_extent", "_interval", "_is_active", "_may_have_holes", "_segment")
 
@@ -74,8 +74,7 @@ class RepairRead(ColdRead):
         self._may_have_holes = may_have_holes
 
     def run(self) -> None:
-        """Does nothing if the segment was deleted meanwhile. Raises StorageFailedError; the directory is offline
-        then."""
+        """Does nothing if the segment was deleted. Raises StorageFailedError and takes the directory offline."""
         try:
             with self._health.watched():
                 if self._is_active:
@@ -89,8 +88,8 @@ class RepairRead(ColdRead):
 
 
 class BatchInFile:
-    """One batch of which only the header was read. Each reading checks that this very header is still there: a
-    file that another one has replaced gives nothing."""
+    """One batch of which only the header was read. Each read checks that this header is still there, because the file
+    may have been replaced."""
 
     __slots__ = ("_file", "_header", "_position", "next_offset", "size")
 
@@ -122,10 +121,10 @@ class BatchInFile:
 
 
 class Read(msgspec.Struct, frozen=True):
-    """`records`: whole batches, the first one holding the offset asked for; empty if there is nothing to read.
+    """`records`: whole batches, the first one with the requested offset; empty if nothing is available.
 
-    None if that would wait for the disk: then run `cold` in Workers and read again. `later`: the one batch there is,
-    larger than its reader may hold.
+    None if that would wait for the disk: run `cold` in Workers and read again. `later`: a single batch that is larger
+    than its reader may hold.
     """
 
     records: Buffer | None
@@ -149,11 +148,11 @@ class _WouldWaitError(Exception):
 
 
 class SegmentReader:
-    """Reads one segment. With `may_wait` nothing is ever cold: for tests, loading, and after cold reads that the page
-    cache did not keep. `may_have_holes`: compaction may have taken batches out of it.
+    """Reads one segment. With `may_wait` nothing is cold: for tests, loads, and after cold reads that the page cache
+    did not keep. `may_have_holes`: compaction may have removed batches.
 
-    Headers are checked where they are followed, never between two positions that are known: a fetch of undamaged
-    batches is one `pread`. What is sent on unseen is checked by its reader, who then asks for the offset that failed.
+    Headers are checked where they are followed, never between two known positions: a fetch of undamaged batches is one
+    `pread`. The reader checks the rest and then asks for the offset that failed.
     """
 
     __slots__ = ("_cache", "_file", "_health", "_may_have_holes", "_may_wait", "_segment")
@@ -178,9 +177,9 @@ class SegmentReader:
         held_bytes: int = HOLD_ANY,
         is_all_or_none: bool = False,
     ) -> Read:
-        """Batches from the one that holds `offset` on, those that end at or before `end_offset`. Empty if this segment
-        has none. `recent`: known positions by base offset. `held_bytes`, `is_all_or_none`: see Log.read. Raises
-        DamagedBatchError, see Segment.locate."""
+        """Batches from the one with `offset` on that end at or before `end_offset`; empty without any. `recent`: known
+        positions by base offset. `held_bytes`, `is_all_or_none`: see Log.read. Raises DamagedBatchError, see
+        Segment.locate."""
         segment = self._segment
         try:
             start = recent.get(offset)

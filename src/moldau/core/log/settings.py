@@ -1,5 +1,7 @@
-"""The topic settings that a log acts on, as one typed value. The defaults are those of the rows in core/config, which
-knows this module: a test compares them."""
+"""The topic settings that a log uses, as one typed value.
+
+The defaults equal those of the rows in core/config, which imports this module; a test compares them.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,10 @@ NO_LIMIT = 0x7FFFFFFFFFFFFFFF
 
 
 class LogSettings(msgspec.Struct, frozen=True):
-    """Fields are Kafka's topic settings with `_` for `.`; times in ms, sizes in bytes; -1 means without limit.
+    """Kafka's topic settings with `_` for `.`. Times in ms, sizes in bytes, -1: no limit.
 
-    The last five are settings of the broker: `producer.id.expiration.ms`, the bound on producer ids that one log
-    remembers, `moldau.record.validation` and `transaction.partition.verification.enable`.
+    The last five are broker settings: `producer.id.expiration.ms`, the bound on producer ids of a log,
+    `moldau.record.validation` and `transaction.partition.verification.enable`.
     """
 
     cleanup_policy: tuple[str, ...] = ("delete",)
@@ -53,13 +55,13 @@ class LogSettings(msgspec.Struct, frozen=True):
 
     @property
     def is_compacted(self) -> bool:
-        """Whether `cleanup.policy` names `compact`, alone or beside `delete`."""
+        """Whether `cleanup.policy` has `compact`, alone or with `delete`."""
         return "compact" in self.cleanup_policy
 
     @property
     def roll_ms(self) -> int:
-        """How much time one segment spans: only sealed segments are compacted, so that a bound on the lag of
-        compaction bounds it too (KIP-354)."""
+        """The time span of a segment. Only sealed segments are compacted, so the compaction lag bounds it too
+        (KIP-354)."""
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
 
     @property
@@ -69,7 +71,7 @@ class LogSettings(msgspec.Struct, frozen=True):
 
     @property
     def batch_limits(self) -> BatchLimits:
-        """What a produced batch is judged by."""
+        """The limits for a produced batch."""
         return BatchLimits(
             timestamp_before_max_ms=self.message_timestamp_before_max_ms,
             timestamp_after_max_ms=self.message_timestamp_after_max_ms,

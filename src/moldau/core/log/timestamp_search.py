@@ -1,7 +1,7 @@
-"""Finding an offset by a timestamp (ListOffsets): by the time index to a batch, then by its records.
+"""Finds an offset by a timestamp (ListOffsets): the time index leads to a batch, its records to the offset.
 
-The one place in the log where records are read, so it may take milliseconds and wait for the disk: plan it on the loop,
-run it in Workers. A search holds what it needs; a segment that is deleted meanwhile answers as if it were empty.
+Only here the log reads records, so it may take milliseconds and wait for the disk: plan it on the loop, run it in
+Workers. A search keeps what it needs. A segment that is deleted in the meantime counts as empty.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from moldau.wire.records.record import Record, read_records
 
 
 class FoundOffset(msgspec.Struct, frozen=True):
-    """A record: its offset, its timestamp in ms, the leader epoch it was written in."""
+    """A record: its offset, its timestamp in ms, its leader epoch."""
 
     offset: int
     timestamp_ms: int
@@ -106,7 +106,7 @@ class TimestampSearch(_Search):
         self._timestamp_ms = timestamp_ms
 
     def run(self) -> FoundOffset | None:
-        """None if no record is that late. Raises DamagedBatchError where no batch can be read, StorageFailedError."""
+        """None if every record is earlier. Raises DamagedBatchError for unreadable batches, StorageFailedError."""
         for segment, size in self._segments:
             found = self._search(segment, size)
             if found is not None:
@@ -118,12 +118,12 @@ class TimestampSearch(_Search):
 
 
 class MaxTimestampSearch(_Search):
-    """`run()` gives the first record with the largest timestamp of all at or after `log_start_offset`.
+    """`run()` gives the first record with the largest timestamp at or after `log_start_offset`.
 
-    `segments`: those with the largest timestamps first, of equal ones the oldest.
+    `segments`: those with the largest timestamps first, with equal ones the oldest.
 
-    A segment's largest timestamp may be that of a record that a client has deleted: then the record with the largest of
-    what is left counts. (Apache Kafka finds the deleted one, whose offset nobody can read.)
+    The largest timestamp of a segment may belong to a deleted record. Then the largest of the remaining ones counts.
+    (Apache Kafka finds the deleted one, whose offset nobody can read.)
     """
 
     __slots__ = ()
@@ -173,7 +173,7 @@ def _records_at(file: File, position: int, batch_length: int) -> Sequence[Record
 def plan_timestamp_search(
     segments: Sequence[Segment], timestamp_ms: int, log_start_offset: int, repair: Callable[[Segment], bool]
 ) -> TimestampSearch:
-    """The search over the segments that may hold so late a record."""
+    """The search over the segments that may have such a late record."""
     candidates: list[tuple[Segment, int]] = []
     for segment in segments:
         if (candidates or segment.load_max_timestamp() >= timestamp_ms) and segment.size:
@@ -184,7 +184,7 @@ def plan_timestamp_search(
 def plan_max_timestamp_search(
     segments: Sequence[Segment], log_start_offset: int, repair: Callable[[Segment], bool]
 ) -> MaxTimestampSearch:
-    """The search for the first record with the largest timestamp of all."""
+    """The search for the first record with the largest timestamp."""
     candidates = [(segment, segment.size) for segment in segments if segment.size and segment.load_max_timestamp() >= 0]
     candidates.sort(key=lambda candidate: -candidate[0].load_max_timestamp())
     return MaxTimestampSearch(candidates, log_start_offset, repair)

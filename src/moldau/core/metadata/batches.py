@@ -1,4 +1,4 @@
-"""Metadata records to record batches and back: one frame per record's value, no keys (KIP-631)."""
+"""Metadata records to record batches and back. A record's value is a frame; it has no key (KIP-631)."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ MAX_BATCH_RECORDS = 10_000
 
 
 def batch_too_large() -> KafkaError:
-    """What a request is refused with whose records are more than one batch may hold."""
+    """The error for a request whose records exceed a batch."""
     return kafka_error("POLICY_VIOLATION", "Unable to perform excessively large batch operation.")
 
 
 def encode_record(record: MetadataRecord, versions: RecordVersions) -> bytes:
-    """The value of one record, in the version that the finalized levels ask for."""
+    """The value of one record, in the version for the finalized levels."""
     return encode_metadata_record(record, _version(record, versions))
 
 
@@ -59,15 +59,15 @@ def build_metadata_batch(
     leader_epoch: int,
     base_offset: int = 0,
 ) -> Pausing[bytes]:
-    """One batch of `records`. Raises ProtocolError for a value that its field cannot hold."""
+    """One batch of `records`. Raises ProtocolError for a value that does not fit its field."""
     versions = RecordVersions.for_levels(levels)
     encoded: Iterator[builder.RecordTuple] = ((None, encode_record(one, versions), now_ms, ()) for one in records)
     return builder.build_batch_pausing(encoded, base_offset=base_offset, leader_epoch=leader_epoch)
 
 
 def decode_record(value: Buffer | None) -> MetadataRecord:
-    """One record; what a later Kafka may have written comes out as UnknownRecord, which no fold takes. Raises
-    ProtocolError for null."""
+    """One record. Records of a later Kafka become UnknownRecord, which a fold rejects. Raises ProtocolError for
+    null."""
     if value is None:
         raise ProtocolError("a metadata record without a value")
     try:

@@ -1,8 +1,7 @@
-"""Feature levels: what a fresh cluster is formatted with, what a registration declares, what clients are shown.
+"""Feature levels: the defaults of a new cluster, those of a registration, those that clients see.
 
-On disk the levels are those of Apache Kafka 4.3 with default settings, so that it, and a later one, can open the
-directory again. Clients are shown only the features that are served: a client that sees `group.version` 1 begins to
-rely on it.
+On disk the levels are those of Apache Kafka 4.3 with default settings, so that Kafka can open the directory. Clients
+see only supported features, because a client that sees `group.version` 1 relies on it.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _METADATA_VERSION_WITH_NETWORKS = 32
 
 
 class FeatureRange(msgspec.Struct, frozen=True):
-    """The levels of one feature that a node can work with, both inclusive."""
+    """The levels of one feature that a node supports, both inclusive."""
 
     name: str
     min_level: int
@@ -65,15 +64,15 @@ SERVED_FEATURES = (METADATA_VERSION, KRAFT_VERSION, ELIGIBLE_LEADER_REPLICAS, TR
 
 
 def served_features(levels: Mapping[str, int]) -> dict[str, int]:
-    """The finalized features that clients are shown, sorted by name; level 0 is left out, as Kafka does."""
+    """The finalized features for clients, sorted by name. As in Kafka, without level 0."""
     return {name: levels[name] for name in sorted(SERVED_FEATURES) if levels.get(name, 0) > 0}
 
 
 def unserved_level(levels: Mapping[str, int], of_others: Container[str]) -> str | None:
-    """Why clients may rely on what is not served here: a finalized feature that other nodes of the cluster serve,
-    those in `of_others`. Where no node serves a feature nobody relies on it, and it stays finalized for the Apache
-    Kafka to come. A newcomer does not join then; a node that has joined before says it loudly and goes on, for the
-    quorum may not have a majority without it."""
+    """The reason why clients may rely on a feature that this node lacks: a finalized feature that other nodes
+    (`of_others`) support. If no node supports it, no client relies on it, and it stays finalized for a later Apache
+    Kafka. A new node then does not join. A node that has joined logs it and continues, because the quorum may need
+    it."""
     for name, level in levels.items():
         if level > 0 and name in of_others and name not in SERVED_FEATURES:
             take_back = f"`kafka-features downgrade --feature {name}=0` takes it back"
@@ -86,7 +85,7 @@ UNSERVED_FEATURES = tuple(each.name for each in SUPPORTED_FEATURES if each.name 
 
 
 class RecordVersions(msgspec.Struct, frozen=True):
-    """The versions in which records are written at the finalized levels, so that every reader of them understands."""
+    """The record versions for the finalized levels, which every reader knows."""
 
     register_broker: int
     partition: int
@@ -95,21 +94,21 @@ class RecordVersions(msgspec.Struct, frozen=True):
 
     @staticmethod
     def for_levels(levels: Mapping[str, int]) -> RecordVersions:
-        """The versions in which records are written while these feature levels are finalized."""
+        """The record versions for these finalized levels."""
         partition = 2 if levels.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0 else 1
         return RecordVersions(4 if can_cordon(levels) else 3, partition, partition, can_cordon(levels))
 
 
 def can_cordon(levels: Mapping[str, int]) -> bool:
-    """Whether every node of the cluster knows of cordoned log directories (KIP-1066)."""
+    """Whether every node supports cordoned log directories (KIP-1066)."""
     return levels.get(METADATA_VERSION, 0) >= METADATA_VERSION_4_3
 
 
 def can_name_networks(levels: Mapping[str, int]) -> bool:
-    """Whether every node of the cluster knows of networks as hosts of ACLs (KIP-1276)."""
+    """Whether every node supports networks as hosts of ACLs (KIP-1276)."""
     return levels.get(METADATA_VERSION, 0) >= _METADATA_VERSION_WITH_NETWORKS
 
 
 def can_unregister_controllers(levels: Mapping[str, int]) -> bool:
-    """Whether every node of the cluster knows of controllers that are forgotten."""
+    """Whether every node supports the removal of controller registrations."""
     return levels.get(METADATA_VERSION, 0) >= METADATA_VERSION_4_4

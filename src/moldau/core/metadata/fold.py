@@ -1,11 +1,10 @@
-"""Folds the records of `__cluster_metadata` into an image, and collects what they changed.
+"""Applies the records of `__cluster_metadata` to an image, and collects the changes.
 
-One batch of records gives one delta. A topic that is touched is copied once per delta and then changed in place until
-the delta is taken: a topic of 10,000 partitions costs one copy per batch, not one per record.
+One batch of records gives one delta. A changed topic is copied once for each delta and then changed in place: a topic
+of 10,000 partitions costs one copy for each batch, not for each record.
 
-Metadata transactions (KIP-868): records between BeginTransaction and EndTransaction count when the end is seen; after
-AbortTransaction they never were. Records of features that are not served yet are kept for snapshots (unserved.py); one
-that cannot be read is refused, as Kafka does: nobody knows which answer it would change.
+Metadata transactions (KIP-868): records after BeginTransaction take effect at the end, or never after AbortTransaction.
+An unreadable record is rejected, as in Kafka, because any response could depend on it.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from moldau.core.metadata.image import (
     TopicImage,
     copied,
 )
-from moldau.core.metadata.unserved import kept_of, unserved_key
+from moldau.core.metadata.login_records import in_force_after, login_key
 from moldau.core.quotas.limits import quota_entity
 from moldau.types import ZERO_UUID, BrokerId, LeaderEpoch, Offset, TopicPartition, Uuid
 from moldau.wire.protocol.acls import Acl
@@ -65,18 +64,18 @@ UNASSIGNED_DIRECTORY: Final = ZERO_UUID
 
 
 def collision_key(name: str) -> str:
-    """Two topics with the same key would share a metric name: Kafka writes "." as "_" there."""
+    """Topics with the same key would share a metric name, because Kafka writes "." as "_" there."""
     return name.replace(".", "_")
 
 
 class UnknownRecord(msgspec.Struct, frozen=True):
-    """A record of a type or version that a later Kafka may write. `reason`: what could not be read of it."""
+    """A record with a type or version of a later Kafka. `reason`: the unreadable part."""
 
     reason: str
 
 
 class MetadataFold:
-    """The image at the end of what was applied, and the delta since `take_delta`.
+    """The image after the applied records, and the delta since `take_delta`.
 
     `apply` raises ValueError for a record that contradicts the image.
     """
@@ -87,7 +86,7 @@ class MetadataFold:
         self._delta = MetadataDelta()
 
     def go_back_to(self, committed: MetadataImage) -> None:
-        """Forgets everything that was applied and is not in `committed`, which stays its owner's."""
+        """Drops all applied records that are not in `committed`, which stays its owner's."""
         self.image = committed.copy()
         self._names_by_key = {}
         for name in self.image.topics_by_name:
@@ -95,7 +94,7 @@ class MetadataFold:
         self._delta = MetadataDelta()
 
     def take_delta(self, end_offset: Offset, leader_epoch: int) -> MetadataDelta:
-        """What changed since the last call; the image gets its new end."""
+        """The changes since the last call. The image gets its new end."""
         delta, self._delta = self._delta, MetadataDelta()
         delta.transaction = copied(self.image.transaction)
         delta.end_offset = self.image.end_offset = end_offset
@@ -103,13 +102,13 @@ class MetadataFold:
         return delta
 
     def colliding_names(self, name: str) -> list[str]:
-        """The topics whose metrics would have the same name as those of `name`."""
+        """The topics with the same metric names as `name`."""
         return self._names_by_key.get(collision_key(name), [])
 
     def apply(self, record: MetadataRecord) -> None:
-        """Folds one record of the metadata log. Records of a metadata transaction (KIP-868) take effect at its end.
+        """Applies one record of the metadata log. Records of a metadata transaction (KIP-868) take effect at its end.
 
-        Raises ValueError for a record that contradicts those before it.
+        Raises ValueError for a contradiction to earlier records.
         """
         image = self.image
         if isinstance(record, BeginTransactionRecord):
@@ -171,7 +170,7 @@ class MetadataFold:
             case UnknownRecord():
                 raise ValueError(record.reason)
             case _:
-                self._take_unserved(record)
+                self._take_login_record(record)
 
     # topics
 
@@ -296,15 +295,15 @@ class MetadataFold:
             raise ValueError(f"producer ids go back to {record.next_producer_id}")
         self.image.next_producer_id = self._delta.next_producer_id = record.next_producer_id
 
-    def _take_unserved(self, record: MetadataRecord) -> None:
-        key, kept = unserved_key(record), kept_of(record)
+    def _take_login_record(self, record: MetadataRecord) -> None:
+        key, kept = login_key(record), in_force_after(record)
         if key is None:
             raise ValueError("it is of a kind that is not known here")
-        self._delta.unserved[key] = kept
+        self._delta.logins[key] = kept
         if kept is None:
-            self.image.unserved.pop(key, None)
+            self.image.logins.pop(key, None)
         else:
-            self.image.unserved[key] = kept
+            self.image.logins[key] = kept
 
     # brokers and controllers
 
@@ -393,7 +392,7 @@ def acl_of(record: AccessControlEntryRecord) -> Acl:
 
 
 def merge_partition(old: PartitionImage, change: PartitionChangeRecord) -> PartitionImage:
-    """The partition after `change`. Naming a leader, also the same one or none, is a new leader epoch."""
+    """The partition after `change`. A named leader, also the same one or none, begins a new leader epoch."""
     leader, leader_epoch = old.leader, old.leader_epoch
     if change.leader != LEADER_UNCHANGED:
         leader, leader_epoch = BrokerId(change.leader), LeaderEpoch(old.leader_epoch + 1)

@@ -1,7 +1,7 @@
-"""What the metadata log says: brokers, topics, partitions, configs, features; and what one batch of it changed.
+"""The state of the metadata log, and the changes by one batch.
 
-The values in an image are frozen and replaced when they change, so images share them. An image itself moves on in
-place: code that needs the topic as it was keeps the `TopicImage`, not the image.
+The values in an image are frozen and replaced when they change, so images share them. An image itself changes in place:
+to remember an earlier state, keep the `TopicImage`, not the image.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from moldau.core.authorization.stored import StoredAcls
-from moldau.core.metadata.unserved import UnservedRecords
+from moldau.core.metadata.login_records import LoginRecords
 from moldau.core.quotas.limits import QuotaEntity
 from moldau.types import ZERO_UUID, BrokerId, LeaderEpoch, Offset, TopicPartition, Uuid
 from moldau.wire.protocol.acls import Acl
@@ -29,7 +29,7 @@ LOST_DIRECTORY = Uuid((2).to_bytes(16, "big"))
 
 
 class ResourceType(enum.IntEnum):
-    """What a config record is about. Source: Kafka's ConfigResource.Type."""
+    """The resource of a config record. Source: Kafka's ConfigResource.Type."""
 
     TOPIC = 2
     BROKER = 4
@@ -39,7 +39,7 @@ class ResourceType(enum.IntEnum):
 
 
 class ConfigResource(msgspec.Struct, frozen=True, order=True):
-    """One thing with configs; the broker resource named "" holds the defaults of all brokers."""
+    """A resource with configs. The broker named "" has the defaults of all brokers."""
 
     resource_type: int
     name: str
@@ -49,14 +49,14 @@ CLUSTER_DEFAULTS = ConfigResource(ResourceType.BROKER, "")
 
 
 class LeaderRecoveryState(enum.IntEnum):
-    """RECOVERING: the leader was elected although records may be missing, and nobody has said since that it is well."""
+    """RECOVERING: records may be missing after the election of the leader, which has not reported its recovery yet."""
 
     RECOVERED = 0
     RECOVERING = 1
 
 
 class PartitionImage(msgspec.Struct, frozen=True):
-    """One partition. `directories` stand in the order of `replicas` (KIP-858); ELR: KIP-966."""
+    """One partition. `directories` is in the order of `replicas` (KIP-858). ELR: KIP-966."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -71,7 +71,7 @@ class PartitionImage(msgspec.Struct, frozen=True):
     last_known_elr: tuple[int, ...] = ()
 
     def is_directory_lost(self, replica: int) -> bool:
-        """Whether the broker of the replica has said that it cannot lead, and need not be waited for."""
+        """Whether the broker has reported the replica as lost. It cannot lead then."""
         return (replica, LOST_DIRECTORY) in zip(self.replicas, self.directories, strict=False)
 
 
@@ -84,12 +84,12 @@ class TopicImage(msgspec.Struct, frozen=True):
 
     @property
     def replication_factor(self) -> int:
-        """Replicas of partition 0; 0 for a topic without partitions."""
+        """The replicas of partition 0; 0 for a topic without partitions."""
         return len(self.partitions[0].replicas) if 0 in self.partitions else 0
 
 
 class BrokerListener(msgspec.Struct, frozen=True):
-    """Where clients reach a broker. `security_protocol`: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL."""
+    """The address of a broker for clients. `security_protocol`: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL."""
 
     name: str
     host: str
@@ -114,11 +114,11 @@ class BrokerImage(msgspec.Struct, frozen=True):
 
     @property
     def is_active(self) -> bool:
-        """Whether the broker may lead and take new replicas."""
+        """Whether the broker may lead and get new replicas."""
         return not self.is_fenced and not self.is_in_controlled_shutdown
 
     def is_directory_online(self, partition: PartitionImage) -> bool:
-        """Whether the log directory of this broker's replica serves, as far as the controller was told (KIP-858)."""
+        """Whether the log directory of this broker's replica is online, as far as the controller knows (KIP-858)."""
         if not partition.directories or not self.log_directories or self.broker_id not in partition.replicas:
             return True
         directory = partition.directories[partition.replicas.index(self.broker_id)]
@@ -136,7 +136,7 @@ class ControllerImage(msgspec.Struct, frozen=True):
 
 
 class MetadataDelta(msgspec.Struct):
-    """What changed between two offsets of the metadata log. A value of None: it is gone."""
+    """The changes between two offsets of the metadata log. None: removed."""
 
     end_offset: Offset = Offset(0)
     """The offset after the last record in this delta."""
@@ -154,14 +154,14 @@ class MetadataDelta(msgspec.Struct):
     controllers: dict[int, ControllerImage | None] = {}
     client_quotas: dict[QuotaEntity, dict[str, float] | None] = {}
     acls: dict[Uuid, Acl | None] = {}
-    unserved: dict[Hashable, msgspec.Struct | None] = {}
+    logins: dict[Hashable, msgspec.Struct | None] = {}
     next_producer_id: int | None = None
     transaction: list[msgspec.Struct] | None = None
     """As in the image, at the end of this delta."""
 
     @property
     def is_empty(self) -> bool:
-        """Nothing that a broker acts on changed (no-op records, records of what is not served)."""
+        """No change that concerns a broker."""
         return not (
             self.topics
             or self.deleted_topics
@@ -175,9 +175,8 @@ class MetadataDelta(msgspec.Struct):
         )
 
     def changed_partitions(self) -> Iterator[tuple[TopicImage, list[int]]]:
-        """Each topic that was created or touched and exists, with the indexes of its partitions that were created or
-        changed, in order. Looks at no other partition: most commits touch one, of a topic that may have 10,000.
-        """
+        """Each new or changed topic with the indexes of its new or changed partitions, in order. Reads no other
+        partition: most commits change one, of a topic that may have 10,000."""
         indexes: dict[str, list[int]] = {}
         for place in self.partitions:
             indexes.setdefault(place.topic, []).append(place.partition)
@@ -187,7 +186,7 @@ class MetadataDelta(msgspec.Struct):
 
 
 class MetadataImage:
-    """The metadata as of `end_offset`. Reading only; `apply_delta` is for its owner."""
+    """The metadata at `end_offset`. Read only; `apply_delta` is for the owner."""
 
     def __init__(self, cluster_id: str = "") -> None:
         self.cluster_id = cluster_id
@@ -201,35 +200,35 @@ class MetadataImage:
         self.controllers: dict[int, ControllerImage] = {}
         self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.acls = StoredAcls()
-        self.unserved = UnservedRecords()
+        self.logins = LoginRecords()
         """Credentials and tokens, which nothing here acts on."""
         self.next_producer_id = 0
         self.transaction: list[msgspec.Struct] | None = None
         """The records of a metadata transaction that began and did not end: they do not count yet (KIP-868)."""
 
     def topic(self, name: str) -> TopicImage | None:
-        """The topic of this name; None: there is none."""
+        """The topic of this name; None if it does not exist."""
         return self.topics_by_name.get(name)
 
     def topic_id(self, name: str) -> Uuid:
-        """The id of a topic, zero if there is none of that name."""
+        """The id of a topic; zero for an unknown name."""
         topic = self.topics_by_name.get(name)
         return ZERO_UUID if topic is None else topic.topic_id
 
     def directory_of(self, broker_id: int, topic_partition: TopicPartition) -> Uuid | None:
-        """The log directory of the replica of `broker_id` (KIP-858); None if there is no replica or nothing is said."""
+        """The log directory of a replica of `broker_id` (KIP-858); None if unknown."""
         partition = self.partition(topic_partition)
         if partition is None or broker_id not in partition.replicas or not partition.directories:
             return None
         return partition.directories[partition.replicas.index(broker_id)]
 
     def partition(self, topic_partition: TopicPartition) -> PartitionImage | None:
-        """The partition; None: there is no topic of this name, or the topic has no such partition."""
+        """The partition; None if it does not exist."""
         topic = self.topics_by_name.get(topic_partition.topic)
         return None if topic is None else topic.partitions.get(topic_partition.partition)
 
     def offline_replicas(self, partition: PartitionImage, serving: Container[int]) -> tuple[int, ...]:
-        """The replicas that cannot lead: of brokers that are not `serving`, or in a log directory that does not."""
+        """The replicas that cannot lead: their brokers are not `serving`, or their log directories are offline."""
         return tuple(
             replica
             for replica in partition.replicas
@@ -238,15 +237,15 @@ class MetadataImage:
         )
 
     def topic_configs(self, name: str) -> dict[str, str]:
-        """What was set on the topic itself."""
+        """The settings of the topic itself."""
         return self.configs.get(ConfigResource(ResourceType.TOPIC, name), {})
 
     def cluster_defaults(self) -> dict[str, str]:
-        """The dynamic broker settings that hold for all brokers."""
+        """The dynamic broker settings for all brokers."""
         return self.configs.get(CLUSTER_DEFAULTS, {})
 
     def copy(self) -> MetadataImage:
-        """An image of its own that no delta moves; the values are shared."""
+        """A copy that no delta changes. The values are shared."""
         image = MetadataImage(self.cluster_id)
         image.end_offset, image.leader_epoch = self.end_offset, self.leader_epoch
         image.topics_by_id = dict(self.topics_by_id)
@@ -257,13 +256,13 @@ class MetadataImage:
         image.controllers = dict(self.controllers)
         image.client_quotas = dict(self.client_quotas)
         image.acls = StoredAcls(self.acls)
-        image.unserved = UnservedRecords(self.unserved)
+        image.logins = LoginRecords(self.logins)
         image.next_producer_id = self.next_producer_id
         image.transaction = copied(self.transaction)
         return image
 
     def as_delta(self) -> MetadataDelta:
-        """All of it as one delta, for a subscriber that comes late."""
+        """The whole image as one delta, for a new subscriber."""
         return MetadataDelta(
             end_offset=self.end_offset,
             leader_epoch=self.leader_epoch,
@@ -279,13 +278,13 @@ class MetadataImage:
             controllers=dict(self.controllers),
             client_quotas=dict(self.client_quotas),
             acls=dict(self.acls),
-            unserved=dict(self.unserved),
+            logins=dict(self.logins),
             next_producer_id=self.next_producer_id,
             transaction=copied(self.transaction),
         )
 
     def delta_from(self, old: MetadataImage) -> MetadataDelta:
-        """What brings `old` to this image, where nobody knows the records between them: all of it, and what is gone."""
+        """The delta from `old` to this image, without the records in between."""
         delta = self.as_delta()
         delta.deleted_topics = {key: topic for key, topic in old.topics_by_id.items() if key not in self.topics_by_id}
         delta.topics.update(dict.fromkeys(delta.deleted_topics))
@@ -293,12 +292,12 @@ class MetadataImage:
         delta.configs.update(dict.fromkeys(key for key in old.configs if key not in self.configs))
         delta.client_quotas.update(dict.fromkeys(key for key in old.client_quotas if key not in self.client_quotas))
         delta.acls.update(dict.fromkeys(key for key in old.acls if key not in self.acls))
-        delta.unserved.update(dict.fromkeys(key for key in old.unserved if key not in self.unserved))
+        delta.logins.update(dict.fromkeys(key for key in old.logins if key not in self.logins))
         delta.features.update(dict.fromkeys((name for name in old.features if name not in self.features), 0))
         return delta
 
     def apply_delta(self, delta: MetadataDelta) -> None:
-        """Moves this image on; its values are shared with `delta`, and never copied."""
+        """Applies `delta`, sharing its values."""
         for topic_id, topic in delta.topics.items():
             if topic is not None:
                 self.topics_by_id[topic_id] = topic
@@ -314,7 +313,7 @@ class MetadataImage:
         _replace(self.configs, delta.configs)
         _replace(self.client_quotas, delta.client_quotas)
         _replace(self.acls, delta.acls)
-        _replace(self.unserved, delta.unserved)
+        _replace(self.logins, delta.logins)
         for name, level in delta.features.items():
             if level == 0:
                 self.features.pop(name, None)
@@ -329,7 +328,7 @@ class MetadataImage:
 
 
 def copied(transaction: list[msgspec.Struct] | None) -> list[msgspec.Struct] | None:
-    """The same as a list of its own."""
+    """A copy as a list."""
     return None if transaction is None else list(transaction)
 
 

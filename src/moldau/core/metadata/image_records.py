@@ -1,4 +1,4 @@
-"""An image as the records that make it: what a snapshot holds. Folding them gives the image back."""
+"""An image as the records of a snapshot. Applying them gives the same image."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from moldau.wire.protocol.messages.metadata_records import (
 
 
 def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
-    """The records in Kafka's order, each kind sorted; ACLs and what is not served at the end, as they came.
+    """The records in Kafka's order, each kind sorted. ACLs and login records come last, oldest first.
 
-    The metadata version comes first: it says how the others are to be read.
+    The metadata version comes first, because the others are read by it.
     """
     for name in sorted(image.features, key=lambda name: (name != METADATA_VERSION, name)):
         yield FeatureLevelRecord(name, image.features[name])
@@ -61,7 +61,7 @@ def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
         yield ProducerIdsRecord(-1, -1, image.next_producer_id)
     for acl_id, acl in image.acls.items():
         yield acl_record(acl_id, acl)
-    yield from image.unserved.values()
+    yield from image.logins.values()
 
 
 def acl_record(acl_id: Uuid, acl: Acl) -> AccessControlEntryRecord:

@@ -1,4 +1,4 @@
-"""Random uuids as Kafka makes them: for topics, directories, clusters and incarnations."""
+"""Random uuids as Kafka makes them, for topics, directories, clusters and incarnations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _RESERVED_BELOW = 100
 
 
 def random_uuid(random: Random) -> Uuid:
-    """A version 4 uuid that is not reserved and whose text does not begin with "-": it would look like a flag."""
+    """A version 4 uuid that is not reserved. Its text does not begin with "-", which would look like a flag."""
     while True:
         uuid = Uuid(UUID(bytes=random.random_bytes(16), version=4).bytes)
         if int.from_bytes(uuid, "big") >= _RESERVED_BELOW and not uuid_to_text(uuid).startswith("-"):

@@ -1,6 +1,6 @@
-"""The levels of `metadata.version`, what Kafka calls them, and the levels of other features that belong to each.
+"""The levels of `metadata.version`, their names in Kafka, and the default levels of other features.
 
-A name is a release of Kafka and a number inside it: 4.3-IV0. The release alone means its last level.
+A name is a release of Kafka and a number, such as 4.3-IV0. The release alone means its last level.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ REQUIRED_METADATA_VERSION = {(ELIGIBLE_LEADER_REPLICAS, 1): 23}
 
 
 def metadata_version_name(level: int) -> str:
-    """What Kafka calls a level; the number where it has no name."""
+    """Kafka's name of a level; the number if it has none."""
     place = level - _FIRST_LEVEL
     return METADATA_VERSION_NAMES[place] if 0 <= place < len(METADATA_VERSION_NAMES) else str(level)
 
 
 def metadata_version_level(name: str) -> int | None:
-    """The level of a name or of a release; None for what is neither."""
+    """The level of a name or release; None for others."""
     if name in _LEVELS_OF_RELEASES and is_stable(_last_of(name)):
         name = _last_of(name)
     if name not in METADATA_VERSION_NAMES:
@@ -77,7 +77,7 @@ def metadata_version_level(name: str) -> int | None:
 
 
 def is_stable(name: str) -> bool:
-    """Whether a release of Kafka 4.4 or older has this `metadata.version`; the next one's may still change."""
+    """Whether a release up to Kafka 4.4 has this `metadata.version`. Those of the next release may still change."""
     return _FIRST_LEVEL + METADATA_VERSION_NAMES.index(name) <= LATEST_STABLE_LEVEL
 
 
@@ -86,7 +86,7 @@ def _last_of(release: str) -> str:
 
 
 def default_levels(metadata_level: int) -> dict[str, int]:
-    """The level of each feature that a cluster with this `metadata.version` gets by default."""
+    """The default level of each feature in a cluster with this `metadata.version`."""
     levels = {METADATA_VERSION: metadata_level}
     for name, steps in _DEFAULT_FROM.items():
         levels[name] = max((level for since, level in steps if metadata_level >= since), default=0)
@@ -94,9 +94,9 @@ def default_levels(metadata_level: int) -> dict[str, int]:
 
 
 def unknown_level(levels: Mapping[str, int]) -> tuple[str, str] | None:
-    """(name, why) of a finalized feature under which records may mean what is not known here; None if there is none.
-    No node starts on it. The ranges of REGISTERED_FEATURES keep other controllers from writing such a level while this
-    node is registered."""
+    """(name, reason) of a finalized feature that may give records an unknown meaning; None if no such feature exists.
+    Nodes do not start then. The ranges in REGISTERED_FEATURES prevent other controllers from finalizing such a level
+    while this node is registered."""
     known = {feature.name: (0, feature.max_level) for feature in SUPPORTED_FEATURES}
     known[METADATA_VERSION] = (METADATA_VERSION_4_0, METADATA_VERSION_4_4)
     for name, level in levels.items():

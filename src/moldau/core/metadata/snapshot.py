@@ -1,7 +1,7 @@
-"""Snapshots of the metadata log, as bytes: what `NNN-EEE.checkpoint` and `bootstrap.checkpoint` hold (KIP-630, 853).
+"""Snapshots of the metadata log as bytes: `NNN-EEE.checkpoint` and `bootstrap.checkpoint` (KIP-630, 853).
 
-A control batch with the snapshot's header (and the voters, where they are kept in the log), batches of records, a
-control batch with the footer. Without a footer the file was cut while it was written, and counts for nothing.
+A control batch with the header (and the voters, if the log has them), batches of records, a control batch with the
+footer. A file without a footer is incomplete and ignored.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ MAX_RECORDS_PER_BATCH = 10_000
 
 
 class QuorumControl(msgspec.Struct, frozen=True):
-    """What control records say of the quorum; `voters` is None where they are configured, not kept in the log."""
+    """The state of the quorum in control records. `voters` is None if they are configured, not in the log."""
 
     kraft_version: int = 0
     voters: VotersRecord | None = None
 
     def records(self) -> list[tuple[ControlType, bytes]]:
-        """The control records that say this, for a snapshot's head or a log's begin."""
+        """The control records with this state, for the beginning of a snapshot or log."""
         if self.voters is None:
             return []
         version = KRaftVersionRecord(kraft_version=self.kraft_version)
@@ -51,7 +51,7 @@ class QuorumControl(msgspec.Struct, frozen=True):
         ]
 
     def after(self, key: Buffer | None, value: Buffer | None) -> QuorumControl:
-        """This, changed by one control record; other control records change nothing."""
+        """The state after one control record. Other kinds change nothing."""
         kind = decode_control_key(key)
         if kind is ControlType.KRAFT_VERSION and value is not None:
             version = decode_message(KRaftVersionRecord, 0, value)[0].kraft_version
@@ -62,7 +62,7 @@ class QuorumControl(msgspec.Struct, frozen=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """A decoded snapshot. `last_contained_log_timestamp_ms`: when the last record it stands for was appended."""
+    """A decoded snapshot. `last_contained_log_timestamp_ms`: the time of the last record that it contains."""
 
     records: tuple[MetadataRecord, ...]
     control: QuorumControl
@@ -70,7 +70,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 def encode_snapshot(snapshot: Snapshot, levels: Mapping[str, int], *, now_ms: int) -> bytes:
-    """The bytes of a snapshot file; record versions are those of the finalized `levels`."""
+    """The bytes of a snapshot file. The record versions are those of the finalized `levels`."""
     parts = encode_snapshot_steps(
         snapshot.records,
         snapshot.control,
@@ -92,7 +92,7 @@ def encode_snapshot_steps(
     leader_epoch: int,
     records_per_batch: int = MAX_RECORDS_PER_BATCH,
 ) -> Iterator[bytes]:
-    """The bytes of a snapshot file, a batch at a time: what stands between two steps may be other work.
+    """The bytes of a snapshot file, a batch at a time. Other work may come between two steps.
 
     With few `records_per_batch` a step is short (a record takes about 10 us).
     """
@@ -125,7 +125,7 @@ def _rows(
 
 
 def decode_snapshot(data: Buffer) -> Snapshot:
-    """Reads a snapshot file. Raises ProtocolError for broken bytes, and for one that was never finished."""
+    """Reads a snapshot file. Raises ProtocolError for malformed and incomplete ones."""
     control = QuorumControl()
     records: list[MetadataRecord] = []
     timestamp_ms: int | None = None
@@ -149,12 +149,12 @@ def decode_snapshot(data: Buffer) -> Snapshot:
 
 
 def snapshot_file_name(end_offset: Offset, leader_epoch: int) -> str:
-    """The file of the snapshot that stands for all records below `end_offset`."""
+    """The file of the snapshot of all records below `end_offset`."""
     return f"{end_offset:020d}-{leader_epoch:010d}.checkpoint"
 
 
 def parse_snapshot_file_name(name: str) -> tuple[Offset, int] | None:
-    """(end offset, leader epoch), or None for a file that is no finished snapshot."""
+    """(end offset, leader epoch). None for another file."""
     stem, _, suffix = name.partition(".")
     offset, dash, epoch = stem.partition("-")
     is_number = len(offset) == 20 and len(epoch) == 10 and (offset + epoch).isdigit() and stem.isascii()

@@ -1,5 +1,4 @@
-"""Which connections are served (KIP-402, 612): limits of their number, in all, of one listener and of one address, and
-of how fast they come."""
+"""Limits of connections: number and rate, in total, for each listener and for each address (KIP-402, 612)."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ MAX_ADDRESSES = 10_000
 
 
 class ListenerLimits(msgspec.Struct, frozen=True):
-    """max.connections and max.connection.creation.rate, as set behind `listener.name.NAME.`."""
+    """max.connections and max.connection.creation.rate with the prefix `listener.name.NAME.`."""
 
     max_connections: int = UNLIMITED
     creation_rate: int = UNLIMITED
@@ -58,7 +57,7 @@ _SERVED = Admission(Verdict.SERVE)
 
 
 class ConnectionQuotas:
-    """One per node. Each call of `arrived` is followed by `left` when the connection has ended."""
+    """One for each node. After `arrived` call `left` when the connection has ended."""
 
     def __init__(self, limits: ConnectionLimits, windows: Windows) -> None:
         self._limits = limits
@@ -79,18 +78,17 @@ class ConnectionQuotas:
         self._quotas = quotas
 
     def limits_changed(self, limits: ConnectionLimits) -> None:
-        """What is open stays open; the new limits hold for connections that come."""
+        """New limits for new connections. Open connections stay open."""
         self._limits = limits
 
     @property
     def limits(self) -> ConnectionLimits:
-        """Those that hold for connections that come."""
+        """The limits for new connections."""
         return self._limits
 
     def arrived(self, address: str, now_ms: int, listener: str = "", *, is_protected: bool = False) -> Admission:
-        """Judges a new connection; it counts from now on. `is_protected`: it comes to the listener between brokers, and
-        clients have another one: what holds back clients does not hold back replication. The limits of its address
-        and of its listener hold all the same."""
+        """Decides about a new connection, which counts from now on. `is_protected`: it is on the inter-broker listener,
+        and clients have another one, so limits for clients do not apply. Those of its address and listener do."""
         count = self._by_address[address] = self._by_address.get(address, 0) + 1
         limits = self._limits
         if count > limits.overrides.get(address, limits.max_connections_per_ip):
@@ -117,7 +115,7 @@ class ConnectionQuotas:
 
     @property
     def is_full(self) -> bool:
-        """Whether there are as many as `max.connections` allows on all listeners together."""
+        """Whether all listeners together have `max.connections`."""
         return self._served >= self._limits.max_connections
 
     def _serve(self, listener: str) -> None:
@@ -130,20 +128,20 @@ class ConnectionQuotas:
         self._by_listener[listener] -= 1
 
     def no_room(self, admission: Admission, reason: str, listener: str = "") -> Admission:
-        """Of a connection that just arrived and was judged: it is closed at once nevertheless."""
+        """A connection that was just accepted is closed for lack of descriptors."""
         if admission.verdict in (Verdict.SERVE, Verdict.SERVE_LATER):
             self._unserve(listener)
         return Admission(Verdict.CLOSE, 0, reason)
 
     def room_was_found(self, listener: str = "", *, is_protected: bool = False) -> bool:
-        """Takes the place of a connection that ended, for one that waits; False if there is none."""
+        """Gives the place of an ended connection to one that waits. False without one."""
         if self._full(listener, is_protected=is_protected):
             return False
         self._serve(listener)
         return True
 
     def left(self, address: str, listener: str = "", *, was_served: bool) -> None:
-        """A connection is gone. `was_served`: it was let in, and counts no longer."""
+        """A connection has ended. `was_served`: it was accepted."""
         count = self._by_address.get(address, 1) - 1
         if count:
             self._by_address[address] = count
@@ -193,10 +191,11 @@ def _prefix(listener: str) -> str:
 
 
 def parse_overrides(text: str) -> dict[str, int]:
-    """`max.connections.per.ip.overrides`: "127.0.0.1:200,[2001:DB8::7]:5", by addresses as connections have them.
+    """`max.connections.per.ip.overrides`, such as "127.0.0.1:200,[2001:DB8::7]:5", by addresses in the form of
+    connections.
 
-    Raises ValueError for anything else. A name other than localhost is refused: Apache Kafka asks the name service for
-    its address, and an override must not hang on a DNS answer.
+    Raises ValueError for other texts. Names other than localhost are rejected: Apache Kafka resolves them by DNS, and
+    an override must not depend on DNS.
     """
     overrides: dict[str, int] = {}
     for part in text.split(","):

@@ -1,4 +1,4 @@
-"""Whom a quota is for, and which of several wins (KIP-13, 55, 546)."""
+"""The entity of a quota, and which of several quotas applies (KIP-13, 55, 546)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Share = tuple[str, str]
 
 
 def quota_entity(parts: Mapping[str, str | None]) -> QuotaEntity:
-    """The entity of a client quota as a key: pairs of type and name (None: the default), ordered by type."""
+    """The entity of a client quota as a key: (type, name) pairs, ordered by type. None: the default."""
     return tuple(sorted(parts.items()))
 
 
@@ -41,8 +41,8 @@ def user_of(principal: str) -> str:
 
 
 def client_limit(quotas: ClientQuotas, key: str, user: str, client_id: str) -> tuple[float, Share] | None:
-    """The limit of `key` that holds for a client, and with whom it is shared; None without a limit. The most special
-    one wins: user and client id before the user before the client id, names before defaults."""
+    """The limit of `key` for a client, and the entity that shares it; None without a limit. The most specific one
+    applies: user and client id, then user, then client id; names before defaults."""
     for entity, share in (
         (((CLIENT_ID, client_id), (USER, user)), (user, client_id)),
         (((CLIENT_ID, None), (USER, user)), (user, client_id)),
@@ -63,16 +63,15 @@ def client_limit(quotas: ClientQuotas, key: str, user: str, client_id: str) -> t
 
 @lru_cache(maxsize=MAX_KNOWN_SPELLINGS)
 def one_spelling(address: str) -> str:
-    """`address` as a connection's own is written: an IPv6 address in short and small letters, IPv4 within IPv6 as IPv4.
-    Raises ValueError for what is no address."""
+    """`address` as connections have it: IPv6 short and in lower case, IPv4 over IPv6 as IPv4. Raises ValueError for a
+    malformed address."""
     parsed = ipaddress.ip_address(address)
     inner = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
     return str(inner or parsed)
 
 
 def address_quotas(quotas: ClientQuotas) -> dict[QuotaEntity, Mapping[str, float]]:
-    """The quotas of addresses for `ip_limit`, each under the one spelling of its address. Of two spellings with a quota
-    the one that connections have wins."""
+    """The quotas of addresses for `ip_limit`, each under one spelling. Of two spellings, that of connections counts."""
     found: dict[QuotaEntity, Mapping[str, float]] = {}
     for entity, values in quotas.items():
         kind, name = entity[0]
@@ -88,7 +87,7 @@ def address_quotas(quotas: ClientQuotas) -> dict[QuotaEntity, Mapping[str, float
 
 
 def ip_limit(quotas: ClientQuotas, address: str) -> float | None:
-    """The connections a second that may come from `address`; None without a limit."""
+    """The allowed connections a second from `address`; None without a limit."""
     for name in (address, "localhost" if address in LOOPBACK else address, None):
         values = quotas.get(((IP, name),))
         if values is not None and CONNECTION_CREATION_RATE in values:

@@ -1,5 +1,4 @@
-"""Rates of use, as Apache Kafka measures them: sums of samples over a moving window, and a bucket of
-tokens for what comes in bursts (KIP-13, 599)."""
+"""Rates as in Apache Kafka: samples over a moving window, and a token bucket for bursts (KIP-13, 599)."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ class _Sample:
 
 
 class SampledRate:
-    """A rate per second over the last samples. Time may not go back."""
+    """A rate per second over the last samples. Time must not go back."""
 
     __slots__ = ("_current", "_samples", "_windows")
 
@@ -35,7 +34,7 @@ class SampledRate:
         self._current = 0
 
     def record(self, amount: float, now_ms: int) -> None:
-        """`amount` was used now; a negative one takes back what was recorded."""
+        """Counts `amount`. A negative one takes back."""
         sample = self._samples[self._current]
         if now_ms - sample.start_ms >= self._windows.size_ms:
             sample = self._advance(now_ms)
@@ -52,8 +51,8 @@ class SampledRate:
         return self._samples[self._current]
 
     def measure(self, now_ms: int) -> tuple[float, int]:
-        """(rate per second, milliseconds that it is measured over). A young rate is spread over all but one of the
-        samples, so that the first bytes of a client are no burst."""
+        """(rate per second, measured milliseconds). A new rate is spread over all but one of the samples, so that the
+        first bytes of a client are no burst."""
         windows = self._windows
         total, oldest_ms = 0.0, now_ms
         for sample in self._samples:
@@ -69,7 +68,7 @@ class SampledRate:
         return elapsed_ms + max(0, missing) * self._windows.size_ms
 
     def throttle_ms(self, limit: float, now_ms: int) -> int:
-        """How long until the rate is back at `limit` if nothing more is used; 0 if it is not above it."""
+        """The time until the rate is at `limit` without further use; 0 if it is below."""
         rate, elapsed_ms = self.measure(now_ms)
         if rate <= limit:
             return 0
@@ -77,7 +76,7 @@ class SampledRate:
 
 
 class PromptRate(SampledRate):
-    """A young rate is measured over the time that it has, at least one sample: Kafka's SimpleRate."""
+    """A new rate is measured over its own time, at least one sample: Kafka's SimpleRate."""
 
     __slots__ = ()
 
@@ -86,7 +85,7 @@ class PromptRate(SampledRate):
 
 
 class TokenBucket:
-    """`limit` tokens a second, at most those of all samples at once; what is taken may go below zero, once."""
+    """`limit` tokens a second, at most those of all samples. One take may overdraw it."""
 
     __slots__ = ("_filled_ms", "_tokens", "_windows")
 
@@ -101,21 +100,21 @@ class TokenBucket:
         self._filled_ms = now_ms
 
     def tokens(self, limit: float, now_ms: int) -> float:
-        """How many there are; below zero: lent."""
+        """The tokens in the bucket; negative: overdrawn."""
         self._fill(limit, now_ms)
         return self._tokens
 
     def take(self, amount: float, limit: float, now_ms: int) -> None:
-        """Takes tokens, also more than there are: waiting pays back what is missing. `limit`: tokens per second."""
+        """Takes tokens, also more than the bucket has. `limit`: tokens per second."""
         self._fill(limit, now_ms)
         self._tokens -= amount
 
     def throttle_ms(self, limit: float, now_ms: int) -> int:
-        """How long until the bucket is not below zero; 0 if it is not."""
+        """The time until the bucket is not negative; 0 if it is not."""
         tokens = self.tokens(limit, now_ms)
         return round_half_up(-tokens / limit * 1_000) if tokens < 0 else 0
 
 
 def round_half_up(value: float) -> int:
-    """As Java's Math.round, within what an answer's field holds."""
+    """As Java's Math.round, within the range of a response field."""
     return int(min(value + 0.5, 2**31 - 1))

@@ -1,8 +1,7 @@
-"""What clients used of their quotas, and how long they have to wait for it.
+"""The use of quotas by clients, and their throttle times.
 
-Used first, judged after, as in Apache Kafka: a request is carried out and answered at once, and the answer says how
-long its client waits before the next one. Only changes of topics are refused, where the protocol has an
-error for it (KIP-599).
+As in Apache Kafka, a request is executed and answered at once, and the response tells the client how long to wait. Only
+changes of topics are rejected, because the protocol has an error for it (KIP-599).
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ Meter = TypeVar("Meter", SampledRate, TokenBucket)
 
 
 class QuotaUsage:
-    """One per broker. `quotas`: those in force."""
+    """One for each broker. `quotas`: those in force."""
 
     def __init__(self, windows: Windows) -> None:
         self.windows = windows
@@ -41,24 +40,24 @@ class QuotaUsage:
         """The one that was asked for least recently comes first."""
 
     def quotas_changed(self, quotas: ClientQuotas) -> None:
-        """Takes other quotas; what was used stays counted."""
+        """Takes new quotas. The counted use stays."""
         self.quotas = quotas
 
     def produced(self, user: str, client_id: str, size: int, now_ms: int) -> int:
-        """`size` bytes of a produce request came: the milliseconds to wait."""
+        """A produce request of `size` bytes came. Returns the milliseconds to wait."""
         return self._used(PRODUCER_BYTE_RATE, user, client_id, size, now_ms)
 
     def fetched(self, user: str, client_id: str, size: int, now_ms: int) -> int:
-        """A fetch has an answer of `size` bytes: the milliseconds to wait. If there are any the answer is not given,
-        and the bytes do not count (`not_fetched`)."""
+        """The response to a fetch has `size` bytes. Returns the milliseconds to wait. If not 0, do not send it; its
+        bytes do not count (`not_fetched`)."""
         return self._used(CONSUMER_BYTE_RATE, user, client_id, size, now_ms)
 
     def not_fetched(self, user: str, client_id: str, size: int, now_ms: int) -> None:
-        """Gives back `size` bytes that were charged ahead and were not sent."""
+        """Takes back `size` bytes that were charged and not sent."""
         self._used(CONSUMER_BYTE_RATE, user, client_id, -size, now_ms)
 
     def max_fetch_bytes(self, user: str, client_id: str) -> int | None:
-        """The most that one answer may hold, so that it fits into a window at all; None without a quota."""
+        """The largest response that fits in a window; None without a quota."""
         found = client_limit(self.quotas, CONSUMER_BYTE_RATE, user, client_id)
         if found is None:
             return None
@@ -69,11 +68,11 @@ class QuotaUsage:
         self._used(REQUEST_PERCENTAGE, user, client_id, elapsed_ns * 100 / 1_000_000_000, now_ms)
 
     def request_throttle_ms(self, user: str, client_id: str, now_ms: int) -> int:
-        """How long a client has to wait for the time that its requests took; at most one sample, as in Kafka."""
+        """The throttle time for the CPU time of requests; as in Kafka at most one sample."""
         return min(self.windows.size_ms, self._used(REQUEST_PERCENTAGE, user, client_id, 0, now_ms))
 
     def mutation_quota(self, user: str, client_id: str, *, is_strict: bool) -> MutationQuota | None:
-        """What a request that creates or deletes partitions is held to; None without a quota."""
+        """The quota for requests that create or delete partitions; None without one."""
         found = client_limit(self.quotas, CONTROLLER_MUTATION_RATE, user, client_id)
         if found is None:
             return None
@@ -109,8 +108,8 @@ def _added(meters: OrderedDict[Key, Meter], key: Key, meter: Meter) -> Meter:
 
 
 class MutationQuota(msgspec.Struct, frozen=True):
-    """What a request that creates or deletes partitions is held to: `limit` of them a second, for all who share it.
-    Strict: what comes when the bucket is below zero is refused. Else it is carried out, and its client waits."""
+    """The quota for creating and deleting partitions: `limit` a second, for all who share it. Strict: a request is
+    rejected if the bucket is negative. Else it is executed, and its client waits."""
 
     share: Share
     limit: float
@@ -118,7 +117,7 @@ class MutationQuota(msgspec.Struct, frozen=True):
 
 
 class MutationBuckets:
-    """What clients used of their mutation quotas: one per controller, and another controller begins anew."""
+    """The use of mutation quotas by clients. One for each controller; a new controller begins at zero."""
 
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
@@ -133,7 +132,7 @@ class MutationBuckets:
 
 
 class MutationCharge:
-    """What one request takes out of its client's bucket, all at once when the request is decided."""
+    """The charge of one request, taken at once when the request is decided."""
 
     __slots__ = ("_bucket", "_is_refused", "_now_ms", "_quota", "_taken", "_tokens")
 
@@ -146,14 +145,14 @@ class MutationCharge:
         self._is_refused = False
 
     def take(self, partitions: int) -> None:
-        """`partitions` are created or deleted. Raises THROTTLING_QUOTA_EXCEEDED, then nothing was taken."""
+        """Charges `partitions`. Raises THROTTLING_QUOTA_EXCEEDED and charges nothing."""
         if self._quota.is_strict and self._tokens < self._taken:
             self._is_refused = True
             raise kafka_error("THROTTLING_QUOTA_EXCEEDED")
         self._taken += partitions
 
     def settle(self) -> int:
-        """Takes it, and gives the milliseconds that the client has to wait."""
+        """Takes the charge, and returns the milliseconds that the client must wait."""
         limit = self._quota.limit
         self._bucket.take(self._taken, limit, self._now_ms)
         waits = self._is_refused if self._quota.is_strict else self._taken > 0

@@ -1,4 +1,4 @@
-"""Elections: whom a node votes for, and whether the votes of a round are a majority (KIP-595, 996)."""
+"""Elections of the quorum: when a node grants its vote, and when a round is won (KIP-595, 996)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from moldau.core.raft.voters import ReplicaKey, VoterSet
 
 
 class Waiting:
-    """No leader is known that could be followed: until `deadline_ms` this node only listens."""
+    """No known leader. Until `deadline_ms` this node only listens."""
 
     def __init__(self, deadline_ms: int) -> None:
         self.deadline_ms = deadline_ms
 
 
 class Round:
-    """A round of votes that this node asks for. A pre-vote round has no epoch of its own: it asks whether an election
-    could be won, so that a node that was cut off disturbs nobody with ever higher epochs."""
+    """A round of votes for this node. A pre-vote round has no epoch of its own. It asks whether an election could be
+    won, so that a node that was cut off does not disturb others with ever higher epochs."""
 
     def __init__(self, node: ReplicaKey, voters: VoterSet, deadline_ms: int, *, is_pre_vote: bool) -> None:
         self.deadline_ms = deadline_ms
@@ -25,26 +25,26 @@ class Round:
         self._votes: dict[int, bool] = {} if voters.key_of(node) is None else {node.node_id: True}
 
     def take(self, voter_id: int, *, is_granted: bool) -> None:
-        """Counts one answer; a voter has one vote."""
+        """Counts one response. A voter has one vote."""
         if self._voters.has_node(voter_id):
             self._votes.setdefault(voter_id, is_granted)
 
     @property
     def is_won(self) -> bool:
-        """Whether a majority of the voters has voted for this node; a voter votes for itself."""
+        """Whether a majority of the voters voted for this node, itself included."""
         return sum(self._votes.values()) >= self._voters.majority
 
     @property
     def is_lost(self) -> bool:
-        """Whether so many refused that no majority is left."""
+        """Whether no majority is possible any more."""
         return sum(not vote for vote in self._votes.values()) > len(self._voters.voters) - self._voters.majority
 
 
 def is_vote_granted(
     request: Vote, log: OwnLog, leader_id: int, voted: ReplicaKey | None, *, has_working_leader: bool
 ) -> bool:
-    """Whether this node, which is in the epoch of `request`, gives it its vote. One vote an epoch, and none where the
-    epoch has a leader; a pre-vote costs nothing, but is refused by whoever hears from a leader."""
+    """Whether this node, in the epoch of `request`, grants its vote: one in each epoch, and none if the epoch has a
+    leader. A pre-vote costs nothing, but a node that hears from a leader rejects it."""
     if not log.is_covered_by(request.last_epoch, request.log_end_offset):
         return False
     if request.is_pre_vote:

@@ -1,8 +1,8 @@
-"""A node that knows its leader: it fetches, appends, flushes, and cuts its log where the two part (KIP-595, 630).
+"""A follower of the quorum: it fetches, appends and flushes records, and truncates its log (KIP-595, 630).
 
-One request at a time. A fetch says that everything below its offset is on this disk, so that it waits for the flush.
-The leader's answer names the place where the logs part, and the follower cuts there, never at its high watermark; or it
-names a snapshot, which is fetched in parts and takes the place of the log.
+It sends one request at a time. A fetch tells the leader that everything below its offset is on this disk, so it waits
+for the flush. If the logs diverge, the response says where, and the follower truncates there, never below its high
+watermark. Or the response names a snapshot, which is fetched in parts and replaces the log.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _State(enum.Enum):
 
 
 class Follower:
-    """In one epoch of one leader. `deadline_ms`: when the leader is given up, unless it answers before."""
+    """The follower in one epoch of a leader. `deadline_ms`: when it gives the leader up without a response."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Follower:
         now_ms: int,
         membership: Membership | None = None,
     ) -> None:
-        """`membership`: what this node wants to be in the set of voters; None: what it is."""
+        """`membership`: the wanted change of this node's voter entry; None: no change."""
         self.leader_id = leader_id
         self.deadline_ms = now_ms + settings.fetch_timeout_ms
         self.has_fetched = False
@@ -83,32 +83,31 @@ class Follower:
 
     @property
     def has_all_committed(self) -> bool:
-        """Whether everything is committed here that the leader has told to be committed."""
+        """Whether this node has all records that the leader has reported as committed."""
         return 0 <= self._told_high_watermark <= self._log.high_watermark
 
     def begin(self) -> tuple[Output, ...]:
-        """The first fetch of this epoch; nothing while the log is not flushed, for a fetch says what is on the disk
-        here."""
+        """The first fetch of this epoch. Nothing until the log is flushed, because a fetch promises that."""
         return self._fetch()
 
     def leader_ended(self, deadline_ms: int) -> None:
-        """The leader said that it resigns: until then the preferred successors may try."""
+        """The leader resigns. The preferred successors try first."""
         self.has_fetched = False
         self.deadline_ms = deadline_ms
 
     def leader_lost(self, now_ms: int, place: int) -> None:
-        """The leader's process has probably died: unless it answers soon it is given up, by the other nodes too.
-        `place`: of this node among the voters that are left."""
+        """The leader's process has probably died. Without a response soon this node gives it up, as others do. `place`:
+        of this node among the remaining voters."""
         self.has_fetched = False
         wait_ms = LOST_LEADER_TIMEOUT_MS + place * LOST_LEADER_STEP_MS
         self.deadline_ms = min(self.deadline_ms, now_ms + wait_ms)
 
     def next_deadline_ms(self) -> int:
-        """When a Tick is due: for a fetch that is tried again, or because the leader is given up."""
+        """When a Tick is due, to retry a fetch or to give up the leader."""
         return self.deadline_ms if self._retry_ms is None else min(self._retry_ms, self.deadline_ms)
 
     def step(self, event: Event, now_ms: int) -> tuple[Output, ...]:
-        """Takes one event, which was told to the log before, and gives what the driver is to do."""
+        """Takes one event, after the log has, and returns the outputs."""
         match event:
             case Answered() if self._state is _State.ASKING and event.request == self._asked:
                 return self._take_answer(event, now_ms)

@@ -1,12 +1,12 @@
-"""The leader of an epoch: what each replica has, what is committed, and whether a majority still hears it (KIP-595).
+"""The leader of an epoch: the progress of each replica, the commits, and the check for a majority (KIP-595).
 
-**High watermark.** What a majority of the voters has on the disk is committed, once something of this epoch is: a
-record of an earlier epoch may be on a majority and still be replaced.
+**High watermark.** The records that a majority of the voters has on disk are committed, once they include a record of
+this epoch. A record of an earlier epoch may be on a majority and still be replaced.
 
-**Check quorum.** A leader whom no majority has asked for a while may have a successor that it does not know. It
-resigns, so that whoever waits for it goes elsewhere.
+**Check quorum.** A leader without fetches from a majority may have an unknown successor. It resigns, so that clients
+look for the other one.
 
-**Fetches** that find nothing new are parked, one for each replica, until there is something or their time is over.
+**Fetches** without new records are parked, one for each replica, until records come or their time is over.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _Parked(msgspec.Struct, frozen=True):
 
 
 class Leader:
-    """Made when the election is won; `begin` gives what a new epoch starts with."""
+    """Created after a won election. `begin` gives the first outputs of the epoch."""
 
     def __init__(
         self, node: ReplicaKey, log: OwnLog, settings: QuorumSettings, leader_epoch: LeaderEpoch, now_ms: int
@@ -79,8 +79,8 @@ class Leader:
     # --- begin and end ---
 
     def begin(self) -> tuple[Output, ...]:
-        """The first record of the epoch; before it, in an empty log, nothing: the first leader of a cluster also writes
-        the voters of the snapshot of nothing into the log (KIP-853)."""
+        """The first record of the epoch. The first leader of a cluster also writes the voters of the empty snapshot
+        into the log (KIP-853)."""
         voters = tuple(LeaderChangeMessageVoter(key.node_id) for key in self._log.voters.latest.keys)
         change = LeaderChangeMessage(0, self._node.node_id, voters, (LeaderChangeMessageVoter(self._node.node_id),))
         first = self._log.voters.control_at(0).records() if self._log.log_end_offset == 0 else ()
@@ -88,20 +88,20 @@ class Leader:
         return (AppendControl(self.leader_epoch, records),)
 
     def end(self) -> tuple[Output, ...]:
-        """Answers all that waits: this node leads no more."""
+        """Answers all waiting requests: this node no longer leads."""
         parked, self._parked = self._parked, {}
         fetches = (Answer(each.request_id, FetchAnswer("NOT_LEADER_OR_FOLLOWER")) for each in parked.values())
         return (*fetches, *self._changes.end())
 
     def farewell(self) -> tuple[Output, ...]:
-        """EndQuorumEpoch to the other voters: those with most of the log should try first."""
+        """EndQuorumEpoch to the other voters. Those with most of the log should try first."""
         others = self._log.voters.latest.others(self._node)
         successors = tuple(sorted(others, key=lambda key: -self._offset_of(key)))
         request = EndQuorumEpoch(self._node.node_id, self.leader_epoch, successors)
         return tuple(Ask(key.node_id, request) for key in others)
 
     def replicas(self, now_ms: int) -> dict[ReplicaKey, Progress]:
-        """How far each is; of a voter that never fetched, nothing."""
+        """The progress of each replica. A voter that never fetched has none."""
         own = self._log.voters.latest.key_of(self._node) or self._node
         voters = {key: Progress() for key in self._log.voters.latest.keys}
         return {**voters, **self._progress, own: Progress(self._log.log_end_offset, now_ms, now_ms)}
@@ -109,7 +109,7 @@ class Leader:
     # --- time ---
 
     def check_quorum_ms(self) -> int | None:
-        """When this leader resigns unless more voters fetch; None: it is a majority alone."""
+        """When this leader resigns unless more voters fetch. None: it alone is a majority."""
         voters = self._log.voters.latest
         needed = voters.majority - (voters.key_of(self._node) is not None)
         if needed == 0:
@@ -121,8 +121,8 @@ class Leader:
         return self._progress[key].fetched_ms if key in self._progress else self._began_ms
 
     def next_deadline_ms(self) -> int | None:
-        """When a Tick is due: a parked fetch ends, voters are told of the epoch, or this leader resigns. None: nothing
-        waits for time."""
+        """When a Tick is due: a parked fetch ends, voters are told of the epoch, or this leader resigns. None: no
+        timer."""
         deadlines = [each.deadline_ms for each in self._parked.values()]
         check_ms = self.check_quorum_ms()
         if check_ms is not None:
@@ -132,7 +132,7 @@ class Leader:
     # --- events ---
 
     def step(self, event: Event, now_ms: int) -> tuple[Output, ...]:
-        """Takes one event, which was told to the log before, and gives what the driver is to do."""
+        """Takes one event, after the log has, and returns the outputs."""
         match event:
             case Appended():
                 return (*self._advance(), *self._answer_parked())
@@ -144,7 +144,7 @@ class Leader:
 
     @property
     def is_removed(self) -> bool:
-        """This node is no voter any more, and the record that says so is committed: it must leave the lead."""
+        """Whether the removal of this voter is committed. It must stop leading then."""
         voters = self._log.voters
         return voters.latest.key_of(self._node) is None and voters.latest_offset < self._log.high_watermark
 
@@ -178,7 +178,7 @@ class Leader:
     # --- requests of replicas ---
 
     def fetch(self, request_id: int, request: Fetch, now_ms: int) -> tuple[Output, ...]:
-        """Answers a Fetch of this epoch, or parks it until there is something new."""
+        """Answers a Fetch of this epoch, or parks it until records come."""
         log = self._log
         key = self._heard(request.replica, now_ms)
         snapshot = log.snapshot_for(request.offset, request.last_fetched_epoch)
@@ -209,7 +209,7 @@ class Leader:
         return (AnswerSnapshot(request_id, standing, request.snapshot, request.position),)
 
     def refusal(self, request: VoterChange) -> VoterChangeAnswer | None:
-        """Why a change of voters is refused: see VoterChanges."""
+        """Why a change of voters is rejected, see VoterChanges."""
         return self._changes.refusal(request)
 
     def change_voters(self, request_id: int, request: VoterChange, now_ms: int) -> tuple[Output, ...]:

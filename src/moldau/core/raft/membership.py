@@ -1,4 +1,4 @@
-"""What a node asks the leader for itself: to become a voter (KIP-1186), and to be reached where it is now (KIP-853)."""
+"""The requests of a node for itself: to join the voters (KIP-1186), and to update its address (KIP-853)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from moldau.wire.protocol.messages.raft_records import VotersRecordVoter
 
 
 class Membership(msgspec.Struct, frozen=True):
-    """`voter`: what the record of the voters should say of this node, if it is one. `joins`: it should be one
+    """`voter`: the wanted voter record of this node. `joins`: it should become a voter
     (`controller.quorum.auto.join.enable`)."""
 
     voter: VotersRecordVoter
     joins: bool
 
     def wanted(self, voters: VoterHistory, leader_epoch: LeaderEpoch) -> VoterChange | None:
-        """The next change on the way there. A node that lost its directory takes its old self out first: that one may
-        have voted, and this one does not know for whom."""
+        """The next change. A node that lost its directory removes its old voter first. That one may have voted, and
+        this one does not know for whom."""
         if voters.kraft_version == 0:
             return None
         node = ReplicaKey(BrokerId(self.voter.voter_id), self.voter.voter_directory_id)

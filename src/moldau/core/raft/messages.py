@@ -1,8 +1,8 @@
-"""What the nodes of a quorum ask each other: the fields of Kafka's requests that its decisions rest on.
+"""The messages between nodes of the quorum: the fields of Kafka's requests that decisions need.
 
 Vote (KIP-595, pre-vote KIP-996), BeginQuorumEpoch, EndQuorumEpoch, Fetch of the metadata log, FetchSnapshot (KIP-630),
-AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter (KIP-853). Errors are Kafka's names, "" for none. Every answer says whom
-its sender knows as the leader, and in which epoch: a node that lags learns it from any answer.
+AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter (KIP-853). Errors are Kafka's names, "" for none. Every response has the
+sender's epoch and leader, so that a slow node learns them from any response.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NOBODY = -1
 
 
 class SnapshotId(msgspec.Struct, frozen=True, order=True):
-    """A snapshot stands for all records below `end_offset`; `epoch` is that of the last of them."""
+    """The snapshot of all records below `end_offset`. `epoch`: of the last of them."""
 
     end_offset: int
     epoch: int
@@ -30,8 +30,8 @@ NO_SNAPSHOT = SnapshotId(0, -1)
 
 
 class Vote(msgspec.Struct, frozen=True):
-    """`leader_epoch`: in a pre-vote that of the candidate, else the one that it wants to lead. `voter`: whom it takes
-    the receiver for. The candidate's log ends at `log_end_offset`, with a batch of `last_epoch`."""
+    """`leader_epoch`: in a pre-vote the candidate's epoch, else the epoch that it wants to lead. `voter`: the receiver
+    as the sender knows it. The candidate's log ends at `log_end_offset`, with a batch of `last_epoch`."""
 
     leader_epoch: int
     candidate: ReplicaKey
@@ -49,7 +49,7 @@ class BeginQuorumEpoch(msgspec.Struct, frozen=True):
 
 
 class EndQuorumEpoch(msgspec.Struct, frozen=True):
-    """`leader_id` leads no more; `preferred_successors` have most of its log, in this order."""
+    """`leader_id` no longer leads. `preferred_successors`: those with most of its log first."""
 
     leader_id: int
     leader_epoch: int
@@ -57,8 +57,8 @@ class EndQuorumEpoch(msgspec.Struct, frozen=True):
 
 
 class Fetch(msgspec.Struct, frozen=True):
-    """`replica` has everything below `offset` on its disk. With nothing new the leader waits up to `max_wait_ms`; new
-    is a high watermark above `high_watermark`, too (KIP-1166). `last_fetched_epoch` -1: the log is empty."""
+    """`replica` has everything below `offset` on disk. Without news the leader waits up to `max_wait_ms`. A high
+    watermark above `high_watermark` is news too (KIP-1166). `last_fetched_epoch` -1: the log is empty."""
 
     replica: ReplicaKey
     leader_epoch: int
@@ -78,8 +78,8 @@ class FetchSnapshot(msgspec.Struct, frozen=True):
 
 
 class AddVoter(msgspec.Struct, frozen=True):
-    """Answered when the change is committed, or as soon as it stands in the leader's log: a node that asks for itself
-    must fetch to have it committed."""
+    """Answered after the commit, or when the record is in the leader's log: a node that asks for itself must fetch to
+    have it committed."""
 
     voter: VotersRecordVoter
     is_answered_when_committed: bool = True
@@ -90,7 +90,7 @@ class RemoveVoter(msgspec.Struct, frozen=True):
 
 
 class UpdateVoter(msgspec.Struct, frozen=True):
-    """The endpoints or versions of a voter have changed. `leader_epoch`: of the leader that it means, -1 for any."""
+    """The endpoints or versions of a voter have changed. `leader_epoch`: of the addressed leader, -1 for any."""
 
     voter: VotersRecordVoter
     is_answered_when_committed: bool = True
@@ -104,7 +104,7 @@ Request = Vote | BeginQuorumEpoch | EndQuorumEpoch | Fetch | FetchSnapshot | Vot
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """Whom the sender knows as the leader; the whole answer to what asks for nothing else."""
+    """The leader that the sender knows; the whole response to requests that need no more."""
 
     error: str = ""
     leader_id: int = NOBODY
@@ -116,13 +116,13 @@ class VoteAnswer(Standing, frozen=True):
 
 
 class VoterChangeAnswer(Standing, frozen=True):
-    """`message`: why not, as Apache Kafka says it."""
+    """`message`: the reason of a rejection, as in Apache Kafka."""
 
     message: str = ""
 
 
 class FetchAnswer(Standing, frozen=True):
-    """Records, or where the logs part (`diverging`: epoch and end offset), or which snapshot to fetch first."""
+    """Records, or where the logs diverge (`diverging`: epoch and end offset), or the snapshot to fetch first."""
 
     high_watermark: int = -1
     records: Buffer = b""
@@ -131,7 +131,7 @@ class FetchAnswer(Standing, frozen=True):
 
 
 class FetchSnapshotAnswer(Standing, frozen=True):
-    """`data` is what the snapshot of `size` bytes has at the position asked for."""
+    """`data`: bytes of the snapshot of `size` bytes, from the requested position on."""
 
     size: int = 0
     data: Buffer = b""

@@ -1,4 +1,4 @@
-"""Where this node's copy of the metadata log stands, whatever its role: its ends, its flushes, its high watermark."""
+"""The ends, flushes and high watermark of this node's replica of the metadata log, in any role."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FLUSH_RETRY_MS = 500
 
 
 class OwnLog:
-    """Begins with what recovery found. `end_offset_for_epoch`: as `Log.end_offset_for_epoch`."""
+    """Begins with the recovered log. `end_offset_for_epoch`: as `Log.end_offset_for_epoch`."""
 
     def __init__(
         self,
@@ -56,11 +56,11 @@ class OwnLog:
 
     @property
     def is_flushed(self) -> bool:
-        """Whether all of the log is on the disk."""
+        """Whether the whole log is on the disk."""
         return self.flushed_offset >= self.log_end_offset
 
     def take(self, event: Event, now_ms: int) -> None:
-        """What an event says of the log; the roles take it afterwards."""
+        """Takes an event about the log, before the roles do."""
         match event:
             case Appended():
                 self.log_end_offset, self.latest_epoch = event.log_end_offset, event.latest_epoch
@@ -95,29 +95,30 @@ class OwnLog:
             self.voters.restart(event.snapshot.end_offset, event.voters)
 
     def next_deadline_ms(self) -> int | None:
-        """When a flush that found the disk full is tried again; None: none waits for that."""
+        """When to retry a flush that found the disk full; None: no retry is due."""
         return self._retry_ms
 
     def flush(self) -> tuple[Output, ...]:
-        """Asks for a flush where one is needed and none runs: what is appended meanwhile goes with the next one."""
+        """Requests a flush if one is needed and none runs. Appends in the meantime go with the next flush."""
         if self._is_flushing or self.is_flushed:
             return ()
         self._is_flushing = True
         return (Flush(),)
 
     def advance(self, high_watermark: int) -> tuple[Output, ...]:
-        """The high watermark goes forward, or stays."""
+        """Moves the high watermark forward, never back."""
         if high_watermark <= self.high_watermark or high_watermark < self.snapshot.end_offset:
             return ()
         self.high_watermark = Offset(high_watermark)
         return (HighWatermarkMoved(self.high_watermark),)
 
     def is_covered_by(self, last_epoch: int, log_end_offset: int) -> bool:
-        """Whether a log that ends so has all that this one could have committed: a voter asks before it votes."""
+        """Whether a log with that end has everything that this one may have committed. A voter checks it before it
+        votes."""
         return (last_epoch, log_end_offset) >= (self.latest_epoch, self.log_end_offset)
 
     def snapshot_for(self, offset: int, last_fetched_epoch: int) -> SnapshotId | None:
-        """The snapshot that a replica needs whose log ends so; None: it can go on from there (KIP-630)."""
+        """The snapshot that a replica with such a log end needs; None: it can continue from there (KIP-630)."""
         oldest = self.oldest
         if oldest.end_offset == 0:
             return None

@@ -1,7 +1,7 @@
-"""The messages of the quorum as Kafka's requests and answers, both ways: VoteRequest, BeginQuorumEpochRequest,
-EndQuorumEpochRequest, FetchRequest, FetchSnapshotRequest.
+"""Encodes and decodes the messages of the quorum as Kafka's requests and responses.
 
-An empty log has no last epoch: Kafka says 0 there, the machine -1.
+VoteRequest, BeginQuorumEpochRequest, EndQuorumEpochRequest, FetchRequest, FetchSnapshotRequest.
+An empty log has no last epoch: 0 in Kafka's messages, -1 in the machine.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ Row = TypeVar("Row", bound=msgspec.Struct)
 
 
 class Sender(msgspec.Struct, frozen=True):
-    """The node that speaks, and where it is reached."""
+    """The sending node and its address."""
 
     node: ReplicaKey
     cluster_id: str
@@ -65,7 +65,7 @@ class Sender(msgspec.Struct, frozen=True):
 
 
 def encode_request(request: Request, receiver: ReplicaKey, sender: Sender) -> QuorumRequest:
-    """What `receiver` is asked, as Kafka's request."""
+    """The message to `receiver` as Kafka's request."""
     match request:
         case Vote():
             return _encode_vote(request, sender)
@@ -146,7 +146,7 @@ def _encode_fetch_snapshot(request: FetchSnapshot, sender: Sender) -> quorum.Fet
 
 
 def decode_answer(response: QuorumResponse) -> Standing:
-    """What an answer says. Raises ProtocolError where it says nothing of the metadata partition."""
+    """The message of a response. Raises ProtocolError if it does not have the metadata partition."""
     if response.error_code:
         return Standing(error_name(response.error_code))
     match response:
@@ -192,7 +192,7 @@ def _decode_fetched(row: fetch.PartitionData) -> FetchAnswer:
 
 
 def leader_addresses(response: QuorumResponse) -> dict[int, tuple[str, int]]:
-    """Host and port of each node that an answer names as a leader."""
+    """Host and port of each leader that a response names."""
     return {node.node_id: (node.host, node.port) for node in response.node_endpoints}
 
 
@@ -200,8 +200,8 @@ def leader_addresses(response: QuorumResponse) -> dict[int, tuple[str, int]]:
 
 
 def decode_request(request: QuorumRequest, receiver: Sender) -> Request:
-    """What `receiver` is asked. Raises KafkaError: another cluster's request (104), one for another voter, one that
-    names anything but the metadata partition or is out of range."""
+    """The message of a request to `receiver`. Raises KafkaError for another cluster (104), another voter, another
+    partition, or a value out of range."""
     if request.cluster_id is not None and request.cluster_id != receiver.cluster_id:
         raise kafka_error("INCONSISTENT_CLUSTER_ID")
     try:
@@ -295,7 +295,7 @@ def _decode_fetch_snapshot(request: quorum.FetchSnapshotRequest) -> FetchSnapsho
 def encode_answer(
     request: QuorumRequest, asked: Request, answer: Standing, leader: BrokerListener | None
 ) -> QuorumResponse:
-    """`answer` to what was `asked`, as the response to `request`; `leader`: where the node that it names is reached."""
+    """`answer` to `asked`, as the response to `request`. `leader`: the address of the node that it names."""
     code = ERROR_CODES[answer.error] if answer.error else 0
     known, epoch = answer.leader_id, answer.leader_epoch
     nodes = () if leader is None else (quorum.LeaderNode(known, leader.host, leader.port),)
@@ -316,7 +316,7 @@ def encode_answer(
 
 
 def encode_refusal(request: QuorumRequest, error: KafkaError) -> QuorumResponse:
-    """The response to a request that `decode_request` refused."""
+    """The response to a request that `decode_request` rejected."""
     match request:
         case quorum.VoteRequest():
             return quorum.VoteResponse(error.code)

@@ -4,10 +4,10 @@
     next_deadline_ms()                                when a Tick is due; None: nothing waits for time
 
 Deterministic, without callbacks or futures, as core/replication/replica. The driver owns the metadata log, the file
-`quorum-state`, the network and the clock. A remote fault is an event and never an exception. An epoch, a vote and a
-leader are saved before anything that rests on them is sent.
+`quorum-state`, the network and the clock. A remote fault is an event, never an exception. An epoch, a vote and a leader
+are saved before anything that depends on them is sent.
 
-**Roles.** What brings a node from one to the next:
+**Roles.** The transitions between them:
 
     waiting (no leader to follow)   its time is over                           -> pre-vote round
     follower                        the leader does not answer, or has ended   -> pre-vote round
@@ -18,13 +18,13 @@ leader are saved before anything that rests on them is sent.
     leader                          no majority fetches, or it is removed      -> waiting
     any                             a higher epoch is seen                     -> follower or waiting
 
-A node that is no voter only waits, asking voters for the leader, and follows. A voter that is a majority alone leads at
-once, in an epoch above every epoch in `quorum-state` and in the log.
+An observer only waits, asks voters for the leader, and follows. A voter that is a majority alone leads at once, in an
+epoch above every epoch in `quorum-state` and in the log.
 
-**Restart.** A leader that starts again does not lead in its old epoch: it may have lost what it sent. In that epoch it
-votes for nobody.
+**Restart.** A leader that restarts does not lead in its old epoch, because it may have lost records that it sent. In
+that epoch it grants no vote.
 
-**Resign** is the end of a node's part until the next start.
+**Resign** ends a node's participation until the next start.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ from moldau.types import ZERO_UUID, BrokerId, LeaderEpoch, Offset, uuid_from_tex
 
 
 class Quorum:
-    """`saved`: what `quorum-state` holds. `log` begins with what recovery found, and belongs to this node's part from
-    here on. `bootstrap_ids`: who is asked for the leader where the log names no voters
+    """`saved`: the content of `quorum-state`. `log` begins with the recovered log and belongs to this object from
+    then on. `bootstrap_ids`: nodes to ask for the leader if the log names no voters
     (`controller.quorum.bootstrap.servers`)."""
 
     def __init__(
@@ -109,17 +109,17 @@ class Quorum:
 
     @property
     def has_resigned(self) -> bool:
-        """Whether this node takes no part any more."""
+        """Whether this node no longer participates."""
         return self._has_resigned
 
     @property
     def is_leader(self) -> bool:
-        """Whether this node leads the quorum in the latest epoch that it knows."""
+        """Whether this node leads in its latest epoch."""
         return isinstance(self._role, Leader)
 
     @property
     def is_voter(self) -> bool:
-        """Whether the latest set of voters in the log, committed or not, names this node with this directory."""
+        """Whether the latest voter set in the log, committed or not, has this node with this directory."""
         return self.log.voters.latest.key_of(self.node) is not None
 
     @property
@@ -133,26 +133,26 @@ class Quorum:
 
     @property
     def high_watermark(self) -> Offset:
-        """The offset below which this node knows the metadata log to be committed."""
+        """The offset below which this node knows all records to be committed."""
         return self.log.high_watermark
 
     @property
     def has_all_committed(self) -> bool:
-        """Whether this node knows of everything that its leader, or this node as the leader, knows to be committed."""
+        """Whether this node has everything that its leader, or itself as the leader, knows to be committed."""
         return self._role.has_all_committed if isinstance(self._role, Follower) else self.is_leader
 
     def refusal(self, request: VoterChange) -> VoterChangeAnswer | None:
-        """Why the voters cannot be changed so, as far as is known before the new voter is asked."""
+        """Why this change of voters is rejected, as far as known before the new voter is asked."""
         if isinstance(self._role, Leader):
             return self._role.refusal(request)
         return VoterChangeAnswer("NOT_LEADER_OR_FOLLOWER", self.leader_id, self.leader_epoch)
 
     def replicas(self, now_ms: int) -> dict[ReplicaKey, Progress]:
-        """How far each voter and observer is, the leader itself included; empty where another node leads."""
+        """The progress of each voter and observer, the leader included. Empty if another node leads."""
         return self._role.replicas(now_ms) if isinstance(self._role, Leader) else {}
 
     def next_deadline_ms(self) -> int | None:
-        """When the next Tick is due, in steady time; None: none is."""
+        """When the next Tick is due, in steady time; None: no timer."""
         if self._has_resigned:
             return None
         role = self._role
@@ -163,13 +163,13 @@ class Quorum:
     # --- events ---
 
     def begin(self, now_ms: int) -> tuple[Output, ...]:
-        """Takes the role that this node has at its start, and gives what the driver is to do."""
+        """Takes the role of a start, and returns the outputs."""
         if self._is_majority:
             return self._begin_election(now_ms)
         return (*self._find_role(now_ms), *self.log.flush())
 
     def step(self, event: Event, now_ms: int) -> tuple[Output, ...]:
-        """Takes one event; a node that resigned takes none. `now_ms`: steady time."""
+        """Takes one event and returns the outputs. After a resignation it takes none. `now_ms`: steady time."""
         if self._has_resigned:
             return ()
         self.log.take(event, now_ms)

@@ -1,6 +1,6 @@
-"""The events that a node of the quorum takes, and the outputs that its driver performs for it, in order.
+"""The events of a quorum node, and the outputs that its driver performs in order.
 
-See quorum for the machine. An event reports what happened; an output is a request to the world or news of the node.
+See quorum for the machine. An event reports a fact. An output is a request to the driver, or news about the node.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from moldau.wire.records.control import ControlType
 
 
 class QuorumState(msgspec.Struct, frozen=True):
-    """What a voter must not forget: the epoch it has reached, whom it voted for, who leads (KIP-595, 853).
+    """The durable state of a voter: its epoch, its vote, the leader (KIP-595, 853).
 
-    `voter_ids`: only data version 0 of the file keeps them here; None where they are records of the log.
+    `voter_ids`: only in data version 0 of the file. None: they are in the log.
     """
 
     leader_id: int = NOBODY
@@ -27,8 +27,8 @@ class QuorumState(msgspec.Struct, frozen=True):
 
 
 class QuorumSettings(msgspec.Struct, frozen=True):
-    """Kafka's `controller.quorum.*.timeout.ms` and `controller.quorum.retry.backoff.ms`; how long a leader may hold a
-    fetch that finds nothing."""
+    """Kafka's `controller.quorum.*.timeout.ms` and `controller.quorum.retry.backoff.ms`, and the longest time that a
+    leader parks a fetch."""
 
     election_timeout_ms: int = 1_000
     fetch_timeout_ms: int = 2_000
@@ -40,14 +40,14 @@ class QuorumSettings(msgspec.Struct, frozen=True):
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """Another node, or an operator, asks; answered once by an output with this `request_id`, perhaps later."""
+    """A request of another node or an operator. One output with this `request_id` answers it, perhaps later."""
 
     request_id: int
     request: Request
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """What came of an Ask; `answer` is None where none came in time."""
+    """The result of an Ask. `answer` None: no response in time."""
 
     node_id: int
     request: Request
@@ -55,8 +55,9 @@ class Answered(msgspec.Struct, frozen=True):
 
 
 class Appended(msgspec.Struct, frozen=True):
-    """The metadata log ends here now, with a batch of `latest_epoch`, and what was appended is applied: it may be
-    committed. `voters`: those among it (see `voter_sets_in`). Where an Append found no room, the end did not move."""
+    """The metadata log ends here now, with a batch of `latest_epoch`. The records are applied, so they may be
+    committed. `voters`: the voter sets among them (see `voter_sets_in`). After an Append without room the end is
+    unchanged."""
 
     log_end_offset: int
     latest_epoch: int
@@ -64,53 +65,53 @@ class Appended(msgspec.Struct, frozen=True):
 
 
 class Truncated(msgspec.Struct, frozen=True):
-    """A TruncateTo was performed: the log ends here now."""
+    """A TruncateTo was performed. The log ends here now."""
 
     log_end_offset: int
     latest_epoch: int
 
 
 class Flushed(msgspec.Struct, frozen=True):
-    """A Flush was performed: everything below `end_offset` is on the disk of this voter."""
+    """A Flush was performed. Everything below `end_offset` is on the disk of this voter."""
 
     end_offset: int
 
 
 class DiskFull(msgspec.Struct, frozen=True):
-    """A Flush found no room for a file beside the log: it is asked for again."""
+    """A Flush found no room for a file next to the log. It is requested again."""
 
 
 class SnapshotTaken(msgspec.Struct, frozen=True):
-    """`snapshot` is on the disk now, and the log begins at the end offset of `oldest`, the oldest one that is kept."""
+    """`snapshot` is on the disk. The log begins at the end offset of `oldest`, the oldest snapshot that is kept."""
 
     snapshot: SnapshotId
     oldest: SnapshotId
 
 
 class SnapshotLoaded(msgspec.Struct, frozen=True):
-    """A LoadSnapshot was performed: `snapshot` is all there is, and names these voters (None: they are configured)."""
+    """A LoadSnapshot was performed: the log is empty after `snapshot`, which has these voters (None: they are
+    configured)."""
 
     snapshot: SnapshotId
     voters: VoterSet | None
 
 
 class SnapshotRefused(msgspec.Struct, frozen=True):
-    """A LoadSnapshot was not performed, for the bytes that came are no whole snapshot: they are gone, and the log is as
-    it was."""
+    """A LoadSnapshot failed, because the bytes are no complete snapshot. They are deleted, and the log is unchanged."""
 
 
 class ConnectionLost(msgspec.Struct, frozen=True):
-    """The other node ended the connection to it: it may have died."""
+    """The other node closed the connection, so it may have died."""
 
     node_id: int
 
 
 class Resign(msgspec.Struct, frozen=True):
-    """This node stops cleanly, or its disk has failed: it takes no part any more."""
+    """This node stops cleanly, or its disk has failed. It no longer participates."""
 
 
 class Tick(msgspec.Struct, frozen=True):
-    """Time has passed: due at `next_deadline_ms`, harmless at any time."""
+    """Time has passed. Due at `next_deadline_ms`, harmless at any time."""
 
 
 Event = (
@@ -132,8 +133,7 @@ Event = (
 
 
 class Save(msgspec.Struct, frozen=True):
-    """Make `state` durable before anything behind it is performed: an epoch or a vote that was forgotten could be given
-    twice."""
+    """Make `state` durable before later outputs are performed. A forgotten epoch or vote could be given twice."""
 
     state: QuorumState
 
@@ -146,14 +146,14 @@ class Ask(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The answer to the Asked of `request_id`."""
+    """The response to the Asked with `request_id`."""
 
     request_id: int
     answer: Standing
 
 
 class AnswerRecords(msgspec.Struct, frozen=True):
-    """Answer with `answer` and the records from `offset` up to the log end, as many as a Fetch gives."""
+    """Send `answer` with the records from `offset` on, as many as a Fetch returns."""
 
     request_id: int
     answer: FetchAnswer
@@ -161,7 +161,7 @@ class AnswerRecords(msgspec.Struct, frozen=True):
 
 
 class AnswerSnapshot(msgspec.Struct, frozen=True):
-    """Answer with `answer`, and the size of `snapshot` and its bytes from `position` on, as many as a Fetch gives."""
+    """Send `answer` with the size of `snapshot` and its bytes from `position` on, as many as a Fetch returns."""
 
     request_id: int
     answer: FetchSnapshotAnswer
@@ -183,13 +183,13 @@ class Append(msgspec.Struct, frozen=True):
 
 
 class TruncateTo(msgspec.Struct, frozen=True):
-    """Drop what reaches to `offset` or beyond, take back what was applied of it, then step with Truncated."""
+    """Drop the batches that reach to `offset` or beyond, undo their effects, then step with Truncated."""
 
     offset: Offset
 
 
 class SaveSnapshotPart(msgspec.Struct, frozen=True):
-    """Write `data` at `position` of the file of `snapshot`, under a name that no start reads."""
+    """Write `data` at `position` of the file of `snapshot`, under a temporary name."""
 
     snapshot: SnapshotId
     position: int
@@ -197,27 +197,27 @@ class SaveSnapshotPart(msgspec.Struct, frozen=True):
 
 
 class LoadSnapshot(msgspec.Struct, frozen=True):
-    """The parts are complete: make `snapshot` durable, let it take the place of the log, which begins and ends at its
-    end offset then, and step with SnapshotLoaded; with SnapshotRefused where it cannot be read."""
+    """All parts are there: make `snapshot` durable and replace the log, which then begins and ends at its end offset.
+    Step with SnapshotLoaded, or with SnapshotRefused if it is unreadable."""
 
     snapshot: SnapshotId
 
 
 class LeadershipBegan(msgspec.Struct, frozen=True):
-    """This voter leads: its controller decides from now on."""
+    """This voter leads. Its controller decides from now on."""
 
     leader_epoch: LeaderEpoch
 
 
 class LeadershipEnded(msgspec.Struct, frozen=True):
-    """The controller of `leader_epoch` decides no more. What it applied above the high watermark is to be taken back:
-    nobody knows whether that will be committed."""
+    """The controller of `leader_epoch` stops deciding. Undo its effects above the high watermark, because they may
+    never be committed."""
 
     leader_epoch: LeaderEpoch
 
 
 class Flush(msgspec.Struct, frozen=True):
-    """Put everything up to the log end on the disk, then step with Flushed or DiskFull. There is one at a time."""
+    """Write everything up to the log end to the disk, then step with Flushed or DiskFull. At most one at a time."""
 
 
 class HighWatermarkMoved(msgspec.Struct, frozen=True):

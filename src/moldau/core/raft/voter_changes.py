@@ -1,8 +1,8 @@
-"""Voters are added, removed and updated one at a time, each by a VotersRecord in the log (KIP-853).
+"""Adds, removes and updates voters one at a time, each by a VotersRecord in the log (KIP-853).
 
-Two sets that differ by one voter have a voter of every two majorities in common, so that a set may be in force before
-it is committed. That holds only from one committed set to the next: a change waits for the one before it, and for the
-first record of its leader's epoch.
+Two voter sets that differ by one voter have a common voter in any two majorities, so a set may be in force before its
+commit. That is true only from one committed set to the next. So a change waits for the previous one, and for the first
+record of the leader's epoch.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from moldau.wire.records.control import ControlType
 
 
 class Progress(msgspec.Struct):
-    """What the leader knows of a replica."""
+    """The progress of a replica, as the leader knows it."""
 
     offset: int = 0
     """The replica has everything below on its disk."""
@@ -33,7 +33,7 @@ class Progress(msgspec.Struct):
 
 
 class VoterChanges:
-    """The changes of voters that one leader decides, one at a time."""
+    """The voter changes of one leader, one at a time."""
 
     def __init__(self, log: OwnLog, leader_epoch: LeaderEpoch, epoch_start_offset: int) -> None:
         self._log = log
@@ -61,7 +61,7 @@ class VoterChanges:
         return (append,)
 
     def refusal(self, request: VoterChange) -> VoterChangeAnswer | None:
-        """Why the voters cannot be changed so now; None: they can, as far as is known without the new voter."""
+        """Why this change is rejected now; None: it is possible, as far as known without the new voter."""
         voters = self._log.voters.latest
         doing = "removing" if isinstance(request, RemoveVoter) else "adding"
         if self._log.voters.kraft_version == 0:
@@ -96,14 +96,14 @@ class VoterChanges:
         return None
 
     def committed(self) -> tuple[Output, ...]:
-        """Goes on after the high watermark has moved."""
+        """Continues after the high watermark has moved."""
         if self._pending_id is None or self._log.high_watermark <= self._pending_offset:
             return ()
         request_id, self._pending_id = self._pending_id, None
         return (Answer(request_id, VoterChangeAnswer()),)
 
     def end(self) -> tuple[Output, ...]:
-        """The next leader may commit what is pending, or not."""
+        """The leadership ends. The next leader may commit the pending change or not."""
         request_id, self._pending_id = self._pending_id, None
         return () if request_id is None else (Answer(request_id, VoterChangeAnswer("NOT_LEADER_OR_FOLLOWER")),)
 
@@ -133,7 +133,7 @@ def _wrong(request: VoterChange, voters: VoterSet) -> VoterChangeAnswer | None:
 
 
 def named(key: ReplicaKey) -> str:
-    """The key as Kafka's ReplicaKey shows itself."""
+    """The key as Kafka prints a ReplicaKey."""
     directory = "<undefined>" if key.directory_id == ZERO_UUID else uuid_to_text(key.directory_id)
     return f"ReplicaKey(id={key.node_id}, directoryId={directory})"
 

@@ -1,6 +1,6 @@
-"""Changes of the voters as Kafka's requests and answers, both ways: AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter.
+"""Encodes and decodes voter changes: AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter.
 
-Operators ask for them, and a node for itself. Raises are KafkaError, with Kafka's sentences.
+Operators send them, and a node for itself. Errors are KafkaError with Kafka's messages.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ VoterResponse: TypeAlias = AddRaftVoterResponse | RemoveRaftVoterResponse | Upda
 
 
 def encode_change(change: VoterChange, cluster_id: str, timeout_ms: int) -> VoterRequest:
-    """What a node asks the leader for itself."""
+    """The request of a node for itself."""
     match change:
         case AddVoter():
             voter, ack = change.voter, change.is_answered_when_committed
@@ -56,7 +56,7 @@ def encode_change(change: VoterChange, cluster_id: str, timeout_ms: int) -> Vote
 
 
 def decode_change(request: VoterRequest, cluster_id: str, listener: str) -> VoterChange:
-    """`listener`: the one of controllers, which a voter must have. What a new voter supports is still to be asked, see
+    """`listener`: the controller listener, which a voter must have. The versions of a new voter are checked later, see
     `with_kraft_versions`. Raises INCONSISTENT_CLUSTER_ID, INVALID_REQUEST."""
     if request.cluster_id not in (None, cluster_id):
         raise kafka_error(
@@ -84,7 +84,7 @@ def decode_change(request: VoterRequest, cluster_id: str, listener: str) -> Vote
 
 
 def with_kraft_versions(voter: VotersRecordVoter, min_version: int, max_version: int) -> VotersRecordVoter:
-    """`voter`, which supports these versions of `kraft.version`. Raises INVALID_REQUEST if that is not enough."""
+    """`voter` with its versions of `kraft.version`. Raises INVALID_REQUEST if they do not suffice."""
     if not min_version <= FINALIZED_KRAFT_VERSION <= max_version:
         name = named(ReplicaKey(BrokerId(voter.voter_id), voter.voter_directory_id))
         raise kafka_error(
@@ -96,7 +96,7 @@ def with_kraft_versions(voter: VotersRecordVoter, min_version: int, max_version:
 
 
 def encode_outcome(request: VoterRequest, outcome: Standing, leader: BrokerListener | None) -> VoterResponse:
-    """The response to `request`; `leader`: where the node that the outcome names is reached."""
+    """The response to `request`. `leader`: the address of the node that the outcome names."""
     code = ERROR_CODES[outcome.error] if outcome.error else 0
     message = (isinstance(outcome, VoterChangeAnswer) and outcome.message) or None
     if code and message is None:
@@ -114,5 +114,5 @@ def encode_outcome(request: VoterRequest, outcome: Standing, leader: BrokerListe
 
 
 def encode_voter_refusal(request: VoterRequest, error: KafkaError) -> VoterResponse:
-    """The response to a request that is refused before the quorum decides it."""
+    """The response to a request that is rejected before the quorum decides."""
     return encode_outcome(request, VoterChangeAnswer(error.name, message=error.message or ""), None)

@@ -1,7 +1,7 @@
-"""Where two copies of a log part: one rule for Fetch, OffsetForLeaderEpoch and a follower's truncation.
+"""Where the logs of two replicas diverge: one rule for Fetch, OffsetForLeaderEpoch and truncation.
 
-All three ask `Log.end_offset_for_epoch`: the end of the largest epoch that is not above the one asked for (KIP-101,
-KIP-279). A leader notes its epoch when it begins, so that the answer does not wait for its first batch.
+All three use `Log.end_offset_for_epoch`: the end of the largest epoch that is not above the requested one (KIP-101,
+KIP-279). A leader records its epoch when it begins, so the response does not wait for its first batch.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from moldau.types import LeaderEpoch, Offset
 
 
 def check_leader_epoch(current_leader_epoch: int, leader_epoch: int) -> None:
-    """KIP-320: raises 74 for a client that knows an older epoch than `leader_epoch`, 75 for one that knows a newer. A
-    negative epoch of the client is not checked."""
+    """KIP-320: raises 74 if the client's epoch is older than `leader_epoch`, 75 if newer. A negative epoch is not
+    checked."""
     if 0 <= current_leader_epoch != leader_epoch:
         if current_leader_epoch < leader_epoch:
             raise kafka_error("FENCED_LEADER_EPOCH")
@@ -22,9 +22,9 @@ def check_leader_epoch(current_leader_epoch: int, leader_epoch: int) -> None:
 def diverging_epoch(
     known: tuple[int, int], fetch_offset: int, last_fetched_epoch: int
 ) -> tuple[LeaderEpoch, Offset] | None:
-    """KIP-595: where a reader that last saw `last_fetched_epoch` parts from this log; None if it does not.
+    """KIP-595: where the log of a reader with `last_fetched_epoch` diverges from this log; None if it does not.
 
-    `known` is this log's (epoch, end offset) for `last_fetched_epoch`. Raises OFFSET_OUT_OF_RANGE if it knows none.
+    `known` is this log's (epoch, end offset) for `last_fetched_epoch`. Raises OFFSET_OUT_OF_RANGE if it has none.
     """
     epoch, end_offset = known
     if end_offset < 0:
@@ -35,10 +35,10 @@ def diverging_epoch(
 
 
 def truncation_offset(diverging: tuple[int, int], known: tuple[int, int], log_end_offset: int) -> Offset:
-    """Where a follower cuts its log that the leader answered `diverging`. `known`: its own (epoch, end offset) for the
-    epoch of the answer.
+    """Where a follower truncates its log after the leader's response `diverging`. `known`: its own (epoch, end offset)
+    for the epoch of the response.
 
-    A follower that does not have that epoch cuts to the end of the largest one below it, and asks again.
+    A follower without that epoch truncates to the end of the largest one below it, and asks again.
     """
     epoch, end_offset = known
     if epoch < 0:

@@ -1,7 +1,7 @@
-"""The follower's side of a fetch session (KIP-227): which requests a leader gets, and which session it keeps for them.
+"""The follower's side of a fetch session (KIP-227): its next request and the session state.
 
-A session knows what was asked of each partition last. A request names those of which that is another thing now, and
-those that are to be left out; the leader answers with those of which it has news.
+A session remembers the last request for each partition. A request names the changed partitions and the removed ones.
+The leader answers with partitions that have news.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class FetchRequests:
 
     @property
     def is_full(self) -> bool:
-        """Whether the next request names every partition: there is no session yet."""
+        """Whether the next request names every partition, because no session exists yet."""
         return self._epoch == INITIAL_EPOCH
 
     @property
     def asked(self) -> Mapping[PartitionKey, FetchPartition]:
-        """What the session holds: the leader gives of each whatever it has."""
+        """The partitions of the session. The leader returns whatever is new in them."""
         return self._asked
 
     def next(
@@ -51,8 +51,8 @@ class FetchRequests:
         min_bytes: int,
         max_bytes: int,
     ) -> FetchRequest:
-        """The request for `wanted`, and what the session holds besides, without those that are `left_out`. A full one
-        is for `wanted` alone."""
+        """The request for `wanted`, and the rest of the session without `left_out`. A full one is for `wanted`
+        alone."""
         asked = self._asked
         changed = [(key, entry) for key, entry in wanted.items() if asked.get(key) != entry]
         forgotten = [key for key in left_out if asked.pop(key, None) is not None]
@@ -72,7 +72,7 @@ class FetchRequests:
         )
 
     def answered(self, response: FetchResponse) -> None:
-        """What the session is from now on. An answer with an error ends it."""
+        """The session after a response. An error ends it."""
         if response.error_code:
             self.begin_anew(response.session_id or self._session_id)
         elif response.session_id == NO_SESSION_ID:
@@ -82,7 +82,7 @@ class FetchRequests:
             self._epoch = next_epoch(self._epoch)
 
     def begin_anew(self, session_id: int = NO_SESSION_ID) -> None:
-        """The next request is a full one; it closes the session `session_id`."""
+        """The next request is a full one, which closes the session `session_id`."""
         self._session_id, self._epoch = session_id, INITIAL_EPOCH
         self._asked = {}
 

@@ -1,19 +1,19 @@
-"""Fetch sessions (KIP-227): what a reader asks for is kept, so that requests and answers carry only what changed.
+"""Fetch sessions (KIP-227): the broker remembers a reader's partitions, so messages have only changes.
 
-A full fetch (epoch 0) is answered in full and, if there is room, opens a session: the answer names its id. Every later
-request of the session carries the next epoch, partitions that are new or whose position moved, and partitions to
-forget; it asks for all partitions of the session, and its answer leaves out those without news. News are records, an
-error, a diverging epoch, a moved high watermark or log start offset. Epoch -1 closes the session.
+A full fetch (epoch 0) is answered in full and, if a slot is free, opens a session with an id. Every later request of
+the session has the next epoch, new partitions, partitions with a new offset, and partitions to forget. It asks for all
+partitions of the session, and the response leaves out those without news. News are records, an error, a diverging
+epoch, or a new high watermark or log start offset. Epoch -1 closes the session.
 
-Order is fairness: a partition that gave records in an incremental answer goes to the end, so that with a small
+The order gives fairness: a partition with records in an incremental response moves to the end, so that with a small
 `max_bytes` every partition is served.
 
-Who keeps a session when there are too many (`max.incremental.fetch.session.cache.slots`): a session unused for two
-minutes goes first; else one that has lived for two minutes, the smallest first, goes for a larger one; a replica's may
-push out a consumer's at once. Apache Kafka divides its cache into eight shards and bounds the number of sessions only;
-here the cache is one, and bounds their memory too (`moldau.fetch.session.memory.bytes`).
+If `max.incremental.fetch.session.cache.slots` are used: a session unused for two minutes is evicted first. Else one
+that is older than two minutes, the smallest first, makes room for a larger one. A replica may evict a consumer at once.
+Apache Kafka divides its cache into eight shards and bounds the number of sessions only. This cache is one, and also
+bounds their memory (`moldau.fetch.session.memory.bytes`).
 
-A request in flight holds its session object; if another one moved or closed the session meanwhile, its epoch differs.
+A request in progress keeps its session object. If another one advanced or closed the session, the epochs differ.
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ _UNKNOWN: Final = -1
 
 
 def next_epoch(epoch: int) -> int:
-    """The epoch of the request after the one with `epoch`; it wraps to 1, because 0 asks for a full fetch."""
+    """The epoch of the next request. It wraps to 1, because 0 requests a full fetch."""
     return 1 if epoch == MAX_EPOCH else epoch + 1
 
 
 class SessionWatch(Protocol):
-    """Somebody who keeps something for a session."""
+    """An object that keeps data for a session."""
 
     def end(self) -> None:
-        """The session is gone."""
+        """The session has ended."""
 
 
 class CachedPartition:
-    """One partition of a session: what was last asked of it, and what was last answered."""
+    """One partition of a session: the last request and the last result."""
 
     __slots__ = ("entry", "high_watermark", "log_start_offset")
 
@@ -73,7 +73,7 @@ class CachedPartition:
         self.log_start_offset = _UNKNOWN
 
     def has_news(self, result: FetchResult) -> bool:
-        """Whether `result` must be sent; remembers it as sent."""
+        """Whether `result` must be sent. Remembers it as sent."""
         _, _, error_code, high_watermark, _, log_start_offset, diverging, records, _ = result
         is_news = bool(records) or high_watermark != self.high_watermark or log_start_offset != self.log_start_offset
         self.high_watermark = high_watermark
@@ -86,7 +86,7 @@ class CachedPartition:
 
 
 class FetchSession:
-    """The partitions of one reader, in the order in which they are served."""
+    """The partitions of one reader, in the order of service."""
 
     __slots__ = (
         "counted_memory_bytes",
@@ -122,26 +122,26 @@ class FetchSession:
         self.watch: SessionWatch | None = None
 
     def watch_by(self, watch: SessionWatch) -> None:
-        """From now on `watch` is told when the session ends."""
+        """Tells `watch` when the session ends."""
         self.watch = watch
 
     @property
     def evictable_key(self) -> EvictableKey:
-        """What the cache sorts sessions by: the smallest key is evicted first (consumers before replicas, then few
-        partitions before many)."""
+        """The sort key of the cache. The smallest is evicted first: consumers before replicas, then few partitions
+        before many."""
         return self.is_replica, self.counted_size, self.session_id
 
     def entries(self) -> list[FetchEntry]:
-        """What is asked for now, in order."""
+        """The requested partitions, in order."""
         return [partition.entry for partition in self.partitions.values()]
 
     def entries_of(self, keys: Iterable[PartitionKey]) -> list[FetchEntry]:
-        """As `entries`, of those of `keys` that the session has."""
+        """As `entries`, for those of `keys` in the session."""
         partitions = self.partitions
         return [partitions[key].entry for key in keys if key in partitions]
 
     def update(self, entries: Iterable[FetchEntry], forgotten: Iterable[ForgottenPartition]) -> None:
-        """New partitions go to the end, known ones stay in their place; then the forgotten ones go."""
+        """Adds new partitions at the end, updates known ones in place, then removes the forgotten ones."""
         partitions = self.partitions
         for entry in entries:
             key = entry[:2]
@@ -156,7 +156,7 @@ class FetchSession:
                 self.memory_bytes -= PARTITION_MEMORY_BYTES + len(key[0])
 
     def news(self, results: Iterable[FetchResult]) -> list[FetchResult]:
-        """The results that must be sent; a partition that gives records goes to the end."""
+        """The results that must be sent. A partition with records moves to the end."""
         partitions = self.partitions
         told: list[FetchResult] = []
         for result in results:
@@ -172,12 +172,12 @@ class FetchSession:
 
 
 def memory_of(entries: Sequence[FetchEntry]) -> int:
-    """What a session of these partitions will weigh."""
+    """The memory of a session with these partitions."""
     return SESSION_MEMORY_BYTES + sum([PARTITION_MEMORY_BYTES + len(entry[0]) for entry in entries])
 
 
 class SessionAnswer:
-    """How the answer of one request in a session is finished. Made when it is asked, used once when it is answered."""
+    """Finishes the response of one request in a session. Created with the request, used once with the response."""
 
     __slots__ = ("_asked", "_cache", "_epoch", "_is_replica", "_uses_topic_ids", "session")
 
@@ -200,8 +200,8 @@ class SessionAnswer:
 
     @property
     def entries(self) -> list[FetchEntry]:
-        """What is to be read, in order. Made at each call: a list of thousands of entries that nobody looks at would be
-        a good part of a fetch without news."""
+        """The partitions to read, in order. Built at each call, because a list of thousands of entries would cost much
+        of a fetch without news."""
         return self._asked if self.session is None else self.session.entries()
 
     @property
@@ -210,7 +210,7 @@ class SessionAnswer:
         return self.session is None
 
     def finish(self, results: list[FetchResult], now_ms: int) -> tuple[int, int, list[FetchResult]]:
-        """Error code, session id and results to be sent. A full fetch opens its session here, if there is room."""
+        """Error code, session id and the results to send. A full fetch opens its session here, if a slot is free."""
         session = self.session
         if session is None:
             session = self._cache.open(
@@ -255,7 +255,7 @@ class FetchSessions:
 
     @property
     def count(self) -> int:
-        """How many sessions there are."""
+        """The number of sessions."""
         return len(self._sessions)
 
     # -- requests
@@ -271,9 +271,8 @@ class FetchSessions:
         is_replica: bool,
         now_ms: int,
     ) -> SessionAnswer | int | None:
-        """What a request that names a session is about: its answer to be finished, an error code, or None for a fetch
-        of `entries` without a session. `entries` has each partition once.
-        """
+        """The answer of a request in a session, an error code, or None for a fetch of `entries` without a session.
+        `entries` has each partition once."""
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self.close(session_id)
             if epoch == FINAL_EPOCH:
@@ -308,7 +307,7 @@ class FetchSessions:
         uses_topic_ids: bool,
         now_ms: int,
     ) -> FetchSession | None:
-        """A session of `entries`, in the order in which their `results` are sent; None if there is no room."""
+        """A session of `entries`, in the order of their `results`; None without a slot."""
         invariant(len(entries) == len(results), "a full fetch that does not answer each partition")
         if not self._make_room(is_replica, entries, now_ms):
             return None
@@ -325,7 +324,7 @@ class FetchSessions:
         return session
 
     def close(self, session_id: int) -> None:
-        """Forgets the session, if there is one of that id."""
+        """Removes the session of that id, if any."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
             self._uncount(session)

@@ -1,12 +1,12 @@
-"""A follower of a partition: it fetches from the leader, appends what comes, and cuts its log where the two part.
+"""A follower of a partition: it fetches and appends the leader's records, and truncates its log.
 
-One fetch at a time: fetch, append, with `flush.messages=1` flush, and fetch again. The offset of a fetch gives the
-leader that the follower has everything below. The fetch also names the epoch of the last batch; where the logs part,
-the leader answers with the epoch and the offset of that place, and the follower cuts its log there. A follower never
-cuts at its high watermark, which may lie below what is acknowledged (KIP-101, KIP-595).
+One fetch at a time: fetch, append, with `flush.messages=1` flush, and fetch again. The offset of a fetch tells the
+leader that the follower has everything below. The fetch also has the epoch of the last batch. If the logs diverge, the
+leader answers with the epoch and offset of that place, and the follower truncates there. It never truncates to its high
+watermark, which may be below acknowledged records (KIP-101, KIP-595).
 
-A follower whose log ends before the leader's begins starts anew at that begin; one that ends behind the leader's end,
-in an epoch that the leader knows nothing of, is cut to that end: as in Kafka, the leader's log is the truth.
+A follower whose log ends before the leader's begins starts again at that beginning. One that ends after the leader's
+end, in an epoch unknown to the leader, truncates to that end: as in Kafka, the leader's log counts.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _State(enum.Enum):
 
 
 class Follower:
-    """One leader epoch in which another broker leads; made by replica."""
+    """The follower in one leader epoch of another broker; replica creates it."""
 
     def __init__(
         self,
@@ -71,16 +71,15 @@ class Follower:
 
     @property
     def lag(self) -> int:
-        """Committed records that the leader has, as far as it has told, and this replica has not."""
+        """The committed records of the leader, as far as it has reported, that this replica lacks."""
         return max(0, self._leader_high_watermark - self.position.log_end_offset)
 
     def begin(self, now_ms: int) -> tuple[Output, ...]:
-        """The first fetch. What the last leadership here appended and did not flush is flushed first, if it must be."""
+        """The first fetch. Unflushed appends of an earlier leadership are flushed first, if necessary."""
         return self._fetch()
 
     def step(self, event: Event, now_ms: int) -> tuple[Output, ...]:
-        """Takes one event, and gives what the driver is to do, in order. An event of another state or epoch gives
-        nothing."""
+        """Takes one event, and returns the outputs in order. An event of another state or epoch has none."""
         match event:
             case FetchAnswered():
                 return self._answered(event)
@@ -105,7 +104,7 @@ class Follower:
         return ()
 
     def next_deadline_ms(self) -> int | None:
-        """When a failed fetch is tried again; None: nothing waits for time."""
+        """When a failed fetch is retried; None: no timer."""
         return self._retry_ms
 
     def _fetch(self) -> tuple[Output, ...]:

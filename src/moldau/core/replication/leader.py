@@ -1,15 +1,15 @@
-"""The leader of a partition: how far each replica is, who is in sync, and what follows from that.
+"""The leader of a partition: the progress of each replica, the in-sync replicas, the high watermark.
 
-**High watermark.** The smallest log end of the in-sync replicas; it never goes back. A replica that is being added to
-the in-sync replicas counts already, and one that is being removed still counts, until the controller has answered
-(*maximal* in-sync replicas, KIP-497). A follower that was at the log end a moment ago and may be added counts too: with
-many appends it would never reach the high watermark otherwise. Below `min.insync.replicas` the high watermark stands
-still (KIP-966), so that a replica which leaves the in-sync replicas has everything that was acknowledged. A new leader
-does not know how far the followers are: its high watermark moves when each in-sync replica has fetched from it.
+**High watermark.** The smallest log end of the in-sync replicas; it never goes back. A replica that joins the ISR
+counts already, and one that leaves still counts, until the controller has answered (*maximal* in-sync replicas,
+KIP-497). A follower that was at the log end a moment ago and may join counts too, because with many appends it would
+never reach the high watermark. Below `min.insync.replicas` the high watermark does not move (KIP-966), so a replica
+that leaves the ISR has everything that was acknowledged. A new leader does not know the progress of followers: its high
+watermark moves when each in-sync replica has fetched.
 
-**In-sync replicas.** The leader proposes, the controller decides; one proposal at a time. A follower joins when it has
-reached the high watermark and the offset where this leader's epoch began: below that, records may be acknowledged that
-this leader does not know to be. It leaves when it was behind for `replica.lag.time.max.ms`.
+**In-sync replicas.** The leader proposes, the controller decides, one proposal at a time. A follower joins when it has
+reached the high watermark and the offset where this leader's epoch began, because records below may be acknowledged
+without this leader's knowledge. It leaves when it has lagged for `replica.lag.time.max.ms`.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class _Proposal(msgspec.Struct):
 
 
 class Leader:
-    """One leader epoch of one broker; made by replica."""
+    """One leader epoch of one broker; replica creates it."""
 
     __slots__ = (
         "_broker_epochs",
@@ -127,19 +127,20 @@ class Leader:
         self._follow_replicas(now_ms)
 
     def begin(self, now_ms: int) -> tuple[Output, ...]:
-        """What the leadership begins with."""
+        """The first outputs of the leadership."""
         self.position.latest_epoch = self.leader_epoch
         return (LeadershipBegan(self.leader_epoch), *self._advance(now_ms))
 
     def appended(self, log_end_offset: int) -> tuple[Output, ...]:
-        """The log ends here now. A call and no event, for it is part of every Produce; as if at the last event."""
+        """The log ends here now. A call and no event, because it is part of every Produce. The time is that of the last
+        event."""
         for follower in self._followers.values():
             follower.caught_up_ms = follower.last_caught_up_ms(self.position.log_end_offset)
         self.position.log_end_offset = log_end_offset
         return self._advance(self._now_ms)
 
     def step(self, event: Event, now_ms: int) -> tuple[Output, ...]:
-        """Takes one event, and gives what the driver is to do, in order."""
+        """Takes one event, and returns the outputs in order."""
         self._now_ms = now_ms
         match event:
             case Flushed():
@@ -156,8 +157,7 @@ class Leader:
         return ()
 
     def next_deadline_ms(self) -> int | None:
-        """When followers are looked at again, or the proposal to the controller is sent again. None: there are no
-        followers."""
+        """When to check the followers or to repeat the proposal. None: no followers."""
         if not self._followers:
             return None
         return self._next_check_ms if self._proposal is None else self._proposal.resend_ms
@@ -165,8 +165,8 @@ class Leader:
     def take_metadata(
         self, partition: PartitionImage, broker_epochs: Mapping[int, int], now_ms: int
     ) -> tuple[Output, ...]:
-        """Newer metadata of the same leader epoch. Whatever was proposed for an older partition epoch is refused from
-        now on, so nothing of it counts."""
+        """Newer metadata of the same leader epoch. A proposal for an older partition epoch is rejected from now on, so
+        it no longer counts."""
         self._broker_epochs, self._now_ms = broker_epochs, now_ms
         if partition.partition_epoch <= self.partition.partition_epoch:
             return ()
@@ -179,12 +179,12 @@ class Leader:
 
     @property
     def has_followers(self) -> bool:
-        """Other brokers hold replicas: they fetch what is appended here."""
+        """Whether other brokers have replicas."""
         return bool(self._followers)
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:
-        """Everyone who is in sync, or may be by now: the high watermark waits for each of them."""
+        """All replicas that are in sync or may be by now. The high watermark waits for each of them."""
         proposed = () if self._proposal is None else self._proposal.isr
         return (*self.partition.isr, *(replica for replica in proposed if replica not in self.partition.isr))
 
@@ -194,12 +194,12 @@ class Leader:
         return min(self.settings.min_insync_replicas, len(self.partition.replicas))
 
     def check_append(self, acks: int) -> None:
-        """Before an append with `acks`. Raises NOT_ENOUGH_REPLICAS (19)."""
+        """Call before an append with `acks`. Raises NOT_ENOUGH_REPLICAS (19)."""
         if acks == ACKS_ALL and self.is_below_min_isr:
             raise kafka_error("NOT_ENOUGH_REPLICAS")
 
     def is_acknowledged(self, end_offset: int) -> bool:
-        """Whether acks=all is reached for what ends at `end_offset`. Raises NOT_ENOUGH_REPLICAS_AFTER_APPEND (20)."""
+        """Whether the records up to `end_offset` have acks=all. Raises NOT_ENOUGH_REPLICAS_AFTER_APPEND (20)."""
         if self.position.high_watermark < end_offset:
             return False
         if len(self.maximal_isr) < self.min_isr:
@@ -207,19 +207,20 @@ class Leader:
         return True
 
     def low_watermark(self, log_start_offset: int) -> int:
-        """The smallest log start offset of the replicas whose broker lives (KIP-107). `log_start_offset`: here."""
+        """The smallest log start offset of the replicas on active brokers (KIP-107). `log_start_offset`: of this
+        one."""
         of_followers = (
             follower.log_start_offset for replica, follower in self._followers.items() if replica in self._broker_epochs
         )
         return min((log_start_offset, *of_followers))
 
     def is_held_back(self, replica_id: int, index: int) -> bool:
-        """Whether a throttle of the leader holds back what is sent to this replica of the partition with this index."""
+        """Whether a replication throttle delays this replica of the partition with this index."""
         return index in self.settings.throttled_at_leader and replica_id not in self.partition.isr
 
     def in_sync_holders(self, offset: int) -> list[tuple[int, int, int]]:
-        """The other in-sync replicas that hold what begins at `offset`: each with its log end, and when it last had all
-        that the log then held."""
+        """The other in-sync replicas with the record at `offset`: each with its log end and the time when it was last
+        caught up."""
         return [
             (replica, follower.end_offset, follower.last_caught_up_ms(self.position.log_end_offset))
             for replica, follower in self._followers.items()
@@ -227,11 +228,11 @@ class Leader:
         ]
 
     def check_fetch(self, replica_id: int, broker_epoch: int, current_leader_epoch: int) -> None:
-        """Before a follower's fetch is served. Raises 74, 75, and 6 for a broker that runs no more (KIP-903); one that
-        names no broker epoch (Fetch before version 15) is believed.
+        """Call before a follower's fetch. Raises 74, 75, and 6 for an old life of a broker (KIP-903). Without a broker
+        epoch (Fetch before version 15) the fetch is accepted.
 
-        Of a broker that holds no replica Kafka believes, where it names this leader's epoch, that it knows a later
-        assignment: 75 lets it try again.
+        As in Kafka, a broker without a replica that names this leader's epoch may know a later assignment: 75 lets it
+        try again.
         """
         check_leader_epoch(current_leader_epoch, self.leader_epoch)
         follower = self._followers.get(replica_id)

@@ -1,7 +1,7 @@
-"""A partition on this broker: its log, and the replica (a step machine) that says how far a reader may read.
+"""A partition on this broker: its log, and the step machine of its replica.
 
-This is the driver of the machine as far as its log and its readers go; what must wait for another broker goes out
-through `perform`. A partition whose log failed is offline until a restart: every call raises KAFKA_STORAGE_ERROR (56).
+This is the driver of the machine for its log and its readers. Outputs that wait for another broker go out through
+`perform`. A partition whose log failed is offline until a restart: every call raises KAFKA_STORAGE_ERROR (56).
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ NO_EPOCH = LeaderEpoch(-1)
 
 
 class Partition:
-    """Synchronous; used from the node's loop only. `number` is unique within the node: a cheap key for waits.
+    """Synchronous, for the node's loop only. `number` is unique within the node: a cheap key for waits.
 
-    `high_watermark`: the checkpointed one. `perform` gets the outputs that need another broker, or must wait. Until
-    `metadata_changed` nobody leads. `steady_ms`, here and there, is of a clock that never goes back.
+    `high_watermark`: the checkpointed one. `perform` gets the outputs that need another broker or must wait. Before
+    `metadata_changed` the partition has no leader. `steady_ms` is steady time.
     """
 
     __slots__ = (
@@ -119,7 +119,7 @@ class Partition:
     # --- what happens to the replica ---
 
     def end(self) -> None:
-        """This broker has no replica of the partition any more."""
+        """This broker no longer has a replica of the partition."""
         self.is_deleted = True
 
     def take_offline(self) -> None:
@@ -127,11 +127,11 @@ class Partition:
         self.is_offline = True
 
     def move_to(self, log: Log) -> None:
-        """`log`, in another log directory, holds all that the log until now holds."""
+        """Replaces the log by `log`, in another log directory, which has all its records."""
         self.log = log
 
     def metadata_changed(self, image: PartitionImage, broker_epochs: Mapping[int, int], steady_ms: int) -> bool:
-        """The metadata says this of the partition now. True: what waits for the partition looks again."""
+        """Takes new metadata of the partition. True: wake the waits for the partition."""
         is_news = self.step(MetadataChanged(image, broker_epochs), steady_ms)
         role = self.replica.role
         self.leader = role if isinstance(role, Leader) else None
@@ -144,12 +144,11 @@ class Partition:
         return self.step(SettingsChanged(settings), steady_ms)
 
     def flushed(self, steady_ms: int) -> bool:
-        """The log is on the disk up to its recovery point: gives whether the high watermark moved."""
+        """The log is on the disk up to its recovery point. Returns whether the high watermark moved."""
         return self.step(Flushed(self.log.recovery_point), steady_ms)
 
     def step(self, event: Event, steady_ms: int) -> bool:
-        """Passes the event to the replica, and performs what follows. True: what waits for the partition looks
-        again."""
+        """Passes the event to the replica, and performs the outputs. True: wake the waits for the partition."""
         is_news = False
         for output in self.replica.step(event, steady_ms):
             match output:
@@ -168,7 +167,7 @@ class Partition:
 
     @property
     def waits_for_flush(self) -> bool:
-        """`flush.messages=1`: what is not on the disk does not count."""
+        """`flush.messages=1`: only flushed records count."""
         return self.replica.settings.waits_for_flush
 
     def is_following(self, leader_epoch: int) -> bool:
@@ -183,7 +182,7 @@ class Partition:
 
     @property
     def has_followers(self) -> bool:
-        """Whether those who wait must be told of each append: followers fetch a record before consumers may."""
+        """Whether each append must wake followers, which fetch a record before consumers may."""
         return self.leader is not None and self.leader.has_followers
 
     @property
@@ -192,12 +191,12 @@ class Partition:
 
     @property
     def is_high_watermark_behind(self) -> bool:
-        """A new leader does not know yet how far the high watermark was that the last one gave to readers (KIP-207)."""
+        """Whether the high watermark may be below that of the last leader (KIP-207)."""
         return self.leader is not None and self.position.high_watermark < self.leader.epoch_start_offset
 
     @property
     def last_stable_offset(self) -> int:
-        """Everything below is decided: the high watermark, or the begin of the oldest transaction that is open."""
+        """The high watermark, or the beginning of the oldest open transaction."""
         high_watermark = self.position.high_watermark
         log = self.log
         producers = log.producer_state
@@ -210,25 +209,25 @@ class Partition:
 
     @property
     def are_offsets_in_order(self) -> bool:
-        """The invariant: everything that is decided is on all replicas, and that is in the log; the replica knows where
-        the log ends."""
+        """The invariant: last stable offset, high watermark and log end are in this order, and the replica knows the
+        log end."""
         position = self.position
         return self.last_stable_offset <= position.high_watermark <= position.log_end_offset == self.log.log_end_offset
 
     @property
     def low_watermark(self) -> int:
-        """The offset below which no live replica has records any more."""
+        """The offset below which no live replica has records."""
         log_start_offset = self.log.log_start_offset
         return log_start_offset if self.leader is None else self.leader.low_watermark(log_start_offset)
 
     def is_acknowledged(self, end_offset: int, leader_epoch: LeaderEpoch) -> bool:
-        """As Replica.is_acknowledged. Raises also 3 and 56: it will never be."""
+        """As Replica.is_acknowledged. Also raises 3 and 56, if it never will be."""
         self._check_here()
         return self.replica.is_acknowledged(end_offset, leader_epoch)
 
     def is_deleted_below(self, offset: int, leader_epoch: LeaderEpoch) -> bool:
-        """Whether no live replica has records below `offset`, as the leader of `leader_epoch` knows. Raises 3, 6, 56:
-        nobody here will know."""
+        """Whether no live replica has records below `offset`, as the leader of `leader_epoch` knows. Raises 3, 6, 56 if
+        this broker will not know."""
         self._check_here()
         if not self.is_led_in(leader_epoch):
             raise kafka_error("NOT_LEADER_OR_FOLLOWER")
@@ -241,8 +240,8 @@ class Partition:
             raise kafka_error("KAFKA_STORAGE_ERROR")
 
     def aborted_transactions(self, offset: int, end_offset: int) -> Sequence[AbortedTransaction]:
-        """The aborted transactions with records in [offset, end). The first call reads the log's small files, the
-        others look only at what may concern the range. Raises KafkaError 56."""
+        """The aborted transactions with records in [offset, end). The first call reads the log's small files, later
+        ones search what they read. Raises KafkaError 56."""
         try:
             if not self._looked_for_aborted:
                 if not self.log.aborted_transactions(0, self.log.log_end_offset):
@@ -264,7 +263,7 @@ class Partition:
         acks: int = ACKS_ALL,
         are_records_checked: bool = False,
     ) -> Appended:
-        """Appends as leader. Raises KafkaError (6, 19; 56 where the disk is full), StorageFailedError: offline from now
+        """Appends as the leader. Raises KafkaError (6, 19; 56 for a full disk), StorageFailedError: offline from now
         on. `position.high_watermark` says whether consumers may read it."""
         if self.is_offline:
             raise kafka_error("KAFKA_STORAGE_ERROR")
@@ -300,8 +299,8 @@ class Partition:
         return appended
 
     def append_copied(self, batches: Buffer, now_ms: int) -> None:
-        """Appends what the leader holds, as it is, up to the first damaged batch. Raises ProtocolError for such a one,
-        StorageFullError, StorageFailedError: offline from now on; what stands before it is in the log then."""
+        """Appends the leader's batches unchanged, up to the first damaged one. Raises ProtocolError for that one,
+        StorageFullError, StorageFailedError: offline from now on. Earlier batches are in the log then."""
         end = 0
         for position, header in iterate_batches(batches):
             if not is_crc_valid(batches, position, header.size):
@@ -327,13 +326,12 @@ class Partition:
             raise ProtocolError(f"{self.topic_partition}: a batch of the leader has a wrong checksum")
 
     def follow_log_start(self, log_start_offset: int) -> bool:
-        """Retention and DeleteRecords of the leader hold here, too, as far as the high watermark is known here. Whether
-        the log start offset moved."""
+        """Takes the leader's log start offset, up to the high watermark known here. Returns whether it moved."""
         return log_start_offset <= self.position.high_watermark and self.log.advance_log_start_offset(log_start_offset)
 
     def append_own(self, batch: Buffer, now_ms: int) -> Appended:
-        """As `append`, of a coordinator's batch. Raises also 47 for a batch of a producer's transaction, or a marker,
-        with an old epoch, and 52 for the marker of an old coordinator."""
+        """As `append`, for a coordinator's batch. Also raises 47 for an old producer epoch in a batch or marker, and 52
+        for a marker of an old coordinator."""
         kind = batch[ATTRIBUTES_POSITION + 1] & (TRANSACTIONAL_FLAG | CONTROL_FLAG)
         if kind:
             self._check_transactional(batch)
@@ -362,8 +360,8 @@ class Partition:
         transaction_version: int,
         now_ms: int,
     ) -> Appended:
-        """Ends the producer's transaction on this partition, as its coordinator has decided; also where none is open.
-        Raises as `append`, 47 for the marker of an earlier transaction, 52 for that of an earlier coordinator."""
+        """Ends the producer's transaction on this partition, as its coordinator has decided, even if none is open.
+        Raises as `append`, 47 for a marker of an earlier transaction, 52 for one of an earlier coordinator."""
         if self.is_offline:
             raise kafka_error("KAFKA_STORAGE_ERROR")
         producers = self.log.producer_state
@@ -377,19 +375,19 @@ class Partition:
         return appended
 
     def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> None:
-        """Raises 74 and 75 (see divergence), and NOT_LEADER_OR_FOLLOWER where another broker leads, or none."""
+        """Raises 74 and 75 (see divergence), and NOT_LEADER_OR_FOLLOWER if this broker does not lead."""
         check_leader_epoch(current_leader_epoch, self.leader_epoch)
         if self.leader is None:
             raise kafka_error("NOT_LEADER_OR_FOLLOWER")
 
     def check_reader(self, current_leader_epoch: int, *, is_leader_needed: bool) -> None:
-        """As `check_leader`; every replica serves those who need not read from the leader (KIP-392)."""
+        """As `check_leader`, but any replica serves readers that may read from a follower (KIP-392)."""
         check_leader_epoch(current_leader_epoch, self.leader_epoch)
         if self.leader is None and is_leader_needed:
             raise kafka_error("NOT_LEADER_OR_FOLLOWER")
 
     def check_follower(self, replica_id: int, broker_epoch: int, current_leader_epoch: int) -> None:
-        """Before a fetch of `replica_id` is served: raises as Leader.check_fetch."""
+        """Call before a fetch of `replica_id`. Raises as Leader.check_fetch."""
         self.check_leader(current_leader_epoch)
         self.replica.leader.check_fetch(replica_id, broker_epoch, current_leader_epoch)
 
@@ -402,8 +400,8 @@ class Partition:
         log_start_offset: int,
         asking: Asking | None,
     ) -> FetchedUpTo | None:
-        """What a fetch that `check_follower` let pass says of the follower: that it has everything below `offset`; None
-        where it has not, for its log is another one. `asking`: of its session, if it has one."""
+        """The event of a fetch that passed `check_follower`: the follower has everything below `offset`. None if its
+        log has diverged. `asking`: of its session, if any."""
         if last_fetched_epoch >= 0 and self.diverging_epoch(offset, last_fetched_epoch) is not None:
             return None
         if not self.log.log_start_offset <= offset <= self.log.log_end_offset:
@@ -411,11 +409,11 @@ class Partition:
         return FetchedUpTo(replica_id, broker_epoch, self.leader_epoch, offset, log_start_offset, asking)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
-        """See divergence: the one answer to where an epoch ends."""
+        """The end of an epoch, see divergence."""
         return self.log.end_offset_for_epoch(leader_epoch)
 
     def diverging_epoch(self, fetch_offset: int, last_fetched_epoch: int) -> tuple[LeaderEpoch, Offset] | None:
-        """Where the follower's log parts from this one: see divergence."""
+        """Where the follower's log diverges from this one, see divergence."""
         return diverging_epoch(self.end_offset_for_epoch(last_fetched_epoch), fetch_offset, last_fetched_epoch)
 
     def read(
@@ -427,8 +425,7 @@ class Partition:
         at_least_one_batch: bool,
         held_bytes: int = HOLD_ANY,
     ) -> Read:
-        """Whole batches from the one that holds `offset`, none past `end_offset`; see Log.read. Raises
-        OFFSET_OUT_OF_RANGE, 56."""
+        """Whole batches from the one with `offset` up to `end_offset`; see Log.read. Raises OFFSET_OUT_OF_RANGE, 56."""
         if self.is_offline:
             raise kafka_error("KAFKA_STORAGE_ERROR")
         return self.log.read(
@@ -440,8 +437,8 @@ class Partition:
         )
 
     def read_bound(self, replica_id: int, is_read_committed: bool = False) -> int:
-        """How far `replica_id` may read: consumers (-1) up to the high watermark, or to the last stable offset; all
-        others to the log end."""
+        """The end of reads by `replica_id`: for consumers (-1) the high watermark or the last stable offset, else the
+        log end."""
         if replica_id != CONSUMER_REPLICA_ID:
             return self.log.log_end_offset
         return self.last_stable_offset if is_read_committed else self.position.high_watermark

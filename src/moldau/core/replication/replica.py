@@ -1,12 +1,12 @@
-"""One replica of a partition as a step machine: leader or follower, as the metadata says.
+"""One replica of a partition as a step machine: leader or follower, by the metadata.
 
     step(event, now_ms) -> outputs     performed by the driver in their order, each before the next event
     next_deadline_ms()                 when a Tick is due; None: nothing waits for time
 
-Deterministic, without callbacks or futures. A remote fault is an event and never an exception. The driver owns the log,
-the sockets and the clock: an output asks it to append, cut, fetch or propose, and the next event says what came of it.
-The outputs of one step build on each other: a fetch behind an append names the offset behind it. Only a leader's append
-is a call of its own (`Leader.appended`), and makes nothing: it is part of every Produce.
+Deterministic, without callbacks or futures. A remote fault is an event, never an exception. The driver owns the log,
+the sockets and the clock. An output asks it to append, truncate, fetch or propose, and the next event reports the
+result. The outputs of one step depend on each other: a fetch after an append names the offset after it. Only a leader's
+append is a call of its own (`Leader.appended`), without objects, because it is part of every Produce.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from moldau.types import BrokerId, LeaderEpoch
 
 
 class Replica:
-    """`position` begins with what recovery found in the log and the checkpointed high watermark, at most the log end.
+    """`position` begins with the recovered log and the checkpointed high watermark, at most the log end.
 
     `end_offset_for_epoch`: of this replica's log, as `Log.end_offset_for_epoch`.
     """
@@ -55,31 +55,31 @@ class Replica:
 
     @property
     def leader(self) -> Leader:
-        """The leader that this replica is. Raises NOT_LEADER_OR_FOLLOWER (6)."""
+        """The leader part of this replica. Raises NOT_LEADER_OR_FOLLOWER (6)."""
         if not isinstance(self.role, Leader):
             raise kafka_error("NOT_LEADER_OR_FOLLOWER")
         return self.role
 
     @property
     def high_watermark(self) -> int:
-        """The offset below which records are known to be on every replica in sync."""
+        """The offset below which every in-sync replica is known to have all records."""
         return self.position.high_watermark
 
     def is_being_added(self, broker_id: int) -> bool:
-        """Whether a reassignment is giving that broker a replica."""
+        """Whether a reassignment adds a replica on that broker."""
         return self._partition is not None and broker_id in self._partition.adding_replicas
 
     def is_acknowledged(self, end_offset: int, leader_epoch: LeaderEpoch) -> bool:
-        """Whether an append of `leader_epoch` up to `end_offset` has reached acks=all: the one wait of Produce, to be
-        asked again after each HighWatermarkMoved and LeadershipEnded. Raises 6 and 20."""
+        """Whether an append of `leader_epoch` up to `end_offset` has acks=all. Produce waits for it: check again after
+        each HighWatermarkMoved and LeadershipEnded. Raises 6 and 20."""
         leader = self.leader
         if leader.leader_epoch != leader_epoch:
             raise kafka_error("NOT_LEADER_OR_FOLLOWER")
         return leader.is_acknowledged(end_offset)
 
     def step(self, event: Event, now_ms: int) -> tuple[Output, ...]:
-        """Takes one event, and gives what the driver is to do, in order. Without a leader only metadata, flushes and
-        settings are noted."""
+        """Takes one event, and returns the outputs in order. Without a leader only metadata, flushes and settings
+        matter."""
         if isinstance(event, MetadataChanged):
             return self._take_metadata(event, now_ms)
         if isinstance(event, Flushed):
@@ -92,7 +92,7 @@ class Replica:
         return () if self.role is None else self.role.step(event, now_ms)
 
     def next_deadline_ms(self) -> int | None:
-        """When a Tick is due; None: nothing waits for time."""
+        """When a Tick is due; None: no timer."""
         return None if self.role is None else self.role.next_deadline_ms()
 
     def _take_metadata(self, event: MetadataChanged, now_ms: int) -> tuple[Output, ...]:

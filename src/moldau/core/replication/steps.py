@@ -1,6 +1,6 @@
-"""The events that a replica of a partition takes, and the outputs that its driver performs for it, in order.
+"""The events of a replica of a partition, and the outputs that its driver performs in order.
 
-See replica for the machine. An event reports what happened; an output is a request to the world or news of the replica.
+See replica for the machine. An event reports a fact. An output is a request to the driver, or news about the replica.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from moldau.types import BrokerId, Buffer, LeaderEpoch, Offset
 
 
 class MetadataChanged(msgspec.Struct, frozen=True):
-    """The metadata log says this of the partition now. `broker_epochs`: of the brokers that may be in sync, which are
-    neither fenced nor shutting down (KIP-903); may be a mapping that its owner keeps as of now."""
+    """New metadata of the partition. `broker_epochs`: of the brokers that may be in sync, neither fenced nor shutting
+    down (KIP-903). The owner may update this mapping."""
 
     partition: PartitionImage
     broker_epochs: Mapping[int, int]
 
 
 class SettingsChanged(msgspec.Struct, frozen=True):
-    """The settings of the topic are these now."""
+    """New settings of the topic."""
 
     settings: ReplicationSettings
 
 
 class Copied(msgspec.Struct, frozen=True):
-    """To a follower: an Append was performed. Where the log ends now, and the leader epoch of its last batch. (That a
-    leader appended is no event, but a call: see Leader.appended.)"""
+    """To a follower: an Append was performed. The log end, and the leader epoch of its last batch. (A leader's append
+    is a call, see Leader.appended.)"""
 
     log_end_offset: int
     latest_epoch: int
@@ -46,22 +46,21 @@ class Flushed(msgspec.Struct, frozen=True):
 
 
 class Asking(msgspec.Struct):
-    """When a follower asked last for all that it follows; its owner, who knows the session of its fetches, keeps it as
-    of now."""
+    """When a follower last asked for all its partitions. The owner, which knows the fetch session, updates it."""
 
     asked_ms: int
 
     def again(self, now_ms: int) -> None:
-        """The follower asks now for all that it follows."""
+        """The follower asks now for all its partitions."""
         self.asked_ms = now_ms
 
 
 class FetchedUpTo(msgspec.Struct, frozen=True):
-    """To a leader: `replica_id` asks for what begins at `offset`, and has everything below, from `log_start_offset` on
-    (-1: not told). `asking`: as long as this is the last event of that follower, it asks for the same again and again,
-    the last time then.
+    """To a leader: `replica_id` asks for records from `offset` on, and has everything from `log_start_offset` (-1:
+    unknown) to there. `asking`: while this is the last event of that follower, it repeats the request, last at that
+    time.
 
-    Only for a request that `check_fetch` let pass and that found no diverging epoch.
+    Only for a request that passed `check_fetch` and has no diverging epoch.
     """
 
     replica_id: int
@@ -73,8 +72,8 @@ class FetchedUpTo(msgspec.Struct, frozen=True):
 
 
 class IsrAnswered(msgspec.Struct, frozen=True):
-    """To a leader: the controller's answer to the ProposeIsr of `partition_epoch`. `accepted`: the partition from now
-    on; else `error` is Kafka's name of the refusal, or REQUEST_TIMED_OUT where no answer came."""
+    """To a leader: the controller's response to the ProposeIsr of `partition_epoch`. `accepted`: the new partition.
+    Else `error` is Kafka's name of the error, REQUEST_TIMED_OUT without a response."""
 
     partition_epoch: int
     accepted: PartitionImage | None = None
@@ -82,8 +81,8 @@ class IsrAnswered(msgspec.Struct, frozen=True):
 
 
 class FetchAnswered(msgspec.Struct, frozen=True):
-    """To a follower: the leader of `leader_epoch` answered the FetchFrom of `fetch_offset`. `diverging` is the leader's
-    (epoch, end offset) where the logs part (KIP-595); there are no records then."""
+    """To a follower: the response of the leader of `leader_epoch` to the FetchFrom of `fetch_offset`. `diverging`: the
+    leader's (epoch, end offset) where the logs diverge (KIP-595), without records."""
 
     leader_epoch: int
     fetch_offset: int
@@ -93,8 +92,8 @@ class FetchAnswered(msgspec.Struct, frozen=True):
 
 
 class FetchOutOfRange(msgspec.Struct, frozen=True):
-    """To a follower: the FetchFrom of `fetch_offset` names an offset outside of the log of the leader of
-    `leader_epoch`, which reaches from `log_start_offset` to `log_end_offset`."""
+    """To a follower: the FetchFrom of `fetch_offset` is outside of the log of the leader of `leader_epoch`, which goes
+    from `log_start_offset` to `log_end_offset`."""
 
     leader_epoch: int
     fetch_offset: int
@@ -103,22 +102,22 @@ class FetchOutOfRange(msgspec.Struct, frozen=True):
 
 
 class FetchFailed(msgspec.Struct, frozen=True):
-    """To a follower: the leader of `leader_epoch` refused the fetch or did not answer, or the disk had no room."""
+    """To a follower: the leader of `leader_epoch` rejected the fetch or did not answer, or the disk was full."""
 
     leader_epoch: int
     is_disk_full: bool = False
 
 
 class Truncated(msgspec.Struct, frozen=True):
-    """To a follower: a TruncateTo or a StartAt was performed, and the log ends here now: after a TruncateTo perhaps
-    before the offset asked for, where that lies inside a batch."""
+    """To a follower: a TruncateTo or a StartAt was performed. The log ends here now, after a TruncateTo perhaps before
+    the requested offset, if that is inside a batch."""
 
     log_end_offset: int
     latest_epoch: int
 
 
 class Tick(msgspec.Struct, frozen=True):
-    """Time has passed: due at `next_deadline_ms`, harmless at any time."""
+    """Time has passed. Due at `next_deadline_ms`, harmless at any time."""
 
 
 Event = (
@@ -139,33 +138,33 @@ Event = (
 
 
 class LeadershipBegan(msgspec.Struct, frozen=True):
-    """Note in the log that `leader_epoch` begins at the log end, before anything else of this epoch (KIP-101)."""
+    """Record in the log that `leader_epoch` begins at the log end, before anything else of this epoch (KIP-101)."""
 
     leader_epoch: LeaderEpoch
 
 
 class LeadershipEnded(msgspec.Struct, frozen=True):
-    """Nobody waits for acknowledgements of `leader_epoch` here any more: refuse what waits."""
+    """Reject the waits for acknowledgements of `leader_epoch`."""
 
     leader_epoch: LeaderEpoch
 
 
 class HighWatermarkMoved(msgspec.Struct, frozen=True):
-    """Consumers may read up to the high watermark of the position now. It goes back only with a truncation below it,
-    which only an unclean election can cause."""
+    """Consumers may read up to the new high watermark. It goes back only with a truncation below it, after an unclean
+    election."""
 
 
 class LowWatermarkMoved(msgspec.Struct, frozen=True):
-    """The log of a follower begins later now: perhaps all replicas have dropped what was deleted (KIP-107)."""
+    """The log of a follower begins later now, so all replicas may have dropped deleted records (KIP-107)."""
 
 
 class NoRoom(msgspec.Struct, frozen=True):
-    """An append found no room on the disk. Of the log, not of the replica: the partition says it by itself."""
+    """An append found the disk full. It is about the log, not the replica; the partition creates it."""
 
 
 class ProposeIsr(msgspec.Struct, frozen=True):
-    """AlterPartition (KIP-497): ask the controller for these in-sync replicas, each with its broker epoch (KIP-903);
-    answered with IsrAnswered."""
+    """AlterPartition (KIP-497): propose these in-sync replicas, each with its broker epoch (KIP-903). Step with
+    IsrAnswered."""
 
     leader_epoch: LeaderEpoch
     partition_epoch: int
@@ -173,26 +172,26 @@ class ProposeIsr(msgspec.Struct, frozen=True):
 
 
 class TruncateTo(msgspec.Struct, frozen=True):
-    """Drop what reaches to `offset` or beyond, with what the checkpoints say of it, then step with Truncated."""
+    """Drop the batches that reach to `offset` or beyond, also from the checkpoints, then step with Truncated."""
 
     offset: Offset
 
 
 class StartAt(msgspec.Struct, frozen=True):
-    """Drop the whole log, which ends before the leader's begins, and begin it anew at `offset`; then step with
+    """Drop the whole log, which ends before the leader's begins, and begin again at `offset`. Then step with
     Truncated."""
 
     offset: Offset
 
 
 class Append(msgspec.Struct, frozen=True):
-    """Append the leader's batches as they are, then step with Copied, or FetchFailed where that was impossible."""
+    """Append the leader's batches unchanged, then step with Copied, or with FetchFailed if that is impossible."""
 
     records: Buffer
 
 
 class FetchFrom(msgspec.Struct, frozen=True):
-    """Fetch from the leader; answered with FetchAnswered or FetchFailed. `last_fetched_epoch` -1: the log is empty."""
+    """Fetch from the leader, then step with FetchAnswered or FetchFailed. `last_fetched_epoch` -1: the log is empty."""
 
     leader_id: BrokerId
     leader_epoch: LeaderEpoch
@@ -221,7 +220,7 @@ MOVED: Final = (HighWatermarkMoved(),)
 
 
 class LogPosition(msgspec.Struct):
-    """Where this replica stands. The high watermark is neither the log end nor the flushed offset."""
+    """The offsets of this replica. The high watermark is neither the log end nor the flushed offset."""
 
     log_end_offset: int
     latest_epoch: int
@@ -229,7 +228,7 @@ class LogPosition(msgspec.Struct):
     high_watermark: int
 
     def advance(self, high_watermark: int) -> tuple[Output, ...]:
-        """The high watermark goes forward, or stays."""
+        """Moves the high watermark forward, never back."""
         if high_watermark <= self.high_watermark:
             return ()
         self.high_watermark = high_watermark
@@ -237,8 +236,8 @@ class LogPosition(msgspec.Struct):
 
 
 class ReplicationSettings(msgspec.Struct, frozen=True):
-    """Kafka's settings of the topic and the broker. `waits_for_flush`: `flush.messages=1`, what is not on the disk is
-    not acknowledged by this replica."""
+    """Kafka's settings of the topic and the broker. `waits_for_flush`: `flush.messages=1`, this replica acknowledges
+    only flushed records."""
 
     min_insync_replicas: int = 1
     replica_lag_time_max_ms: int = 30_000

@@ -1,7 +1,8 @@
-"""How fast replicas that are not in sync yet are copied (KIP-73), so that a reassignment leaves room for clients.
+"""Replication throttles for replicas that are not in sync (KIP-73), so that a reassignment leaves bandwidth for
+clients.
 
-Leaders and followers each keep to a rate of their own (`leader.replication.throttled.rate`, `follower...`), for the
-replicas that the topic names. Who is in sync is never held back; what it copies counts all the same, as in Kafka.
+Leaders and followers each have a rate (`leader.replication.throttled.rate`, `follower...`) for the replicas that the
+topic names. As in Kafka, in-sync replicas are never delayed, but their bytes count.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ UNLIMITED = 2**63 - 1
 
 
 class ThrottledReplicas(msgspec.Struct, frozen=True):
-    """The indexes of the partitions of one topic whose replica on one broker is throttled."""
+    """The throttled partition indexes of one topic on one broker."""
 
     indexes: frozenset[int] = frozenset()
     is_every: bool = False
@@ -30,8 +31,8 @@ NO_REPLICAS = ThrottledReplicas()
 
 
 def throttled_replicas(text: str, broker_id: int) -> ThrottledReplicas:
-    """What `leader.replication.throttled.replicas` or `follower...` of a topic, `PARTITION:BROKER,...`, says of a
-    broker."""
+    """The replicas of a broker in `leader.replication.throttled.replicas` or `follower...` of a topic,
+    `PARTITION:BROKER,...`."""
     if text.strip() == EVERY_REPLICA:
         return ThrottledReplicas(is_every=True)
     pairs = (each.strip().partition(":") for each in text.split(","))
@@ -46,9 +47,9 @@ class ReplicationThrottle:
         self._rate = PromptRate(windows, now_ms)
 
     def is_exceeded(self, limit: int, now_ms: int) -> bool:
-        """More than `limit` bytes a second were copied of throttled replicas."""
+        """Whether throttled replicas use more than `limit` bytes a second."""
         return limit < UNLIMITED and self._rate.measure(now_ms)[0] > limit
 
     def record(self, size: int, now_ms: int) -> None:
-        """`size` bytes of a throttled replica were copied."""
+        """Counts `size` bytes of a throttled replica."""
         self._rate.record(size, now_ms)

@@ -1,4 +1,4 @@
-"""InitProducerId, and the partitions that join a transaction: what is answered, and what a transactional id becomes."""
+"""InitProducerId and AddPartitionsToTxn: begins transactions and fences producers."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ ROOM_BYTES = 1_024
 
 
 def init_producer_id(state: TransactionsState, settings: BrokerSettings, request: InitProducerId, now: Now) -> Outcome:
-    """Fences what uses the transactional id until now, by an epoch above it (KIP-98), except where the client names the
-    epoch that it has itself (KIP-360). An open transaction is aborted first: the client asks again."""
+    """Fences the present producer of the transactional id with a higher epoch (KIP-98), unless the client names its own
+    epoch (KIP-360). An open transaction is aborted first, and the client asks again."""
     known = state.transactions.get(request.transactional_id)
     if known is None:
         return _first(state, settings, request, now)
@@ -108,8 +108,8 @@ def _begun(
 
 
 def add_partitions(state: TransactionsState, request: AddPartitions, now: Now, max_bytes: int) -> Outcome:
-    """The partitions join the open transaction, which begins with the first of them. `max_bytes`: of the record, which
-    must also hold how the transaction ends."""
+    """Adds partitions to the open transaction, which begins with the first of them. `max_bytes`: of the record, which
+    must also fit with the end of the transaction."""
     known = state.transactions.get(request.transactional_id)
     code = _fault(request, known)
     if code or known is None:

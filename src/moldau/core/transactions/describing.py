@@ -1,4 +1,4 @@
-"""DescribeTransactions and ListTransactions: what people and tools ask (KIP-664, 994, 1152)."""
+"""DescribeTransactions and ListTransactions (KIP-664, 994, 1152)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRANSACTIONAL_ID_NOT_FOUND = ERROR_CODES["TRANSACTIONAL_ID_NOT_FOUND"]
 
 
 def describe_transaction(state: TransactionsState, request: DescribeTransaction) -> DescribedTransaction:
-    """While the transaction is ending, with those of its partitions that have no marker yet."""
+    """An ending transaction has those partitions that have no marker yet."""
     name = request.transactional_id
     known = state.transactions.get(name)
     if known is None:
@@ -39,7 +39,7 @@ def describe_transaction(state: TransactionsState, request: DescribeTransaction)
 
 
 def list_transactions(state: TransactionsState, request: ListTransactions, now_ms: int) -> Pausing[ListedTransactions]:
-    """The transactions that the request asks for. Raises ValueError for an invalid pattern."""
+    """The transactions that match the request. Raises ValueError for a malformed pattern."""
     pattern = pattern_for(request.pattern) if request.pattern else None
     producer_ids = None if request.producer_ids is None else dict.fromkeys(request.producer_ids)
     listed = []

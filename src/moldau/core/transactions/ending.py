@@ -1,9 +1,10 @@
-"""How a transaction ends: by EndTxn, by its time, by a new producer of its transactional id; and that it has ended.
+"""The end of a transaction: EndTxn, a timeout, or a new producer of its transactional id.
 
-*v1* (EndTxn v0-4): producer id and epoch stay; a repeated EndTxn gets 0. So a late EndTxn of an earlier transaction of
-the same epoch ends the open one: docs/reference/compatibility.md says what follows from it.
-*v2* (EndTxn v5, KIP-890): each end raises the epoch, and the answer names the new one; an EndTxn with the epoch before
-is a repeat, or late, and ends nothing. When the epochs of a producer id are used up, the answer has a new producer id.
+*v1* (EndTxn v0-4): producer id and epoch stay, and a repeated EndTxn gets 0. So a late EndTxn of an earlier transaction
+with the same epoch ends the open one; see docs/reference/compatibility.md.
+
+*v2* (EndTxn v5, KIP-890): each end raises the epoch, and the response has the new one. An EndTxn with the epoch before
+is a repeat, or late, and ends nothing. If the epochs of a producer id are used up, the response has a new producer id.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ NEEDS_PRODUCER_ID: Outcome = (TransactionAnswer(needs_producer_id=True), None)
 
 
 def refused(error_code: int) -> Outcome:
-    """The answer alone: the transactional id stays what it is."""
+    """An error response. The transactional id does not change."""
     return TransactionAnswer(error_code), None
 
 
 def end_transaction(state: TransactionsState, request: EndTransaction, now: Now) -> Outcome:
-    """What EndTxn is answered, and what the transactional id becomes. INVALID_PRODUCER_ID_MAPPING (49) for an id that
-    is not known."""
+    """The response to EndTxn, and the new state of the transactional id. INVALID_PRODUCER_ID_MAPPING (49) for an
+    unknown id."""
     known = state.transactions.get(request.transactional_id)
     if known is None:
         return refused(INVALID_PRODUCER_ID_MAPPING)
@@ -146,8 +147,8 @@ def _prepared(
 
 
 def prepare_abort_and_fence(known: TransactionMetadata, transaction_version: int, now_ms: int) -> TransactionMetadata:
-    """The broker aborts the open transaction, and nobody who has the epoch until now may go on with it.
-    `transaction_version`: the finalized level, since no client asks."""
+    """The broker aborts the open transaction and fences its producer. `transaction_version`: the finalized level,
+    because no client asks."""
     if transaction_version >= TRANSACTIONS_V2:
         return _prepared(known, False, TRANSACTIONS_V2, now_ms)
     epoch = min(known.producer_epoch + 1, MAX_PRODUCER_EPOCH)
@@ -155,7 +156,7 @@ def prepare_abort_and_fence(known: TransactionMetadata, transaction_version: int
 
 
 def time_out(state: TransactionsState, request: TimedOut, now: Now) -> TransactionMetadata | None:
-    """What the transactional id becomes; None where that transaction is not open any more."""
+    """The new state of the transactional id; None if that transaction is no longer open."""
     known = state.transactions.get(request.transactional_id)
     if known is None or known.state is not TransactionState.ONGOING or known.start_ms != request.start_ms:
         return None
@@ -163,7 +164,7 @@ def time_out(state: TransactionsState, request: TimedOut, now: Now) -> Transacti
 
 
 def complete(state: TransactionsState, request: MarkersWritten, now: Now) -> Outcome:
-    """Every partition has its marker. A second report of the same is taken in silence."""
+    """Every partition has its marker. A repeated report is ignored."""
     known = state.transactions.get(request.transactional_id)
     if (
         known is None

@@ -1,4 +1,4 @@
-"""Transactional ids that nobody has used for `transactional.id.expiration.ms` are forgotten."""
+"""Forgets transactional ids that are unused for `transactional.id.expiration.ms`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ MAX_BATCH_BYTES = 1 << 18
 
 
 def expired_ids(state: TransactionsState, latest_ms: int) -> Pausing[tuple[list[str], bool]]:
-    """The transactional ids whose last change was at `latest_ms` or before, and whether these are all. An open or
-    ending transaction keeps its id."""
+    """The transactional ids whose last change was at `latest_ms` or before, and whether these are all. An id with an
+    open or ending transaction stays."""
     found: list[str] = []
     size = 0
     for name, known in state.transactions.items():

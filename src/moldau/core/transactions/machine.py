@@ -1,8 +1,8 @@
-"""The transaction coordinator of one partition of `__transaction_state`, as a log-backed machine.
+"""The transaction coordinator of one partition of `__transaction_state`, as a state machine.
 
-Requests and answers: requests.py. What a record holds: state.py. Every decision that changes a transactional id is one
-record; `decide` raises no KafkaError, each refusal is an answer with Kafka's error code. Who is to be given markers
-follows from the record: the broker sends them when a record with a Prepare state is committed, and after loading.
+Requests and responses: requests.py. Records: state.py. Every decision that changes a transactional id is one record.
+`decide` raises no KafkaError: a rejection is a response with Kafka's error code. The record says which partitions need
+markers. The broker sends them after the commit of a record with a Prepare state, and after a load.
 
 Steady time ends transactions, wall time goes into records.
 """
@@ -53,7 +53,8 @@ EXPIRY = ("expire",)
 
 
 class TransactionMachine:
-    """`Machine[TransactionsState, TransactionRequest, TransactionResponse, TransactionRecord]`. It holds no state."""
+    """`Machine[TransactionsState, TransactionRequest, TransactionResponse, TransactionRecord]`. The state is an
+    argument."""
 
     def __init__(self, settings: BrokerSettings) -> None:
         self._settings = settings
@@ -97,7 +98,7 @@ class TransactionMachine:
         return Decision(tuple(TransactionRecord(name, None) for name in names), timers=(timer,))
 
     def decide_loaded(self, state: TransactionsState, image: MetadataImage, now: Now) -> TransactionDecision:
-        """An open transaction has what is left of its time, by the wall clock that its begin was noted with."""
+        """An open transaction has the rest of its time, by the wall clock in its record."""
         state.transaction_version = image.features.get(TRANSACTION_VERSION, 0)
         delay_ms = self._settings.transaction_remove_expired_transaction_cleanup_interval_ms
         timers: list[TransactionTimer] = [Timer(EXPIRY, now.steady_ms + delay_ms, ExpireTransactionalIds())]
@@ -110,7 +111,7 @@ class TransactionMachine:
     def decide_metadata(
         self, state: TransactionsState, image: MetadataImage, delta: MetadataDelta, now: Now
     ) -> TransactionDecision:
-        """The level of `transaction.version` may have changed: from now on records are written for it."""
+        """The level of `transaction.version` may have changed. New records are written for it."""
         state.transaction_version = image.features.get(TRANSACTION_VERSION, 0)
         return Decision()
 
@@ -127,7 +128,7 @@ class TransactionMachine:
     def apply_end_transaction(
         self, state: TransactionsState, producer_id: ProducerId, producer_epoch: ProducerEpoch, committed: bool
     ) -> None:
-        """A marker in this log ends nothing: its records belong to no producer's transaction."""
+        """Nothing: this log has no transactions of producers."""
 
 
 def _if_level_allows(state: TransactionsState, request: AddPartitions | EndTransaction, outcome: Outcome) -> Outcome:

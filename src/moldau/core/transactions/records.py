@@ -1,4 +1,4 @@
-"""The records of `__transaction_state`, to and from the log's keys and values."""
+"""The records of `__transaction_state`, to and from keys and values."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from moldau.wire.protocol.record_codec import (
 
 
 def encode_transaction_record(record: TransactionRecord) -> tuple[bytes, bytes | None]:
-    """Key and value as they stand in the log; a tombstone has no value."""
+    """Key and value in the log. A tombstone has no value."""
     metadata = record.metadata
     value = None if metadata is None else encode_record_value(_value(metadata), record.version)
     return encode_transaction_key(TransactionLogKey(record.transactional_id)), value
 
 
 def decode_transaction_record(key: Buffer | None, value: Buffer | None) -> TransactionRecord | None:
-    """The record, or None for a kind of key that is not known yet. Raises ProtocolError for broken bytes."""
+    """The record; None for an unknown kind of key. Raises ProtocolError for malformed bytes."""
     if key is None:
         raise ProtocolError("a record of __transaction_state has no key")
     decoded = decode_transaction_key(key)
@@ -85,7 +85,7 @@ def _metadata(value: TransactionLogValue) -> TransactionMetadata | None:
 
 
 def partitions_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """The indexes of each topic, in the order of their first mention."""
+    """The indexes of each topic, in the order of first mention."""
     rows: dict[str, list[int]] = {}
     for partition in partitions:
         topic = partition.topic

@@ -1,4 +1,4 @@
-"""What a transaction machine is asked, and what it answers.
+"""The requests and responses of a transaction machine.
 
     InitProducerId        -> TransactionAnswer   with a producer id and epoch
     AddPartitions         -> TransactionAnswer
@@ -8,12 +8,12 @@
     DescribeTransaction   -> DescribedTransaction
     ListTransactions      -> ListedTransactions  (this shard's part of the list)
 
-Timers fire as `TimedOut` and `ExpireTransactionalIds`: nobody waits for a reply to these.
+Timers fire as `TimedOut` and `ExpireTransactionalIds` and need no reply.
 
-Whoever asks has judged what needs no state: `fault_of`.
+Callers check with `fault_of` first, which needs no state.
 
-Producer ids come from the controller, which nobody can wait for within a decision: where a new one is needed and the
-request brings none, the answer has `needs_producer_id`, nothing has changed, and the request is asked again with one.
+Producer ids come from the controller, and a decision cannot wait for it. If a new id is needed and the request has
+none, the response has `needs_producer_id` and nothing has changed. Repeat the request with an id.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ INVALID_TRANSACTION_TIMEOUT = ERROR_CODES["INVALID_TRANSACTION_TIMEOUT"]
 
 
 class InitProducerId(msgspec.Struct, frozen=True):
-    """`producer_id` and `producer_epoch`: what the client has, -1 where it begins (KIP-360)."""
+    """`producer_id` and `producer_epoch`: those of the client, -1 at its beginning (KIP-360)."""
 
     transactional_id: str
     timeout_ms: int
@@ -40,7 +40,7 @@ class InitProducerId(msgspec.Struct, frozen=True):
 
 
 class AddPartitions(msgspec.Struct, frozen=True):
-    """`client_version`: 2 where the client uses transactions v2, else 0."""
+    """`client_version`: 2 if the client uses transactions v2, else 0."""
 
     transactional_id: str
     producer_id: int
@@ -50,7 +50,7 @@ class AddPartitions(msgspec.Struct, frozen=True):
 
 
 class VerifyPartitions(msgspec.Struct, frozen=True):
-    """Are these partitions in the open transaction? None is added (KIP-890)."""
+    """Checks that these partitions are in the open transaction, and adds none (KIP-890)."""
 
     transactional_id: str
     producer_id: int
@@ -70,7 +70,7 @@ class EndTransaction(msgspec.Struct, frozen=True):
 
 
 class MarkersWritten(msgspec.Struct, frozen=True):
-    """Every partition has the marker of the transaction that was prepared with this producer id and epoch."""
+    """Every partition has its marker for the transaction with this producer id and epoch."""
 
     transactional_id: str
     producer_id: int
@@ -78,14 +78,14 @@ class MarkersWritten(msgspec.Struct, frozen=True):
 
 
 class TimedOut(msgspec.Struct, frozen=True):
-    """The time of the transaction that began at `start_ms` is over."""
+    """The timeout of the transaction that began at `start_ms`."""
 
     transactional_id: str
     start_ms: int
 
 
 class ExpireTransactionalIds(msgspec.Struct, frozen=True):
-    """The time to look for transactional ids that nobody uses any more."""
+    """Check for unused transactional ids."""
 
 
 class DescribeTransaction(msgspec.Struct, frozen=True):
@@ -95,8 +95,8 @@ class DescribeTransaction(msgspec.Struct, frozen=True):
 
 
 class ListTransactions(msgspec.Struct, frozen=True):
-    """None lets all through. `duration_ms`: only those that began longer ago, -1 for all; `pattern`: a regular
-    expression that the whole id matches."""
+    """None: no filter. `duration_ms`: only those that began longer ago; -1: all. `pattern`: a regular expression for
+    the whole id."""
 
     states: tuple[TransactionState, ...] | None = None
     producer_ids: tuple[int, ...] | None = None
@@ -125,7 +125,7 @@ class TransactionAnswer(msgspec.Struct, frozen=True):
 
 
 class VerifiedPartitions(msgspec.Struct, frozen=True):
-    """One error code for each partition, in the order of the request."""
+    """An error code for each partition, in the order of the request."""
 
     error_codes: tuple[int, ...]
 
@@ -138,7 +138,7 @@ TransactionResponse = TransactionAnswer | VerifiedPartitions | DescribedTransact
 
 
 def fault_of(request: TransactionRequest, max_timeout_ms: int) -> int:
-    """The error code of a request that no coordinator need be looked for; 0: there is none."""
+    """The error code of a request that needs no coordinator to be rejected; 0: no fault."""
     if isinstance(request, (ExpireTransactionalIds, ListTransactions)):
         return 0
     if not request.transactional_id:

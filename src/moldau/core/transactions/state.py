@@ -1,14 +1,14 @@
-"""What a transaction coordinator knows of its transactional ids (KIP-98, 360, 890).
+"""The state of transactional ids in a transaction coordinator (KIP-98, 360, 890).
 
-Each change of a transactional id is one record of `__transaction_state` that holds all of it: the last one counts.
+Each change of a transactional id is one record of `__transaction_state` with its whole state. The last one counts.
 
     Empty          known, and nothing was written since
     Ongoing        open, with the partitions that have joined
     Prepare...     decided; the partitions are being given their markers
     Complete...    every partition has its marker
 
-Two states of Kafka's table are not kept here. Dead is a tombstone in the log. PrepareEpochFence is the time between a
-decision and its append, which do not part here: the record that ends the transaction raises the epoch too.
+Two states of Kafka are not kept here. Dead is a tombstone in the log. PrepareEpochFence is the time between a decision
+and its append, which are one step here: the record that ends the transaction also raises the epoch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TRANSACTIONS_V2 = 2
 
 
 class TransactionState(enum.IntEnum):
-    """Numbers as they stand in the log."""
+    """The states, numbered as in the log."""
 
     EMPTY = 0
     ONGOING = 1
@@ -40,7 +40,7 @@ class TransactionState(enum.IntEnum):
 
     @property
     def label(self) -> str:
-        """The name of the state as tools show it: `PrepareCommit`."""
+        """The name of the state in tools: `PrepareCommit`."""
         return "".join(word.title() for word in self.name.split("_"))
 
 
@@ -73,17 +73,17 @@ class TransactionMetadata(msgspec.Struct, frozen=True):
 
     @property
     def is_epoch_exhausted(self) -> bool:
-        """The next epoch would be one that no producer is given."""
+        """The next epoch would be the reserved one."""
         return self.producer_epoch >= MAX_PRODUCER_EPOCH - 1
 
     def is_next_producer(self, producer_id: int) -> bool:
-        """Whether this producer id takes over once every partition has its marker. The client has it already: the
-        answer to EndTxn may leave before."""
+        """Whether this producer id takes over after all markers. The client may have it already, from the response to
+        EndTxn."""
         return producer_id == self.next_producer_id != NO_PRODUCER_ID
 
 
 class TransactionRecord(msgspec.Struct, frozen=True):
-    """One record of `__transaction_state`; without metadata the transactional id is forgotten."""
+    """One record of `__transaction_state`. Without metadata the transactional id is removed."""
 
     transactional_id: str
     metadata: TransactionMetadata | None
@@ -104,7 +104,7 @@ class TransactionsState:
 
 
 def fold_record(state: TransactionsState, record: TransactionRecord) -> None:
-    """Takes one record of the log: only this changes what the log holds."""
+    """Applies one record of the log; only this changes durable state."""
     state.transactions.pop(record.transactional_id, None)
     if record.metadata is not None:
         state.transactions[record.transactional_id] = record.metadata

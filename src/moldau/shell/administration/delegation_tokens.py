@@ -116,7 +116,7 @@ async def _name(node: Administered, context: RequestContext, hmac: bytes) -> Non
     _check_allowed(node, context)
     secret_key = node.static_settings.delegation_token_secret_key
     if secret_key is not None:
-        tokens = node.image.unserved.delegation_tokens()
+        tokens = node.image.logins.delegation_tokens()
         token = await context.finish(token_of_hmac(tokens, secret_key, hmac))
         context.concerns("" if token is None else token.token_id)
 
@@ -130,7 +130,7 @@ def _described(
         if not owners:
             return ()
     found: list[DescribedDelegationToken] = []
-    for token in node.image.unserved.delegation_tokens():
+    for token in node.image.logins.delegation_tokens():
         yield
         if (owners is None or not owners.isdisjoint(_users_of(token))) and _may_see(context, token):
             found.append(_description(token, secret_key, names_requester=context.api_version >= NAMES_REQUESTER_FROM))

@@ -23,7 +23,7 @@ async def act_describe_user_scram_credentials(
     """Versions 0-0. KIP-554. Credentials that Apache Kafka wrote are described as well. Ignored on purpose: nothing."""
     try:
         context.check(DESCRIBE_CLUSTER)
-        kept = node.image.unserved.scram_credentials()
+        kept = node.image.logins.scram_credentials()
         response = await context.finish(scram.describe_user_scram_credentials(kept, request))
     except KafkaError as error:
         response = DescribeUserScramCredentialsResponse(error_code=error.code, error_message=error.message)

@@ -11,7 +11,7 @@ from moldau.core.authentication.token_logins import TokenLogins
 from moldau.core.authentication.users import ScramDirectory
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
-from moldau.core.metadata.unserved import UnservedRecords, is_of_user
+from moldau.core.metadata.login_records import LoginRecords, is_of_user
 from moldau.shell.network.authenticating import ListenerAuthentication, close_without_credentials
 from moldau.shell.network.connection_group import ConnectionGroup
 from moldau.shell.network.event_log import EventLog
@@ -88,15 +88,15 @@ class NodeAuthentication:
         self._let_go()
 
     def _metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        if self._shared is None or not (delta.unserved or self._shared[1].is_at_first):
+        if self._shared is None or not (delta.logins or self._shared[1].is_at_first):
             return
-        of_users = self._shared[1].is_at_first or any(map(is_of_user, delta.unserved))
-        self._shared[1].changed(image.unserved, of_users=of_users)
-        if None in delta.unserved.values():
+        of_users = self._shared[1].is_at_first or any(map(is_of_user, delta.logins))
+        self._shared[1].changed(image.logins, of_users=of_users)
+        if None in delta.logins.values():
             self._let_go()
 
-    def _users_at_first(self) -> UnservedRecords:
-        return UnservedRecords() if self._quorum is None else self._quorum.users_at_first()
+    def _users_at_first(self) -> LoginRecords:
+        return LoginRecords() if self._quorum is None else self._quorum.users_at_first()
 
     def _let_go(self) -> None:
         """Ends the connections of users that are no more."""

@@ -46,7 +46,7 @@ def tell_metadata(log: EventLog, quorum: QuorumRole, settings: BrokerSettings) -
             f"{path} cannot be read; the node uses an older snapshot and the log, which hold the same records",
         )
     image = quorum.image
-    tokens = len(image.unserved.delegation_tokens())
+    tokens = len(image.logins.delegation_tokens())
     if image.acls and not settings.has_authorizer:
         log.warn(
             "ACLs without an authorizer",

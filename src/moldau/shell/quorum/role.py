@@ -37,9 +37,9 @@ from moldau.core.log.recovery.cut import Cut
 from moldau.core.metadata.features import KRAFT_VERSION, METADATA_VERSION
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import BrokerListener, MetadataImage
+from moldau.core.metadata.login_records import LoginRecords, records_in_force
 from moldau.core.metadata.releases import unknown_level
 from moldau.core.metadata.snapshot import BOOTSTRAP_CHECKPOINT, Snapshot
-from moldau.core.metadata.unserved import UnservedRecords, records_in_force
 from moldau.core.raft.messages import NOBODY, Request, SnapshotId, Standing
 from moldau.core.raft.protocol import QuorumRequest, Sender, decode_request
 from moldau.core.raft.voter_protocol import VoterRequest, VoterResponse
@@ -220,10 +220,10 @@ class QuorumRole:
         """Whether the device failed: nothing is decided any more."""
         return self.health.is_offline
 
-    def users_at_first(self) -> UnservedRecords:
+    def users_at_first(self) -> LoginRecords:
         """The SCRAM credentials that hold as long as nothing is committed: those of the own log, else those that the
         directory was formatted with."""
-        of_log = self._applied.fold.image.unserved
+        of_log = self._applied.fold.image.logins
         return of_log or records_in_force(self._bootstrap_records)
 
     def subscribe(self, subscriber: Subscriber) -> None:

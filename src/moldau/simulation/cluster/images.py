@@ -22,7 +22,7 @@ COMPARED = (
     "client_quotas",
     "features",
     "acls",
-    "unserved",
+    "logins",
     "next_producer_id",
     "transaction",
 )

@@ -192,7 +192,7 @@ class TokenChanger(ClientLoop):
         """All is quiet: each token that was created is there until it was ended, and then never again."""
         latest_ms = max(machine.clock.latest_ms() for machine in self.world.machines)
         for token in self.tokens:
-            found = image.unserved.delegation_token(token.token_id)
+            found = image.logins.delegation_token(token.token_id)
             if token.is_removed and found is not None:
                 raise ViolationError("tokens are what was acknowledged", f"{token.token_id} was removed, and is there")
             if token.lasts(latest_ms):

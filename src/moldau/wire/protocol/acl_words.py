@@ -1,4 +1,4 @@
-"""The words by which people name the parts of an ACL."""
+"""The words of the command line for the parts of an ACL."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ def principal_of(text: str) -> str:
 
 
 def type_and_name(principal: str) -> tuple[str, str]:
-    """Of `User:ann`."""
+    """The parts of `User:ann`."""
     kind, _, name = principal.partition(":")
     return kind, name
 
 
 def operation_of(text: str) -> AclOperation:
-    """Of `alter-configs`, ALTER_CONFIGS or AlterConfigs. Raises ValueError with the nearest word."""
+    """The operation of `alter-configs`, ALTER_CONFIGS or AlterConfigs. Raises ValueError with the nearest word."""
     plain = text.lower().replace("-", "").replace("_", "")
     words = {operation_word(each): each for each in AclOperation if each > AclOperation.ANY}
     for word, operation in words.items():
@@ -38,7 +38,7 @@ def kind_word(kind: AclResourceType) -> str:
 
 
 def check_operation(kind: AclResourceType, operation: AclOperation) -> None:
-    """Raises ValueError for what no request does to a resource of this kind."""
+    """Raises ValueError for an operation that does not exist for a resource of this type."""
     valid = OPERATIONS_OF[kind]
     if operation not in (*valid, AclOperation.ALL):
         words = ", ".join(map(operation_word, valid))

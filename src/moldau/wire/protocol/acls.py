@@ -8,7 +8,7 @@ import msgspec
 
 
 class AclResourceType(enum.IntEnum):
-    """What an ACL is about. ANY stands in filters alone."""
+    """The resource type of an ACL. ANY is for filters only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -21,7 +21,7 @@ class AclResourceType(enum.IntEnum):
 
 
 class AclPatternType(enum.IntEnum):
-    """How the name of an ACL is meant. ANY and MATCH stand in filters alone (KIP-290)."""
+    """The type of an ACL's name. ANY and MATCH are for filters only (KIP-290)."""
 
     UNKNOWN = 0
     ANY = 1
@@ -31,7 +31,7 @@ class AclPatternType(enum.IntEnum):
 
 
 class AclOperation(enum.IntEnum):
-    """What an ACL allows or denies. ANY stands in filters alone."""
+    """The operation of an ACL. ANY is for filters only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -52,7 +52,7 @@ class AclOperation(enum.IntEnum):
 
 
 class AclPermission(enum.IntEnum):
-    """Whether an ACL allows or denies. ANY stands in filters alone."""
+    """Whether an ACL allows or denies. ANY is for filters only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -93,7 +93,7 @@ IMPLIED_BY: dict[int, tuple[AclOperation, ...]] = {
 
 
 class Acl(msgspec.Struct, frozen=True, order=True):
-    """Who may or may not do what. The codes are those of the enums above; others may come from a later Kafka."""
+    """One access rule. The codes are those of the enums above; a later Kafka may have others."""
 
     resource_type: int
     name: str
@@ -106,8 +106,8 @@ class Acl(msgspec.Struct, frozen=True, order=True):
 
 
 class AclFilter(msgspec.Struct, frozen=True):
-    """Names ACLs: a field that is None, or ANY, holds for every value. The pattern type MATCH holds for every ACL that
-    concerns the resource `name`."""
+    """Matches ACLs. None or ANY in a field matches every value. The pattern type MATCH matches every ACL that applies
+    to the resource `name`."""
 
     resource_type: int = AclResourceType.ANY
     name: str | None = None

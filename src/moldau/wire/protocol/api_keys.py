@@ -1,4 +1,4 @@
-"""The requests of the protocol by key, and for those that are served: versions, classes, header versions.
+"""The APIs of the protocol by key: versions, message classes and header versions of the supported ones.
 
 Adding an API is a declaration in `messages/` and a row in `API_VERSIONS`.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ApiKey(IntEnum):
-    """Every key that Apache Kafka 4.4 knows, served here or not."""
+    """Every key of Apache Kafka 4.4, supported or not."""
 
     PRODUCE = 0
     FETCH = 1
@@ -123,9 +123,9 @@ NEVER: Final = 32_767
 
 
 class ApiVersionRange(msgspec.Struct, frozen=True):
-    """One declared API: its versions (inclusive), the first flexible one, and where its two classes are.
+    """One declared API: its versions (inclusive), the first flexible one, and its two classes.
 
-    `advertised_min_version` is what ApiVersions answers; requests below `min_version` close the connection.
+    ApiVersions returns `advertised_min_version`. Requests below `min_version` close the connection.
     """
 
     min_version: int
@@ -253,27 +253,28 @@ _ROWS: Final[dict[int, ApiVersionRange]] = {int(key): row for key, row in _DECLA
 
 
 def api_key_of(request: Request[Any]) -> ApiKey:
-    """The API that `request` is of."""
+    """The API of `request`."""
     return _KEYS[type(request).__name__]
 
 
 def request_header_version(api_key: int, version: int) -> int:
-    """2 where the request is flexible, else 1. An ApiVersions request above v2 is flexible even where v(n) is unknown.
+    """2 for a flexible request, else 1. An ApiVersions request above v2 is flexible even in an unknown version.
 
-    Raises ProtocolError for a key that is not declared.
+    Raises ProtocolError for an undeclared key.
     """
     return 2 if version >= declared_api(api_key).flexible_from else 1
 
 
 def response_header_version(api_key: int, version: int) -> int:
-    """1 where the response is flexible, else 0; always 0 for ApiVersions (KIP-511). Raises as above."""
+    """1 for a flexible response, else 0; always 0 for ApiVersions (KIP-511). Raises ProtocolError for an undeclared
+    key."""
     if api_key == ApiKey.API_VERSIONS:
         return 0
     return 1 if version >= declared_api(api_key).flexible_from else 0
 
 
 def declared_api(api_key: int) -> ApiVersionRange:
-    """The API of this key, on whichever listener it is served. Raises ProtocolError for a key that is not declared."""
+    """The API of this key, for any listener. Raises ProtocolError for an undeclared key."""
     row = _ROWS.get(api_key)
     if row is None:
         raise ProtocolError(f"api key {api_key} is not declared")
@@ -281,12 +282,12 @@ def declared_api(api_key: int) -> ApiVersionRange:
 
 
 def is_unknown_api_versions(api_key: int, version: int) -> bool:
-    """True for an ApiVersions request of an unknown version, which gets `unknown_api_versions_response`."""
+    """Whether it is an ApiVersions request of an unknown version, which gets `unknown_api_versions_response`."""
     return api_key == ApiKey.API_VERSIONS and not 0 <= version <= API_VERSIONS[ApiKey.API_VERSIONS].max_version
 
 
 def unknown_api_versions_response() -> api_versions.ApiVersionsResponse:
-    """The answer, to be encoded as v0, to an ApiVersions request of an unknown version: what to ask (KIP-511)."""
+    """The response, in v0, to an ApiVersions request of an unknown version: the supported versions (KIP-511)."""
     from moldau.wire.protocol.messages import api_versions
 
     row = API_VERSIONS[ApiKey.API_VERSIONS]

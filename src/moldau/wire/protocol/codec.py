@@ -1,11 +1,11 @@
-"""Messages to bytes and back, by functions that are written and compiled at the first use of a (message, version).
+"""Encodes and decodes messages with functions that are generated at the first use of a (message, version).
 
-Every reader of bytes here fails in one way: ProtocolError. What a decoder allocates is bounded by what it reads: the
-length of an array is checked against the bytes that remain before the array is made (at most 64 bytes for each byte of
-input, and 64 KiB more).
+Every decoder raises only ProtocolError. The memory of a decoder is bounded by its input: the length of an array is
+compared with the remaining bytes before the array is created (at most 64 bytes for each byte of input, and 64 KiB
+more).
 
-`decode_pausing` and `encode_pausing` do the same as generators, for messages that may be long: they yield behind every
-few elements of arrays, so that others are served meanwhile.
+`decode_pausing` and `encode_pausing` do the same as generators, for messages that may be long. They yield after every
+few elements of arrays, so that other requests are served in between.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ UNENCODABLE = (struct.error, AttributeError, TypeError, ValueError)
 def encode_message(message: msgspec.Struct, version: int) -> bytes:
     """The body of `message` in `version`, without header or frame.
 
-    Raises ProtocolError for a version that does not exist, a value that does not fit its field, None where the version
-    has no null, and a value other than the default in a field that the version lacks (unless it is ignorable).
+    Raises ProtocolError for an unknown version, a value that does not fit its field, None where the version has no
+    null, and a value other than the default in a field that the version lacks (unless it is ignorable).
     """
     parts: list[bytes] = []
     encode_into(message, version, parts)
@@ -41,7 +41,7 @@ def encode_message(message: msgspec.Struct, version: int) -> bytes:
 
 
 def encode_into(message: msgspec.Struct, version: int, parts: list[bytes]) -> None:
-    """As `encode_message`, appending the parts: record batches are not copied. An error leaves `parts` half done."""
+    """As `encode_message`, appending the parts: record batches are not copied. An error leaves `parts` incomplete."""
     encode, _ = _compiled("encode", type(message), version)
     try:
         encode(message, parts.append)
@@ -50,9 +50,9 @@ def encode_into(message: msgspec.Struct, version: int, parts: list[bytes]) -> No
 
 
 def decode_message(cls: type[MessageType], version: int, buffer: Buffer, position: int = 0) -> tuple[MessageType, int]:
-    """The message whose body begins at `position`, and the position behind it; what follows is the caller's business.
+    """The message at `position`, and the position after it.
 
-    Record batches come out as memoryviews of `buffer`; everything else is copied. Raises ProtocolError only.
+    Record batches are memoryviews of `buffer`; everything else is copied. Raises only ProtocolError.
     """
     decode, needs_view = _compiled("decode", cls, version)
     data: Buffer
@@ -75,7 +75,7 @@ def decode_message(cls: type[MessageType], version: int, buffer: Buffer, positio
 
 
 def decode_pausing(cls: type[MessageType], version: int, buffer: Buffer, position: int = 0) -> Pausing[MessageType]:
-    """As `decode_message`, pausing; gives the message alone. `buffer` must not change before the end."""
+    """As `decode_message`, with pauses. Returns the message only. `buffer` must not change before the end."""
     decode, _ = _compiled("decode", cls, version, PAUSE)
     try:
         message, _ = yield from decode(memoryview(buffer), position)
@@ -87,8 +87,8 @@ def decode_pausing(cls: type[MessageType], version: int, buffer: Buffer, positio
 
 
 def encode_pausing(message: msgspec.Struct, version: int, parts: list[bytes]) -> Pausing[None]:
-    """As `encode_into`, pausing; parts may be taken out where it pauses. Raises ProtocolError, or one of UNENCODABLE: a
-    generator more would cost each answer 0.2 us."""
+    """As `encode_into`, with pauses. The caller may take parts out in a pause. Raises ProtocolError, or one of
+    UNENCODABLE, because another generator would cost each response 0.2 us."""
     encode, _ = _compiled("encode", type(message), version, PAUSE)
     encoding: Pausing[None] = encode(message, parts.append)
     return encoding

@@ -1,6 +1,6 @@
-"""What members of a group of consumers write to each other: the broker keeps it as bytes, tools and tests read it.
+"""The consumer protocol: subscriptions and assignments. The broker stores them as bytes, tools read them.
 
-Kafka's ConsumerProtocolSubscription v0 to v3 and ConsumerProtocolAssignment, with Kafka's names of fields.
+Kafka's ConsumerProtocolSubscription v0 to v3 and ConsumerProtocolAssignment, with Kafka's field names.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class _Reader:
 
 
 def subscription(data: bytes) -> dict[str, object]:
-    """Raises ValueError for bytes of another form."""
+    """Raises ValueError for malformed bytes."""
     reader = _Reader(data)
     version = reader.integer(2)
     found: dict[str, object] = {"topics": [*reader.topics()], "userData": reader.data()}
@@ -77,15 +77,15 @@ def subscription(data: bytes) -> dict[str, object]:
 
 
 def assignment(data: bytes) -> dict[str, object]:
-    """Raises ValueError for bytes of another form."""
+    """Raises ValueError for malformed bytes."""
     reader = _Reader(data)
     reader.integer(2)
     return {"assignedPartitions": reader.partitions(), "userData": reader.data()}
 
 
 def subscribed_topics(data: bytes) -> tuple[str, ...] | None:
-    """The topics of a subscription; all versions begin alike, and the rest is unread. What members write is theirs:
-    bytes of another form give None, and no error."""
+    """The topics of a subscription; all versions begin alike, and the rest is not read. None for malformed bytes,
+    because members may write anything."""
     try:
         reader = _Reader(data)
         return tuple(reader.topics()) if reader.integer(2) >= 0 else None
@@ -94,7 +94,7 @@ def subscribed_topics(data: bytes) -> tuple[str, ...] | None:
 
 
 def assigned_partitions(data: bytes) -> tuple[TopicPartition, ...]:
-    """The partitions of an assignment, sorted. Bytes of another form are no partitions, and no error."""
+    """The partitions of an assignment, sorted. None of them for malformed bytes."""
     try:
         reader = _Reader(data)
         reader.integer(2)

@@ -1,8 +1,8 @@
-"""Writes the decoder of one message in one version as straight-line Python.
+"""Generates the decoder of one message in one version as straight-line Python.
 
-Neighbouring fields of fixed size, and the first byte of the length that follows them, are read by one `unpack_from`;
-arrays become loops in place. The function that comes out, `decode(data, position)`, gives the message and the position
-behind it; it raises ProtocolError, or `struct.error` or IndexError where the bytes end too early.
+One `unpack_from` reads neighbouring fields of fixed size and the first byte of the length after them. Arrays become
+inline loops. The generated `decode(data, position)` returns the message and the position after it. It raises
+ProtocolError, or `struct.error` or IndexError if the bytes end too early.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _UNPACK_TABLES: Final[dict[str, runtime.UnpackTable]] = {}
 def decoder_source(
     cls: type[msgspec.Struct], info: MessageInfo, version: int, pause: tuple[str, ...] = ()
 ) -> tuple[str, dict[str, object]]:
-    """The text of `decode` and the names that it needs. With `pause` it is a generator, and takes a memoryview."""
+    """The source of `decode` and the names that it needs. With `pause` it is a generator, and takes a memoryview."""
     is_view = bool(pause) or has_views(cls)
     writer = _DecoderWriter(version, is_flexible=info.is_flexible(version), is_view=is_view, pause=pause)
     return writer.write_message(cls)

@@ -1,5 +1,4 @@
-"""Who serves a partition in place of the broker that was asked, as Produce and Fetch say it (KIP-951, 392): in flat
-values, and as the bytes of the fast paths."""
+"""The broker to ask instead, in Produce and Fetch responses (KIP-951, 392): values, and bytes for the fast paths."""
 
 from __future__ import annotations
 
@@ -16,20 +15,20 @@ _pack_int = Struct(">i").pack
 
 
 class CurrentLeader(msgspec.Struct, frozen=True):
-    """Who leads a partition, as the broker knows; -1: nobody."""
+    """The leader of a partition, as the broker knows; -1: none."""
 
     leader_id: int
     leader_epoch: int
 
 
 class PreferredReadReplica(msgspec.Struct, frozen=True):
-    """The replica that a consumer had better read from."""
+    """The replica that a consumer should read from."""
 
     broker_id: int
 
 
 class LeaderNode(msgspec.Struct, frozen=True):
-    """Where one of the leaders that an answer names is reached."""
+    """The address of a leader in the response."""
 
     node_id: int
     host: str
@@ -38,12 +37,12 @@ class LeaderNode(msgspec.Struct, frozen=True):
 
 
 def encode_current_leader(tag: int, leader: CurrentLeader) -> bytes:
-    """The tagged fields of a partition, of which the leader is the only one."""
+    """The tagged fields of a partition, with the leader only."""
     return _pack_leader(1, tag, _LEADER_BYTES, leader.leader_id, leader.leader_epoch)
 
 
 def encode_leader_nodes(nodes: Sequence[LeaderNode]) -> bytes:
-    """The tagged fields of the answer, of which `nodes` are the only one, with tag 0."""
+    """The tagged fields of the response, with `nodes` (tag 0) only."""
     if not nodes:
         return b"\x00"
     parts = [encode_uvarint(len(nodes) + 1)]

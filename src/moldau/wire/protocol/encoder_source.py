@@ -1,8 +1,7 @@
-"""Writes the encoder of one message in one version as straight-line Python.
+"""Generates the encoder of one message in one version as straight-line Python.
 
-Neighbouring fields of fixed size, the length that follows them, and arrays of fixed elements among them are packed by
-one call; arrays of structs become loops in place. The function that comes out, `encode(m, write)`, hands the parts of
-the message to `write` in order.
+One call packs neighbouring fields of fixed size, the length after them, and arrays of fixed elements among them. Arrays
+of structs become inline loops. The generated `encode(m, write)` passes the parts of the message to `write` in order.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from moldau.wire.protocol.schema import (
 def encoder_source(
     cls: type[msgspec.Struct], info: MessageInfo, version: int, pause: tuple[str, ...] = ()
 ) -> tuple[str, dict[str, object]]:
-    """The text of `encode` and the names that it needs. With `pause` it is a generator."""
+    """The source of `encode` and the names that it needs. With `pause` it is a generator."""
     return _EncoderWriter(version, is_flexible=info.is_flexible(version), pause=pause).write_message(cls)
 
 

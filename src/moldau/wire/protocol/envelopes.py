@@ -1,4 +1,4 @@
-"""What stands inside an envelope: the request of a client with its header, its answer, and who the client is (KIP-590).
+"""The content of an envelope: a client's request with its header, the response, and the principal (KIP-590).
 
 `request_data` and `response_data` are frames without their length.
 """
@@ -28,16 +28,17 @@ _VERSION_BYTES = 2
 
 
 def encode_principal(principal: str, *, is_by_token: bool = False) -> bytes:
-    """`principal`: "TYPE:NAME"; `is_by_token`: it has logged in by a delegation token."""
+    """`principal`: "TYPE:NAME". `is_by_token`: logged in with a delegation token."""
     return _PRINCIPAL_VERSION.to_bytes(_VERSION_BYTES) + encode_message(
         DefaultPrincipalData(*type_and_name(principal), is_by_token), _PRINCIPAL_VERSION
     )
 
 
 def decode_principal(data: Buffer | None) -> tuple[str, bool]:
-    """The principal, TYPE:NAME, and whether it has logged in by a delegation token.
+    """The principal, TYPE:NAME, and whether it logged in with a delegation token.
 
-    Raises ProtocolError for bytes that are no principal of Kafka's default builder."""
+    Raises ProtocolError for bytes that Kafka's default builder does not write.
+    """
     if data is None or bytes(data[:_VERSION_BYTES]) != _PRINCIPAL_VERSION.to_bytes(_VERSION_BYTES):
         raise ProtocolError("a principal in a form that is not known")
     principal, _ = decode_message(DefaultPrincipalData, _PRINCIPAL_VERSION, data, _VERSION_BYTES)
@@ -52,7 +53,7 @@ def encode_enclosed(message: Request[Any], client_id: str) -> bytes:
 
 
 def decode_enclosed_answer(message: Request[Any], data: Buffer) -> msgspec.Struct:
-    """The answer to what `encode_enclosed` made of `message`. Raises ProtocolError."""
+    """The response to the request that `encode_enclosed` made from `message`. Raises ProtocolError."""
     api_key = api_key_of(message)
     declared: ApiVersionRange = declared_api(api_key)
     _, position = decode_response_header(data, response_header_version(api_key, declared.max_version))
@@ -60,5 +61,5 @@ def decode_enclosed_answer(message: Request[Any], data: Buffer) -> msgspec.Struc
 
 
 def encode_enclosed_header(header: RequestHeader) -> bytes:
-    """Of the answer to the request with this header; its body follows."""
+    """The header of the response to the request with this header. The body follows."""
     return encode_response_header(header.correlation_id, response_header_version(header.api_key, header.api_version))

@@ -1,4 +1,4 @@
-"""The error codes of a response, wherever they stand in it: for metrics, and for clients that ask again."""
+"""All error codes in a response, for metrics and for retries of clients."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ _finders: dict[type[msgspec.Struct], _Finder] = {}
 
 
 def error_codes(response: msgspec.Struct) -> list[int]:
-    """All error codes in `response`, as Kafka counts them; a response that has no such field is one NONE."""
+    """All error codes in `response`, as Kafka counts them. A response without such a field counts as one NONE."""
     codes: list[int] = []
     _finder(type(response)).collect(response, codes)
     return codes or [0]
 
 
 def each_error_code(response: msgspec.Struct) -> Iterator[int]:
-    """As `error_codes`, one by one: for a long response."""
+    """As `error_codes`, as an iterator for long responses."""
     is_any = False
     for code in _finder(type(response)).each(response):
         is_any = True

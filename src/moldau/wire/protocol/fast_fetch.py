@@ -1,8 +1,8 @@
-"""Fetch by hand, for the broker's hot path: the same bytes as the codec, in flat tuples.
+"""Hand-written codec of Fetch for the broker's hot path: the same bytes as the codec, in flat tuples.
 
-Records are never copied: a response is encoded as a list of buffers in which they stand as they were given. A topic is
-the UTF-8 of its name, or from version 13 its 16-byte id. Entries and results stand in the order of the wire; those of
-one topic stand side by side. (Clients decode responses by the codec, which is as fast and gives views as well.)
+Records are never copied: an encoded response is a list of buffers that includes the given ones. A topic is the UTF-8 of
+its name, or from version 13 its 16-byte id. Entries and results are in the order of the wire, those of one topic next
+to each other. (Clients decode responses with the codec, which is as fast and returns views as well.)
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ _unpack_int = Struct(">i").unpack_from
 
 
 def decode_fetch_request(frame: memoryview, position: int, version: int) -> FetchQuestion:
-    """The request whose body begins at `position`. Keeps no view of the frame. Raises ProtocolError only.
+    """The request at `position`. Keeps no view of the frame. Raises only ProtocolError.
 
-    Cluster id, and the directory and high watermark of a replica are passed over.
+    The cluster id, and the directory and high watermark of a replica are skipped.
     """
     try:
         if version < FLEXIBLE_FROM:
@@ -231,7 +231,7 @@ def _decode_any(frame: memoryview, position: int, version: int) -> FetchQuestion
 
 
 def fetch_question(request: FetchRequest, version: int) -> Pausing[FetchQuestion]:
-    """What a decoded request asks."""
+    """The content of a decoded request."""
     entries: list[FetchEntry] = []
     for topic in request.topics:
         name = bytes(topic.topic_id) if version >= TOPIC_IDS_FROM else topic.topic.encode()
@@ -321,9 +321,9 @@ def encode_fetch_response(
     throttle_time_ms: int = 0,
     nodes: Sequence[LeaderNode] = (),
 ) -> list[Part]:
-    """The whole framed response (length, header, body), as buffers to be written one after the other.
+    """The framed response (length, header, body) as buffers, to be written in order.
 
-    `error_code` and `session_id` are sent from version 7. `nodes`: of the leaders that `results` name.
+    `error_code` and `session_id` are sent from version 7. `nodes`: of the leaders in `results`.
     """
     if len(results) == 1 and results[0][6] is None and not results[0][8] and len(results[0][0]) < 127:
         return _encode_one(version, correlation_id, throttle_time_ms, error_code, session_id, results[0])

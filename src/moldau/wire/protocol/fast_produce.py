@@ -1,8 +1,8 @@
-"""Produce by hand, for the broker's hot path: the same bytes as the codec, in flat tuples.
+"""Hand-written codec of Produce for the broker's hot path: the same bytes as the codec, in flat tuples.
 
-A request comes out as one list of entries, a response goes in as one list of results, both in the order of the wire. A
-topic is the UTF-8 of its name, or from version 13 its 16-byte id: bytes, because the broker only looks it up and
-sends it back. Invalid UTF-8 is replaced by U+FFFD, as in the codec.
+A request is decoded to one list of entries, a response encoded from one list of results, both in the order of the wire.
+A topic is the UTF-8 of its name, or from version 13 its 16-byte id: bytes, because the broker only looks it up and
+sends it back. As in the codec, invalid UTF-8 becomes U+FFFD.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ProduceEntry = tuple[bytes, int, memoryview | None]
 
 
 class RecordErrors(msgspec.Struct, frozen=True):
-    """An error message with the records that are to blame: index in the batch, and what is wrong (KIP-467)."""
+    """An error message with the rejected records: index in the batch and reason (KIP-467)."""
 
     message: str
     errors: tuple[tuple[int, str], ...]
@@ -65,16 +65,15 @@ _unpack_flexible_partition = Struct(">iB").unpack_from
 
 
 class ManyEntriesError(Exception):
-    """There are more entries than were to be decoded at once."""
+    """The request has more entries than should be decoded at once."""
 
 
 def decode_produce_request(
     frame: memoryview, position: int, version: int, most: int = ALL_ENTRIES
 ) -> tuple[str | None, int, int, list[ProduceEntry]]:
-    """Transactional id, acks, timeout in ms and the entries of the request whose body begins at `position`.
+    """Transactional id, acks, timeout in ms and the entries of the request at `position`.
 
-    The records are views: they live as long as the frame's buffer is left alone. Raises ProtocolError, and
-    ManyEntriesError beyond `most` of them.
+    The records are views of the frame's buffer. Raises ProtocolError, and ManyEntriesError above `most` entries.
     """
     try:
         if version >= FLEXIBLE_FROM:
@@ -257,7 +256,7 @@ def encode_produce_response(
     throttle_time_ms: int = 0,
     nodes: Sequence[LeaderNode] = (),
 ) -> bytes:
-    """The whole framed response: length, header and body. Results of one topic stand side by side. `nodes`: of the
+    """The framed response: length, header and body. Results of one topic are next to each other. `nodes`: of the
     leaders that they name."""
     if len(results) == 1 and results[0][6] is None and len(results[0][0]) < 126:
         return _encode_one(version, correlation_id, results[0], throttle_time_ms)

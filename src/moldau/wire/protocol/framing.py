@@ -1,4 +1,4 @@
-"""A frame: a signed four-byte length, and so many bytes of header and body."""
+"""Frames: a signed four-byte length, then header and body."""
 
 from __future__ import annotations
 
@@ -32,13 +32,12 @@ def frame(*parts: Buffer) -> bytes:
 
 
 def frame_length(*parts: Buffer) -> bytes:
-    """Only the length in front, for parts that are written one by one."""
+    """The length only, for parts that are written separately."""
     return _LENGTH.pack(sum(map(len, parts)))
 
 
 def gathered(parts: Iterable[Buffer], joined_bytes: int) -> Iterator[bytes | memoryview]:
-    """What one write after the other sends: parts above `joined_bytes` without a copy, and what is smaller between them
-    joined."""
+    """Joins parts for writing: those above `joined_bytes` without a copy, smaller ones between them joined."""
     small: list[Buffer] = []
     for part in parts:
         if len(part) <= joined_bytes:
@@ -53,7 +52,7 @@ def gathered(parts: Iterable[Buffer], joined_bytes: int) -> Iterator[bytes | mem
 
 
 def decode_frame_length(buffer: Buffer, position: int = 0, *, max_bytes: int = MAX_FRAME_BYTES) -> int:
-    """The length announced at `position`. Raises ProtocolError for a negative one or one above `max_bytes`."""
+    """The length at `position`. Raises ProtocolError for a negative one or one above `max_bytes`."""
     if len(buffer) - position < LENGTH_SIZE:
         raise ProtocolError("frame length cut")
     length: int = _LENGTH.unpack_from(buffer, position)[0]
@@ -65,7 +64,7 @@ def decode_frame_length(buffer: Buffer, position: int = 0, *, max_bytes: int = M
 
 
 def stranger(first_bytes: Buffer) -> str | None:
-    """A sentence on a client of another protocol, by four bytes that are no length of a frame; else None."""
+    """A sentence about a client of another protocol, recognised by its first four bytes; else None."""
     text = bytes(first_bytes)
     if text[:1] in _TLS_RECORDS and text[1:2] == b"\x03":
         return "this is TLS, not Kafka's protocol in plain text"

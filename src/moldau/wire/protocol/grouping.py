@@ -1,4 +1,4 @@
-"""Results of a hot path, one flat tuple for each partition, put together by topic as a response has them."""
+"""Groups the results of a hot path, a flat tuple for each partition, by topic."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Result = TypeVar("Result", bound="tuple[Any, ...]")
 
 
 def by_topic(results: Sequence[Result]) -> list[tuple[bytes, list[Result]]]:
-    """`results`: the topic comes first in each; those of one topic stand side by side."""
+    """`results`: the topic is first in each; those of one topic are next to each other."""
     topics: list[tuple[bytes, list[Result]]] = []
     for result in results:
         if not topics or topics[-1][0] != result[0]:

@@ -1,6 +1,6 @@
-"""Request and response headers. The api key and api version of a request give its header's version.
+"""Request and response headers. Api key and version of a request decide its header's version.
 
-The client id keeps its two-byte length in every version (KIP-482 left it so, for ApiVersions' sake).
+The client id has a two-byte length in every version (KIP-482 left it for ApiVersions).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CORRELATION_ID_AND_TAGS: Final = Struct(">ix")
 
 
 class RequestHeader(msgspec.Struct, frozen=True):
-    """What stands before each request's body."""
+    """The header of a request."""
 
     api_key: int
     api_version: int
@@ -30,11 +30,11 @@ class RequestHeader(msgspec.Struct, frozen=True):
 
 
 def decode_request_header(buffer: Buffer) -> tuple[RequestHeader, int]:
-    """The header of the request in `buffer` (no frame length), and the position of its body.
+    """The header of the request in `buffer` (without frame length), and the position of its body.
 
-    A negative client id length is null, and invalid UTF-8 in it is replaced, as Kafka does. Raises ProtocolError for a
-    header that is cut and for a key that is not declared; whether the version is served is for the caller to see. In an
-    ApiVersions request of an unknown version nothing behind the client id is read: it gets the v0 answer in any case.
+    As in Kafka, a negative client id length is null, and invalid UTF-8 is replaced. Raises ProtocolError for a cut
+    header and for an undeclared key. The caller checks the version. In an ApiVersions request of an unknown version
+    nothing after the client id is read, because it gets the v0 response in any case.
     """
     if len(buffer) < _REQUEST.size:
         raise ProtocolError("request header cut")
@@ -56,7 +56,7 @@ def decode_request_header(buffer: Buffer) -> tuple[RequestHeader, int]:
 
 
 def encode_request_header(header: RequestHeader) -> bytes:
-    """Raises ProtocolError for a key that is not declared or a client id over 32,767 bytes."""
+    """Raises ProtocolError for an undeclared key or a client id over 32,767 bytes."""
     client_id = header.client_id
     text = b"" if client_id is None else client_id.encode()
     if len(text) > 32_767:
@@ -72,7 +72,7 @@ def encode_response_header(correlation_id: int, header_version: int) -> bytes:
 
 
 def decode_response_header(buffer: Buffer, header_version: int) -> tuple[int, int]:
-    """The correlation id, and the position of the body. Raises ProtocolError for a header that is cut."""
+    """The correlation id, and the position of the body. Raises ProtocolError for a cut header."""
     if len(buffer) < _CORRELATION_ID.size + header_version:
         raise ProtocolError("response header cut")
     correlation_id: int = _CORRELATION_ID.unpack_from(buffer)[0]

@@ -1,7 +1,7 @@
-"""The grammar of `sasl.jaas.config`: a login module, a control flag, and options (KIP-85).
+"""The grammar of `sasl.jaas.config`: login module, control flag and options (KIP-85).
 
-Words, quotes and comments are those of Java's StreamTokenizer with Kafka's settings, so that a value which Apache Kafka
-reads is read here, and as the same: a bare value that begins with a digit is a number there, and no value.
+Words, quotes and comments are those of Java's StreamTokenizer with Kafka's settings, so that texts have the same
+meaning as in Apache Kafka: a bare value that begins with a digit is a number there, and not a value.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NAMED_ESCAPES = {"a": "\x07", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": 
 
 
 class LoginModule(msgspec.Struct, frozen=True):
-    """One entry. `options` may hold passwords: they are not shown."""
+    """One entry. `options` may have passwords and are not shown."""
 
     name: str
     options: dict[str, str]
@@ -44,7 +44,7 @@ class _Token(msgspec.Struct, frozen=True):
 
 
 def parse_jaas_config(text: str) -> LoginModule:
-    """The one login module of `text`. Raises INVALID_CONFIG in Kafka's words, without the value of an option."""
+    """The single login module of `text`. Raises INVALID_CONFIG in Kafka's words, without the value of an option."""
     tokens = _tokens(text)
     modules = [_module(token, tokens) for token in tokens]
     if not modules:
@@ -55,7 +55,7 @@ def parse_jaas_config(text: str) -> LoginModule:
 
 
 def encode_jaas_config(module: LoginModule) -> str:
-    """The text that `parse_jaas_config` reads, and Kafka's clients do. It holds the secrets of the options."""
+    """The text for `parse_jaas_config` and Kafka's clients. It has the secrets of the options."""
     options = "".join(f' {key}="{_SPECIAL.sub(_escaped, value)}"' for key, value in module.options.items())
     return f"{module.name} required{options};"
 

@@ -1,4 +1,4 @@
-"""The settings that say where clients, and nodes at other nodes, have tokens of OAUTHBEARER from (KIP-768, 1139)."""
+"""The settings for getting OAUTHBEARER tokens, for clients and for nodes (KIP-768, 1139)."""
 
 from __future__ import annotations
 

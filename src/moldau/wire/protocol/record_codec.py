@@ -1,8 +1,8 @@
-"""Records of Kafka's internal topics: which schema the bytes are in, and the schema's bytes.
+"""Encodes and decodes the records of Kafka's internal topics, with the prefix that names their schema.
 
 `__cluster_metadata`: unsigned varints for the frame's version (1), the api key and the record's version, then the body.
-`__consumer_offsets` and `__transaction_state`: a key begins with two bytes that name its kind, a value with two bytes
-that are its version.
+`__consumer_offsets` and `__transaction_state`: a key begins with two bytes for its kind, a value with two bytes for its
+version.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ GROUP_KEYS: Final = _by_key(*(cls for cls in declared_messages(group_records) if
 
 
 def encode_metadata_record(record: msgspec.Struct, version: int) -> bytes:
-    """Raises ProtocolError as `encode_message`; InvariantError for what is no metadata record."""
+    """Raises ProtocolError as `encode_message`; InvariantError for another class."""
     api_key = message_info(type(record)).api_key
     invariant(api_key is not None and METADATA_RECORDS.get(api_key) is type(record), "not a metadata record")
     frame = encode_uvarint(METADATA_FRAME_VERSION) + encode_uvarint(api_key or 0) + encode_uvarint(version)
@@ -69,14 +69,14 @@ def decode_metadata_record(buffer: Buffer) -> tuple[msgspec.Struct, int]:
 
 
 def encode_group_key(key: msgspec.Struct) -> bytes:
-    """Raises ProtocolError as `encode_message`; InvariantError for what is no group key."""
+    """Raises ProtocolError as `encode_message`; InvariantError for another class."""
     kind = message_info(type(key)).api_key
     invariant(kind is not None and GROUP_KEYS.get(kind) is type(key), "not a group key")
     return _PREFIX.pack(kind) + encode_message(key, 0)
 
 
 def decode_group_key(buffer: Buffer) -> msgspec.Struct:
-    """The key, by its class. Raises ProtocolError for an unknown kind and for bytes left over."""
+    """The key, by its class. Raises ProtocolError for an unknown kind and for trailing bytes."""
     kind = _prefix(buffer)
     cls = GROUP_KEYS.get(kind)
     if cls is None:
@@ -85,12 +85,12 @@ def decode_group_key(buffer: Buffer) -> msgspec.Struct:
 
 
 def encode_record_value(value: msgspec.Struct, version: int) -> bytes:
-    """Of a group's or a transactional id's record. Raises ProtocolError as `encode_message`."""
+    """The value of a group or transactional id record. Raises ProtocolError as `encode_message`."""
     return _PREFIX.pack(version) + encode_message(value, version)
 
 
 def decode_record_value(cls: type[ValueType], buffer: Buffer) -> tuple[ValueType, int]:
-    """The value and its version; its key's class says which `cls` to read. Raises ProtocolError as above."""
+    """The value and its version. `cls` follows from the class of the key. Raises ProtocolError as above."""
     version = _prefix(buffer)
     return _decode_whole(cls, version, buffer, _PREFIX.size), version
 
@@ -101,7 +101,7 @@ def encode_transaction_key(key: TransactionLogKey) -> bytes:
 
 
 def decode_transaction_key(buffer: Buffer) -> TransactionLogKey | None:
-    """None for a kind that is not known yet. Raises ProtocolError for bytes that are cut or left over."""
+    """None for an unknown kind. Raises ProtocolError for cut and for trailing bytes."""
     return None if _prefix(buffer) else _decode_whole(TransactionLogKey, 0, buffer, _PREFIX.size)
 
 

@@ -1,6 +1,6 @@
-"""What generated encoders and decoders call: the uncommon paths, and packers whose layout depends on array lengths.
+"""The functions that generated encoders and decoders call: rare cases, and packers for array lengths.
 
-`position` is an index into the buffer; a function that reads returns the value and the position behind it.
+`position` is an index into the buffer. A function that reads returns the value and the position after it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PAUSE_BEGIN: Final = (f"    rest = {ELEMENTS_BETWEEN_PAUSES}", "    if not rest:
 
 
 def bad_field(field: str, reason: str) -> ProtocolError:
-    """The error for a field that cannot be encoded or decoded; `reason` says why."""
+    """The error for a field that cannot be encoded or decoded, with the `reason`."""
     return ProtocolError(f"{field}: {reason}")
 
 
@@ -54,7 +54,7 @@ SMALL_UVARINTS: Final = tuple(bytes((value,)) for value in range(0x80))
 
 
 def decode_uvarint(data: Buffer, position: int) -> tuple[int, int]:
-    """Raises ProtocolError beyond five bytes, IndexError where the buffer ends."""
+    """Raises ProtocolError above five bytes, IndexError at the end of the buffer."""
     first = data[position]
     if first < 0x80:
         return first, position + 1
@@ -62,7 +62,7 @@ def decode_uvarint(data: Buffer, position: int) -> tuple[int, int]:
 
 
 def finish_uvarint(data: Buffer, position: int, first: int) -> tuple[int, int]:
-    """The varint whose first byte, `first`, stands before `position` and says that more follow."""
+    """The varint whose first byte, `first`, is before `position` and says that more follow."""
     byte = data[position]
     position += 1
     if byte < 0x80:  # two bytes are by far the most common here
@@ -93,8 +93,8 @@ def encode_string_length(length: int) -> bytes:
 
 
 def decode_text(raw: Buffer) -> str:
-    """Text with U+FFFD for each byte that is not UTF-8, as Kafka does. Raises ProtocolError where that makes it longer
-    than a string may be: many answers and records repeat what a client sent."""
+    """Text with U+FFFD for each byte that is not UTF-8, as in Kafka. Raises ProtocolError if that exceeds the size of a
+    string, because responses and records repeat texts of clients."""
     text = str(raw, "utf-8", "replace")
     if len(raw) > MAX_SURE_BYTES and len(text.encode()) > MAX_STRING_BYTES:
         raise ProtocolError("string that is not UTF-8, over 32,767 bytes with its bad bytes replaced")
@@ -102,14 +102,14 @@ def decode_text(raw: Buffer) -> str:
 
 
 def utf8_of(raw: memoryview) -> bytes:
-    """The bytes of the same text as `decode_text` reads."""
+    """The bytes of the text that `decode_text` reads."""
     data = bytes(raw)
     return data if data.isascii() else decode_text(data).encode()
 
 
 def encode_error_message(text: str) -> bytes:
-    """The bytes of an error message: the beginning where it is longer than a string may be, since messages are composed
-    of what clients send. No character is cut."""
+    """The bytes of an error message, cut at a character to the size of a string, because messages contain texts of
+    clients."""
     raw = text.encode()
     if len(raw) <= MAX_STRING_BYTES:
         return raw
@@ -120,7 +120,7 @@ _CUT: Final = b"..."
 
 
 def skip_tagged_fields(data: Buffer, position: int, first: int) -> int:
-    """Passes over the tagged fields of a struct that knows none; `first` is the first byte of their number."""
+    """Skips the tagged fields of a struct without known ones. `first`: the first byte of their number."""
     count, position = tagged_field_count(data, position, first)
     for _ in range(count):
         _, _, position = tagged_field(data, position)
@@ -128,8 +128,8 @@ def skip_tagged_fields(data: Buffer, position: int, first: int) -> int:
 
 
 def tagged_field_count(data: Buffer, position: int, first: int) -> tuple[int, int]:
-    """The number of tagged fields, whose first byte `first` was read, and the position behind it. Raises ProtocolError
-    for more than MAX_TAGGED_FIELDS."""
+    """The number of tagged fields, whose first byte `first` was read, and the position after it. Raises ProtocolError
+    above MAX_TAGGED_FIELDS."""
     if first >= 0x80:
         first, position = finish_uvarint(data, position, first)
         if first > MAX_TAGGED_FIELDS:
@@ -138,7 +138,7 @@ def tagged_field_count(data: Buffer, position: int, first: int) -> tuple[int, in
 
 
 def tagged_field(data: Buffer, position: int) -> tuple[int, int, int]:
-    """The tag, where its bytes begin and where they end."""
+    """The tag, and the positions of its first byte and its end."""
     tag, position = decode_uvarint(data, position)
     size, position = decode_uvarint(data, position)
     end = position + size
@@ -148,7 +148,7 @@ def tagged_field(data: Buffer, position: int) -> tuple[int, int, int]:
 
 
 def join_tagged_fields(fields: list[tuple[int, list[bytes]]]) -> bytes:
-    """The section of tagged fields that ends a flexible struct; `fields` come in the order of their tags."""
+    """The tagged fields at the end of a flexible struct. `fields` are in the order of their tags."""
     parts = [encode_uvarint(len(fields))]
     for tag, body_parts in fields:
         body = b"".join(body_parts)
@@ -157,7 +157,7 @@ def join_tagged_fields(fields: list[tuple[int, list[bytes]]]) -> bytes:
 
 
 class UnpackTable(dict[int, Callable[[Buffer, int], tuple[int, ...]]]):
-    """Array length -> the function that reads so many elements; few lengths are common, so they are kept."""
+    """Array length -> the function that reads so many elements, cached, because few lengths are common."""
 
     def __init__(self, element_format: str) -> None:
         super().__init__()
@@ -176,8 +176,8 @@ Packer = Callable[..., bytes]
 class PackTable(dict[int | tuple[int, ...], Packer]):
     """Array lengths -> the function that packs a run of fixed fields and arrays of fixed elements in one call.
 
-    The layout is a list of `struct` codes; "*i" stands for an array of "i" with its length before it. The packer takes
-    the fields in order, for an array its length (plus one where lengths are varints), then its elements.
+    The layout is a list of `struct` codes; "*i" is an array of "i" with its length. The packer takes the fields in
+    order, for an array its length (plus one with varints), then its elements.
     """
 
     def __init__(self, layout: tuple[str, ...], *, is_flexible: bool) -> None:

@@ -1,8 +1,7 @@
-"""The tokens of SASL PLAIN (RFC 4616), SCRAM (RFC 5802, RFC 7677) and OAUTHBEARER (RFC 7628), and what SCRAM computes
-from them.
+"""The tokens of SASL PLAIN (RFC 4616), SCRAM (RFC 5802, 7677) and OAUTHBEARER (RFC 7628), and SCRAM's hashes.
 
-Both sides use this: the broker (`core/authentication`) and the client (`client/protocol/sasl.py`). A token that is not
-one is a ProtocolError, whose text never holds a part of the token.
+Used by the broker (`core/authentication`) and the client (`client/protocol/sasl.py`). A malformed token is a
+ProtocolError, whose text has no part of the token.
 """
 
 from __future__ import annotations
@@ -61,10 +60,11 @@ BEARER_ERROR_TAKEN: Final = b"\x01"
 
 
 class Credentials(msgspec.Struct, frozen=True):
-    """As whom a client logs in. The password is not shown. Raises ValueError for a mechanism that is not served, and
-    where a name or a password is missing.
+    """The login of a client. The password is not shown. Raises ValueError for an unsupported mechanism and for a
+    missing name or password.
 
-    `is_token`: the name is the id of a delegation token and the password its HMAC in base64 (KIP-48); SCRAM only."""
+    `is_token`: the name is the id of a delegation token and the password its HMAC in base64 (KIP-48); SCRAM only.
+    """
 
     mechanism: str
     username: str
@@ -88,7 +88,7 @@ class Credentials(msgspec.Struct, frozen=True):
 
 
 class PlainToken(msgspec.Struct, frozen=True):
-    """What a client of PLAIN sends. `authorization_id`: as whom it wants to act; "": as `username`."""
+    """The token of a PLAIN client. `authorization_id`: the user that it acts as; "": `username`."""
 
     authorization_id: str
     username: str
@@ -99,7 +99,7 @@ class PlainToken(msgspec.Struct, frozen=True):
 
 
 class ClientFirst(msgspec.Struct, frozen=True):
-    """The first token of a client of SCRAM. `header`: its GS2 header; `bare`: the rest."""
+    """The first token of a SCRAM client. `header`: its GS2 header. `bare`: the rest."""
 
     header: str
     binding: str
@@ -111,7 +111,7 @@ class ClientFirst(msgspec.Struct, frozen=True):
 
 
 class ServerFirst(msgspec.Struct, frozen=True):
-    """What the server of SCRAM answers: `nonce` begins with the client's."""
+    """The response of a SCRAM server. `nonce` begins with the client's."""
 
     nonce: str
     salt: bytes
@@ -119,7 +119,7 @@ class ServerFirst(msgspec.Struct, frozen=True):
 
 
 class ClientFinal(msgspec.Struct, frozen=True):
-    """The second token of a client of SCRAM. `unproven`: the token without its proof."""
+    """The second token of a SCRAM client. `unproven`: the token without its proof."""
 
     unproven: str
     header: bytes
@@ -128,15 +128,15 @@ class ClientFinal(msgspec.Struct, frozen=True):
 
 
 class ServerFinal(msgspec.Struct, frozen=True):
-    """The last token of a server of SCRAM: its signature, or why there is none."""
+    """The last token of a SCRAM server: its signature, or an error."""
 
     signature: bytes
     error: str = ""
 
 
 class BearerToken(msgspec.Struct, frozen=True):
-    """What a client of OAUTHBEARER sends. `token`: not yet checked, and not shown. `authorization_id`: as whom it wants
-    to act; "": as the one whom the token names. `extensions`: by name (KIP-342)."""
+    """The token of an OAUTHBEARER client. `token`: unverified, and not shown. `authorization_id`: the user that it acts
+    as; "": the subject of the token. `extensions`: by name (KIP-342)."""
 
     token: str
     extensions: dict[str, str] = {}
@@ -147,9 +147,8 @@ class BearerToken(msgspec.Struct, frozen=True):
 
 
 class BearerError(msgspec.Struct, frozen=True, rename={"openid_configuration": "openid-configuration"}):
-    """Why a server of OAUTHBEARER refuses a token (RFC 7628, 3.2.2). `status`: such as "invalid_token"; `scope` and
-    `openid_configuration` (an address): what the client may ask a token for, and where; "" where the server does not
-    say."""
+    """Why a server rejects an OAUTHBEARER token (RFC 7628, 3.2.2). `status`: such as "invalid_token". `scope` and
+    `openid_configuration` (an address): for which scope and where to get a token; "": unknown."""
 
     status: str
     scope: str = ""
@@ -157,12 +156,12 @@ class BearerError(msgspec.Struct, frozen=True, rename={"openid_configuration": "
 
 
 def encode_plain(username: str, password: str) -> bytes:
-    """The one token of a client of PLAIN."""
+    """The token of a PLAIN client."""
     return f"\0{username}\0{password}".encode()
 
 
 def decode_plain(token: bytes) -> PlainToken:
-    """What is no UTF-8 is replaced, as in Kafka. Raises ProtocolError, in Apache Kafka's words."""
+    """As in Kafka, invalid UTF-8 is replaced. Raises ProtocolError, in Apache Kafka's words."""
     parts = token.decode(errors="replace").split("\0", 3)
     if len(parts) != 3:
         raise ProtocolError(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
@@ -170,13 +169,13 @@ def decode_plain(token: bytes) -> PlainToken:
 
 
 def encode_client_first(username: str, nonce: str, *, is_token: bool = False) -> str:
-    """The bare part, behind the GS2 header "n,,"."""
+    """The bare part, after the GS2 header "n,,"."""
     extension = f",{TOKEN_EXTENSION}=true" if is_token else ""
     return f"n={username.replace('=', '=3D').replace(',', '=2C')},r={nonce}{extension}"
 
 
 def decode_client_first(token: bytes) -> ClientFirst:
-    """Raises ProtocolError, also where an extension is mandatory (`m=`), since none is known."""
+    """Raises ProtocolError, also for a mandatory extension (`m=`), because none is known."""
     match = _match(_CLIENT_FIRST, token, "first message of the client")
     return ClientFirst(
         match["header"],
@@ -228,8 +227,8 @@ def decode_server_final(token: bytes) -> ServerFinal:
 
 
 def encode_bearer(token: BearerToken) -> bytes:
-    """The first token of a client of OAUTHBEARER. Raises ValueError for a token or an extension that the mechanism
-    cannot carry; the text holds neither's value."""
+    """The first token of an OAUTHBEARER client. Raises ValueError, without the values, for a token or an extension that
+    the mechanism cannot carry."""
     if _TOKEN.fullmatch(token.token) is None:
         raise ValueError("a bearer token is of letters, digits and the characters - . _ ~ + /")
     for name, value in token.extensions.items():
@@ -243,8 +242,7 @@ def encode_bearer(token: BearerToken) -> bytes:
 
 
 def decode_bearer(token: bytes) -> BearerToken:
-    """Raises ProtocolError, in Apache Kafka's words; also where a name of a pair comes twice, of which Kafka takes the
-    last."""
+    """Raises ProtocolError, in Apache Kafka's words; also for a repeated name, of which Kafka takes the last."""
     invalid = "Invalid OAUTHBEARER client first message"
     try:
         match = _BEARER_FIRST.fullmatch(token.decode("ascii"))
@@ -269,13 +267,13 @@ def decode_bearer(token: bytes) -> BearerToken:
 
 
 def encode_bearer_error(error: BearerError) -> bytes:
-    """The server's answer to a token that it refuses: a JSON object, without the members that are empty."""
+    """The server's response to a rejected token: a JSON object without empty members."""
     members = {"status": error.status, "scope": error.scope, "openid-configuration": error.openid_configuration}
     return msgspec.json.encode({name: value for name, value in members.items() if value})
 
 
 def decode_bearer_error(token: bytes) -> BearerError:
-    """What the server answered. Raises ProtocolError where it is no such JSON object."""
+    """The server's error. Raises ProtocolError unless it is such a JSON object."""
     try:
         return msgspec.json.decode(token, type=BearerError)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -288,33 +286,33 @@ def scram_nonce(random_bytes: bytes) -> str:
 
 
 def salted_password(mechanism: str, password: str, salt: bytes, iterations: int) -> bytes:
-    """`Hi(password, salt, iterations)`. As in Kafka's client, the password is not normalized first. Takes about 1 ms of
-    CPU for each 4,096 iterations."""
+    """`Hi(password, salt, iterations)`. As in Kafka's client, the password is not normalized. Takes about 1 ms of CPU
+    for each 4,096 iterations."""
     return hashlib.pbkdf2_hmac(SCRAM_HASHES[mechanism], password.encode(), salt, iterations)
 
 
 def client_key(mechanism: str, salted: bytes) -> bytes:
-    """What the proof is made with."""
+    """The key of the client's proof."""
     return hmac.digest(salted, b"Client Key", SCRAM_HASHES[mechanism])
 
 
 def server_key(mechanism: str, salted: bytes) -> bytes:
-    """What the server's signature is made with."""
+    """The key of the server's signature."""
     return hmac.digest(salted, b"Server Key", SCRAM_HASHES[mechanism])
 
 
 def stored_key(mechanism: str, key: bytes) -> bytes:
-    """What a server keeps of the client's key."""
+    """The hash of the client's key that a server stores."""
     return hashlib.new(SCRAM_HASHES[mechanism], key).digest()
 
 
 def signature(mechanism: str, key: bytes, auth_message: str) -> bytes:
-    """Of the whole exchange, with the stored key or the server's key."""
+    """The signature of the whole exchange, with the stored key or the server's key."""
     return hmac.digest(key, auth_message.encode(), SCRAM_HASHES[mechanism])
 
 
 def exclusive_or(one: bytes, other: bytes) -> bytes:
-    """Of two byte strings of one length."""
+    """XOR of two byte strings of the same length."""
     return (int.from_bytes(one, "big") ^ int.from_bytes(other, "big")).to_bytes(len(one), "big")
 
 

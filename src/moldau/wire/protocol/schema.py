@@ -1,13 +1,13 @@
-"""The words in which a message is declared, and their reading: a class becomes a list of typed, versioned fields.
+"""The declaration of messages: a class becomes a list of typed, versioned fields.
 
     @message(versions="0-13", flexible="9+")
     class MetadataRequest(Request["MetadataResponse"], frozen=True):
         topics: Annotated[tuple[MetadataRequestTopic, ...] | None, wire(nullable="1+")] = ()
         allow_auto_topic_creation: Annotated[bool, wire("4+")] = True
 
-One class serves all versions. A field stands in Kafka's order and has Kafka's default; `wire(...)` says in which
-versions it is sent ("0+" when not said), where it may be null, and its tag. A field without `wire` is in every version.
-Nested structs are plain frozen structs: they take the version of the message that holds them.
+One class is for all versions. Fields are in Kafka's order and have Kafka's defaults. `wire(...)` has the versions in
+which a field is sent (default "0+"), where it may be null, and its tag. A field without `wire` is in every version.
+Nested structs are plain frozen structs with the version of their message.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Text(msgspec.Struct, frozen=True):
 
 
 class Bytes(msgspec.Struct, frozen=True):
-    """A byte string; `is_view`: record batches, decoded as a view of the input and never copied."""
+    """A byte string. `is_view`: record batches, decoded as a view of the input and never copied."""
 
     is_view: bool = False
 
@@ -91,7 +91,7 @@ Records = Annotated[Buffer, RECORDS]
 
 
 class Wire(msgspec.Struct, frozen=True):
-    """What a field's annotation says beside its type."""
+    """The annotation of a field, besides its type."""
 
     versions: Versions = ALL_VERSIONS
     nullable: Versions = NO_VERSIONS
@@ -108,11 +108,11 @@ def wire(
     tagged: str | None = None,
     ignorable: bool = False,
 ) -> Wire:
-    """Where a field stands on the wire.
+    """The versions of a field on the wire.
 
-    `nullable`: versions in which it may be None. `tag`: it is a tagged field (KIP-482) in the versions `tagged`, which
-    are all of `versions` when not said. `ignorable`: a value is dropped in silence in a version that lacks the field;
-    without it, encoding a value other than the default there is a ProtocolError.
+    `nullable`: versions in which it may be None. `tag`: it is a tagged field (KIP-482) in the versions `tagged`, by
+    default all of `versions`. `ignorable`: a value is dropped in a version that lacks the field; without it, a value
+    other than the default is a ProtocolError there.
     """
     present = Versions.parse(versions)
     tag_range = NO_VERSIONS if tag is None else present if tagged is None else Versions.parse(tagged)
@@ -141,12 +141,12 @@ class Field(msgspec.Struct, frozen=True):
 
 
 def is_error_message(field: str) -> bool:
-    """Whether the field of this name has a sentence about an error, which is shortened where it is too long to send."""
+    """Whether the field has an error message, which is cut if it is too long."""
     return field.endswith("error_message")
 
 
 class MessageInfo(msgspec.Struct, frozen=True):
-    """What `@message` says of a class."""
+    """The declaration of a class by `@message`."""
 
     versions: Versions
     flexible: Versions
@@ -164,15 +164,15 @@ ResponseType = TypeVar("ResponseType", bound=msgspec.Struct, covariant=True)
 
 
 class Request(msgspec.Struct, Generic[ResponseType], frozen=True):
-    """What a client asks; its type says what the answer is."""
+    """A request. Its type parameter is the response."""
 
 
 def message(
     *, versions: str, flexible: str = "none", api_key: int | None = None
 ) -> Callable[[type[StructType]], type[StructType]]:
-    """Declares a class as a whole message: the versions that exist, the flexible ones (KIP-482), and its key.
+    """Declares a class as a message: its versions, the flexible ones (KIP-482), and its key.
 
-    `api_key` is for record schemas, which carry it in their own frame; those of requests stand in `api_keys`.
+    `api_key` is for record schemas, which have it in their own frame; those of requests are in `api_keys`.
     """
     info = MessageInfo(Versions.parse(versions), Versions.parse(flexible), api_key)
 
@@ -184,12 +184,12 @@ def message(
 
 
 def declared_messages(module: ModuleType) -> list[type[msgspec.Struct]]:
-    """The messages that a module declares, in its order."""
+    """The messages that a module declares, in order."""
     return [cls for cls in vars(module).values() if isinstance(cls, type) and cls in _MESSAGES]
 
 
 def message_info(cls: type[msgspec.Struct]) -> MessageInfo:
-    """Raises InvariantError for a class that is no message."""
+    """Raises InvariantError for a class without `@message`."""
     info = _MESSAGES.get(cls)
     if info is None:
         raise InvariantError(f"{cls.__name__} is not declared with @message")
@@ -244,7 +244,7 @@ def _read_type(hint: object) -> tuple[FieldType, bool]:
 
 
 def minimal_size(field_type: FieldType, version: int, *, is_flexible: bool, is_nullable: bool = False) -> int:
-    """The fewest bytes that a value of this type takes on the wire."""
+    """The smallest size of a value of this type on the wire, in bytes."""
     if isinstance(field_type, Primitive):
         return field_type.size
     if isinstance(field_type, Text):
@@ -261,7 +261,7 @@ def minimal_size(field_type: FieldType, version: int, *, is_flexible: bool, is_n
 
 
 def has_views(cls: type[msgspec.Struct]) -> bool:
-    """True if the struct, or one inside it, has a field of record batches."""
+    """Whether the struct, or a nested one, has a field of record batches."""
 
     def is_view(field_type: FieldType) -> bool:
         if isinstance(field_type, Bytes):

@@ -1,5 +1,4 @@
-"""The security protocols of a listener, by Kafka's names: whether it is encrypted, and whether its clients log in; and
-which hosts are safe without them."""
+"""The security protocols of listeners, by Kafka's names: encrypted or not, with logins or not."""
 
 from __future__ import annotations
 
@@ -25,8 +24,7 @@ def has_sasl(protocol: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only programs of this machine reach `host`, and read what is sent there: localhost, 127.x.y.z, ::1, also
-    in brackets. Asks no name service."""
+    """Whether only programs on this machine reach `host`: localhost, 127.x.y.z, ::1, also in brackets. Uses no DNS."""
     if host.lower() == "localhost":
         return True
     try:

@@ -1,4 +1,4 @@
-"""The header of a record batch (magic 2, KIP-98): 61 bytes, read and patched in place, the records left opaque.
+"""The 61-byte header of a record batch (magic 2, KIP-98), read and patched in place. Records stay opaque.
 
     offset  0  base offset        8        offset 23  last offset delta   4
             8  batch length       4               27  base timestamp      8
@@ -72,12 +72,12 @@ class BatchHeader(msgspec.Struct, frozen=True):
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last record, which compaction may have taken out."""
+        """The offset of the last record, which compaction may have removed."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def next_offset(self) -> int:
-        """The offset behind the batch."""
+        """The offset after the batch."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property
@@ -92,7 +92,7 @@ class BatchHeader(msgspec.Struct, frozen=True):
 
     @property
     def is_control(self) -> bool:
-        """Whether the batch holds control records, which consumers do not get: a marker, or a record of the quorum."""
+        """Whether the batch has control records, which consumers do not get: a marker, or a record of the quorum."""
         return self.attributes & CONTROL_FLAG != 0
 
     @property
@@ -109,7 +109,7 @@ class BatchHeader(msgspec.Struct, frozen=True):
 
 
 def compression_of(attributes: int) -> Compression:
-    """The codec in a batch's attributes. Raises ProtocolError for 5 to 7, which name none."""
+    """The codec in a batch's attributes. Raises ProtocolError for 5 to 7, which are undefined."""
     kind = attributes & COMPRESSION_MASK
     if kind > Compression.ZSTD:
         raise ProtocolError(f"unknown compression codec {kind}")
@@ -117,9 +117,9 @@ def compression_of(attributes: int) -> Compression:
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header at `position`. Raises ProtocolError if it is cut, of another magic, or its length is impossible.
+    """The header at `position`. Raises ProtocolError for a cut header, another magic, or an impossible length.
 
-    The CRC is not checked, and the batch may reach past the end of the buffer: both are the caller's to judge.
+    The CRC is not checked, and the batch may reach past the end of the buffer: the caller checks both.
     """
     try:
         header = BatchHeader(*HEADER.unpack_from(buffer, position))
@@ -133,9 +133,9 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def iterate_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of each whole batch; a cut batch at the end, as a fetch may return it, is left out.
+    """(position, header) of each whole batch. A cut batch at the end, as in a fetch response, is left out.
 
-    Raises ProtocolError where something else than a batch begins. The CRC is not checked.
+    Raises ProtocolError for other bytes. The CRC is not checked.
     """
     position, end = 0, len(buffer)
     while position + HEADER_SIZE <= end:
@@ -148,7 +148,7 @@ def iterate_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def is_crc_valid(buffer: Buffer, position: int, size: int) -> bool:
-    """Whether the batch of `size` bytes at `position`, all of it in the buffer, has the CRC that its header states."""
+    """Whether the CRC in the header of the batch of `size` bytes at `position` is right."""
     expected: int = _CRC.unpack_from(buffer, position + CRC_POSITION)[0]
     return crc32c(memoryview(buffer)[position + ATTRIBUTES_POSITION : position + size]) == expected
 
@@ -156,8 +156,7 @@ def is_crc_valid(buffer: Buffer, position: int, size: int) -> bool:
 def patch_base_offset(
     buffer: bytearray | memoryview, position: int, base_offset: int, batch_length: int, leader_epoch: int
 ) -> None:
-    """Writes base offset and leader epoch into the header, and between them the length that stands there; the CRC
-    covers none of them."""
+    """Writes base offset, length and leader epoch into the header. The CRC covers none of them."""
     _PLACE.pack_into(buffer, position, base_offset, batch_length, leader_epoch)
 
 
@@ -170,13 +169,13 @@ def set_log_append_time(buffer: bytearray | memoryview, position: int, size: int
 
 
 def set_max_timestamp(buffer: bytearray | memoryview, position: int, size: int, max_timestamp_ms: int) -> None:
-    """Corrects the maximum timestamp to what the records say, and recomputes the CRC."""
+    """Sets the maximum timestamp to that of the records, and recomputes the CRC."""
     _MAX_TIMESTAMP.pack_into(buffer, position + MAX_TIMESTAMP_POSITION, max_timestamp_ms)
     write_crc(buffer, position, size)
 
 
 def clear_log_append_time(buffer: bytearray | memoryview, position: int, size: int) -> None:
-    """Takes back the LogAppendTime mark that a client set on a topic of CreateTime, and recomputes the CRC."""
+    """Clears a client's LogAppendTime mark for a topic of CreateTime, and recomputes the CRC."""
     (attributes,) = _ATTRIBUTES.unpack_from(buffer, position + ATTRIBUTES_POSITION)
     _ATTRIBUTES.pack_into(buffer, position + ATTRIBUTES_POSITION, attributes & ~LOG_APPEND_TIME_FLAG)
     write_crc(buffer, position, size)

@@ -1,6 +1,6 @@
-"""Record batches from single records: what coordinators, the controller, the command line and tests write.
+"""Builds record batches from single records, for coordinators, the controller, the command line and tests.
 
-Whole columns are encoded by `moldau.columnar.encode`.
+`moldau.columnar.encode` encodes whole columns.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def build_batch_pausing(
     producer_id: int = -1,
     producer_epoch: int = -1,
 ) -> Pausing[bytes]:
-    """As build_batch, of records that may be very many; with a producer id they belong to its transaction."""
+    """As build_batch, with pauses, for many records. With a producer id they belong to its transaction."""
     pieces: list[bytes] = []
     base_timestamp = max_timestamp = -1
     for delta, record in enumerate(records):
@@ -158,7 +158,7 @@ def encode_records(records: Sequence[RecordTuple], offset_deltas: Sequence[int])
 
 
 def encode_record(record: RecordTuple, offset_delta: int, base_timestamp: int) -> bytes:
-    """One record with its length in front, as it lies in an uncompressed payload."""
+    """One record with its length, as in an uncompressed payload."""
     key, value, timestamp, headers = record
     parts: list[Buffer] = [b"\x00", encode_varint(timestamp - base_timestamp), encode_varint(offset_delta)]
     _append_nullable(parts, key)

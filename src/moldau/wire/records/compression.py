@@ -1,9 +1,9 @@
-"""The four codecs of record batches, in Kafka's framings, with expansion bounded before memory is taken.
+"""The four codecs of record batches, in Kafka's framings, with bounded expansion.
 
-`decompress` first works out how far the input can expand (from the codec's own block headers), refuses what would pass
-`max_bytes`, and only then allocates. Framings: gzip (RFC 1952, several members, bytes after the last member ignored);
-snappy in xerial's stream framing, or raw, on reading; the LZ4 frame format with independent blocks (Kafka's clients
-refuse linked ones); zstd frames.
+`decompress` first computes the expanded size (from the codec's own block headers), rejects sizes above `max_bytes`, and
+only then allocates. Framings: gzip (RFC 1952, several members, bytes after the last member ignored); snappy in xerial's
+stream framing, or raw, on reading; the LZ4 frame format with independent blocks (Kafka's clients reject linked ones);
+zstd frames.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _BY_NAME = {kind.name.lower(): kind for kind in Compression}
 
 
 def compression_from_name(name: str) -> Compression:
-    """The codec that Kafka's `compression.type` names. Raises ValueError for any other word."""
+    """The codec of a `compression.type`. Raises ValueError for an unknown name."""
     kind = _BY_NAME.get(name)
     if kind is None:
         raise ValueError(f"compression is one of {', '.join(_BY_NAME)}, not {name!r}")
@@ -52,15 +52,15 @@ def compression_from_name(name: str) -> Compression:
 
 
 def expansion_limit(compressed_bytes: int) -> int:
-    """How far the records of a produced batch may expand: 64 times, and never past 128 MiB.
+    """The allowed expansion of a produced batch: 64 times, at most 128 MiB.
 
-    Up to 16 MiB is always allowed: a record of a million equal bytes is honest, and no danger.
+    Up to 16 MiB is always allowed, because a record of a million equal bytes is legitimate.
     """
     return min(MAX_EXPANDED_BYTES, max(EXPANSION_RATIO * compressed_bytes, ALWAYS_EXPANDED_BYTES))
 
 
 def compress(kind: Compression, data: Buffer, level: int | None = None) -> bytes:
-    """The framed bytes that Kafka clients read; `level` is the codec's own, None its usual one."""
+    """Compressed bytes in Kafka's framing. `level`: of the codec, None: its default."""
     if kind is Compression.GZIP:
         compressor = zlib.compressobj(zlib.Z_DEFAULT_COMPRESSION if level is None else level, zlib.DEFLATED, 31)
         return compressor.compress(data) + compressor.flush()
@@ -77,7 +77,7 @@ def compress(kind: Compression, data: Buffer, level: int | None = None) -> bytes
 
 
 def decompress(kind: Compression, data: Buffer, max_bytes: int = MAX_EXPANDED_BYTES) -> bytes:
-    """What `compress` was given. Never allocates more than `max_bytes` for it.
+    """The input of `compress`. Never allocates more than `max_bytes` for it.
 
     Raises ProtocolError for damaged data, for data that expands past `max_bytes`, and for linked LZ4 blocks.
     """

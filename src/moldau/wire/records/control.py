@@ -1,8 +1,7 @@
-"""Control batches: the records that Kafka writes for itself, which no consumer is shown.
+"""Control batches: Kafka's own records in a log, which consumers do not see.
 
 A control record's key is (version int16, type int16). Bodies: the end-transaction marker is here, the others are
-messages of `moldau.wire.protocol.messages.raft_records`, given as encoded bytes. Sources: KIP-98, KIP-595, KIP-630,
-KIP-853.
+encoded messages of `moldau.wire.protocol.messages.raft_records`. Sources: KIP-98, KIP-595, KIP-630, KIP-853.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class ControlType(enum.IntEnum):
 
 
 class EndTransactionMarker(msgspec.Struct, frozen=True):
-    """How a transaction ended on one partition; `coordinator_epoch` fences markers of an old coordinator."""
+    """The end of a transaction on one partition. `coordinator_epoch` fences markers of an old coordinator."""
 
     is_commit: bool
     coordinator_epoch: int
@@ -50,7 +49,7 @@ def encode_control_key(control_type: ControlType) -> bytes:
 
 
 def decode_control_key(key: Buffer | None) -> ControlType | None:
-    """The type of a control record; None for one that a later Kafka may add, which readers skip.
+    """The type of a control record; None for one of a later Kafka, which readers skip.
 
     Raises ProtocolError for a key that is absent, cut, or of a negative version.
     """
@@ -72,7 +71,7 @@ def build_control_batch(
     base_offset: int = 0,
     leader_epoch: int = -1,
 ) -> bytes:
-    """A control batch of these (type, encoded body) records: leader change, or what heads or ends a snapshot."""
+    """A control batch of these (type, encoded body) records: a leader change, or the header or footer of a snapshot."""
     rows: list[RecordTuple] = [(encode_control_key(kind), body, timestamp, ()) for kind, body in records]
     return _assemble(rows, base_offset, leader_epoch, CONTROL_FLAG)
 
@@ -86,7 +85,7 @@ def build_end_transaction_batch(
     base_offset: int = 0,
     leader_epoch: int = -1,
 ) -> bytes:
-    """The marker that ends a producer's transaction on a partition: a transactional control batch of one record."""
+    """The marker that ends a producer's transaction: a transactional control batch of one record."""
     kind = ControlType.COMMIT if marker.is_commit else ControlType.ABORT
     body = _END_TRANSACTION.pack(END_TRANSACTION_VERSION, marker.coordinator_epoch)
     rows: list[RecordTuple] = [(encode_control_key(kind), body, timestamp, ())]
@@ -124,8 +123,8 @@ def _assemble(
 
 
 def end_of_transaction(batch: Buffer) -> EndTransactionMarker | None:
-    """The marker that a control batch holds; None for another one, for a batch that compaction has emptied, and for
-    what a later version writes otherwise: consumers skip it too."""
+    """The marker in a control batch. None for another one, for an emptied batch, and for a later version, which
+    consumers skip too."""
     try:
         for record in read_records(batch):
             if decode_control_key(record.key) in (ControlType.ABORT, ControlType.COMMIT):
@@ -136,7 +135,7 @@ def end_of_transaction(batch: Buffer) -> EndTransactionMarker | None:
 
 
 def decode_end_transaction_marker(key: Buffer | None, value: Buffer | None) -> EndTransactionMarker:
-    """Raises ProtocolError for a control record that is no marker; later versions may append fields, left unread."""
+    """Raises ProtocolError for another control record. Fields that later versions append are not read."""
     control_type = decode_control_key(key)
     if control_type not in (ControlType.ABORT, ControlType.COMMIT):
         raise ProtocolError(f"control record of type {control_type} is no end of a transaction")

@@ -1,6 +1,6 @@
-"""Single records out of a batch, for the readers that want objects: groups, metadata, tests, the command line.
+"""Reads single records from a batch as objects, for groups, metadata, tests and the command line.
 
-Whole topics are read as columns (`moldau.columnar`). The broker's produce and fetch paths never come here.
+`moldau.columnar` reads whole topics as columns. The broker's produce and fetch paths do not use this.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NO_RECORD_LIMIT = 0x7FFFFFF7
 
 
 class Record(msgspec.Struct, frozen=True):
-    """One record; `timestamp` in ms since the epoch; a header's key may repeat and its value may be None."""
+    """One record. `timestamp` in ms since the epoch. A header's key may repeat and its value may be None."""
 
     offset: int
     timestamp: int
@@ -35,7 +35,7 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class RecordFields(msgspec.Struct, frozen=True):
-    """A record as its batch holds it: relative to the batch's base offset and base timestamp."""
+    """A record as in its batch: relative to the batch's base offset and base timestamp."""
 
     offset_delta: int
     timestamp_delta: int
@@ -45,10 +45,10 @@ class RecordFields(msgspec.Struct, frozen=True):
 
 
 def read_records(batch: Buffer) -> list[Record]:
-    """The records of the one batch that begins `batch`, decompressed; control records too.
+    """The records of the batch at the beginning of `batch`, decompressed; control records too.
 
-    The CRC is not checked here (`batch.is_crc_valid`). Raises ProtocolError for bytes that are no batch, that are cut,
-    or that expand past `MAX_EXPANDED_BYTES`.
+    The CRC is not checked (`batch.is_crc_valid`). Raises ProtocolError for malformed or cut bytes, or those that expand
+    past `MAX_EXPANDED_BYTES`.
     """
     header = read_header(batch)
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
@@ -66,7 +66,7 @@ def read_records(batch: Buffer) -> list[Record]:
 
 
 def read_payload(batch: Buffer, header: BatchHeader, max_expanded_bytes: int = MAX_EXPANDED_BYTES) -> bytes:
-    """The bytes of the records behind the header, decompressed. Raises ProtocolError as `read_records`."""
+    """The bytes of the records after the header, decompressed. Raises ProtocolError as `read_records`."""
     if header.size > len(batch):
         raise ProtocolError(f"a record batch of {header.size} bytes is cut at {len(batch)}")
     payload = memoryview(batch)[HEADER_SIZE : header.size]
@@ -79,10 +79,10 @@ def read_payload(batch: Buffer, header: BatchHeader, max_expanded_bytes: int = M
 def iterate_fields(
     payload: bytes, record_count: int, max_record_bytes: int = NO_RECORD_LIMIT
 ) -> Iterator[RecordFields]:
-    """Each record of a decompressed payload. Raises ProtocolError unless it holds exactly `record_count` of them, none
-    of which is larger than `max_record_bytes`.
+    """Each record of a decompressed payload. Raises ProtocolError unless it has exactly `record_count` of them, none
+    larger than `max_record_bytes`.
 
-    A field of one byte, which most are, is read in place: half of the time would go into calls otherwise.
+    A field of one byte, as most are, is read inline, because calls would take half of the time.
     """
     size = len(payload)
     if record_count < 0 or record_count * MIN_RECORD_BYTES > size:

@@ -1,16 +1,14 @@
-"""A produced batch read to its last record and, where the topic has a codec of its own, compressed anew: one batch in,
-one batch out.
+"""Validates the records of a produced batch, and compresses it again if the topic has its own codec.
 
-In steps, because the first and the third are long and release the GIL (Workers), and the second is Python, which
-pauses:
+In steps, because the first and third are long and release the GIL (Workers), and the second is Python with pauses:
 
     expand     decompress, bounded by `expansion_limit`
     walk       every record: lengths, counts, offset deltas, keys, timestamps
     pack       compress with the topic's codec and level
     finish     header, the true maximum timestamp, CRC
 
-The records' bytes, base timestamp, producer id, epoch, sequence and the transactional bit stay as they were. As in
-Apache Kafka a batch that has the topic's codec already is not compressed again, whatever its level.
+The records' bytes, base timestamp, producer id, epoch, sequence and the transactional bit do not change. As in Apache
+Kafka, a batch with the topic's codec is not compressed again, whatever its level.
 """
 
 from __future__ import annotations
@@ -25,14 +23,14 @@ from moldau.wire.records.validate import BatchLimits, expand_records, walk_recor
 
 
 class TargetCompression(msgspec.Struct, frozen=True):
-    """What a topic's `compression.type` asks for, with the level of that codec; None: the codec's usual one."""
+    """The codec of a topic's `compression.type` with its level; None: the codec's default."""
 
     kind: Compression
     level: int | None = None
 
 
 class BatchRewrite:
-    """Of a batch that `check_produced_batch` took. `target` None: the producer's codec stays."""
+    """The rewrite of a batch that passed `check_produced_batch`. `target` None: the producer's codec stays."""
 
     def __init__(
         self,
@@ -80,7 +78,7 @@ class BatchRewrite:
             self._packed = compress(self._target.kind, self._payload, self._target.level)
 
     def finish(self) -> Buffer:
-        """The batch to append: the one that came, if nothing about it changes."""
+        """The batch to append, the original one if nothing changes."""
         header, target = self._header, self._target
         max_timestamp_ms = header.max_timestamp if self._limits.is_log_append_time else self._max_timestamp_ms
         if target is None:

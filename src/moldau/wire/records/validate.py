@@ -1,7 +1,7 @@
-"""What a produced batch must prove, and the error code that it gets where it does not.
+"""The validation of a produced batch, and its error codes.
 
-`check_produced_fields` is on the hot path: one unpack, one chain of comparisons, the CRC. Only a batch that fails comes
-to `_refusal`, which finds out why, in the order in which Kafka would. Codes:
+`check_produced_fields` is on the hot path: one unpack, one chain of comparisons, the CRC. Only a failed batch comes to
+`_refusal`, which finds the reason, in Kafka's order. Codes:
 
     87 INVALID_RECORD                no batch, a cut one, more than one; magic 0 or 1; base offset not 0; counts that
                                      disagree; control batch; unknown attribute bits; sequence below 0 with an id
@@ -10,7 +10,7 @@ to `_refusal`, which finds out why, in the order in which Kafka would. Codes:
     32 INVALID_TIMESTAMP             the header's timestamps outside the topic's bounds
     47 INVALID_PRODUCER_EPOCH        a producer epoch below -1
 
-Not here: the size limit (10, 18), producer state (45, 47), transactions (48): they are the log's.
+Not here: the size limit (10, 18), producer state (45, 47), transactions (48). The log checks those.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ BatchFields = tuple[int, int, int, int, int, int, int, int, int, int, int, int, 
 
 
 class BatchLimits(msgspec.Struct, frozen=True):
-    """The topic settings that a produced batch is judged by; times in ms.
+    """The topic settings for the validation. Times in ms.
 
-    `message.timestamp.before.max.ms`, `message.timestamp.after.max.ms`; with `message.timestamp.type=LogAppendTime`
-    the client's timestamps are not judged. `max.decompressed.message.bytes`: of one record of a compressed batch,
-    without the varint of its own length.
+    `message.timestamp.before.max.ms`, `message.timestamp.after.max.ms`; not with
+    `message.timestamp.type=LogAppendTime`. `max.decompressed.message.bytes`: of one record of a compressed batch,
+    without the varint of its length.
     """
 
     timestamp_before_max_ms: int = NO_BOUND_MS
@@ -76,9 +76,9 @@ _unpack_header = HEADER.unpack_from
 
 
 def check_produced_batch(buffer: Buffer, *, now_ms: int, limits: BatchLimits) -> BatchHeader:
-    """The header of the one batch in `buffer`, after everything that it can prove. Raises KafkaError.
+    """The header of the batch in `buffer`, after all checks of it. Raises KafkaError.
 
-    Bytes behind the batch that begin no other are ignored, as Kafka does: append `buffer[: header.size]` only. A
+    As in Kafka, bytes after the batch that begin no other one are ignored: append `buffer[: header.size]` only. A
     LogAppendTime mark of the client is accepted: on a topic of CreateTime, clear it (`batch.clear_log_append_time`).
     """
     return BatchHeader(*check_produced_fields(buffer, now_ms, limits))
@@ -136,7 +136,7 @@ def check_produced_fields(buffer: Buffer, now_ms: int, limits: BatchLimits) -> B
 
 
 def is_zstd(buffer: Buffer) -> bool:
-    """Whether the batch is compressed with zstd, which Produce carries from version 7 on (KIP-110): else 76."""
+    """Whether the batch is compressed with zstd, which needs Produce version 7 (KIP-110), else 76."""
     return len(buffer) >= HEADER_SIZE and buffer[ATTRIBUTES_POSITION + 1] & COMPRESSION_MASK == Compression.ZSTD
 
 
@@ -144,7 +144,7 @@ def is_zstd(buffer: Buffer) -> bool:
 
 
 def is_one_batch(buffer: Buffer) -> bool:
-    """Whether the bytes are exactly one whole batch of magic 2: what a broker checks before it asks the log."""
+    """Whether the bytes are exactly one whole batch of magic 2. A broker checks that before it asks the log."""
     return _shape_refusal(buffer) is None
 
 
@@ -272,11 +272,11 @@ def check_records(
     is_key_required: bool = False,
     partition_name: str = "",
 ) -> int:
-    """Walks every record of a batch that `check_produced_batch` took; gives their largest timestamp.
+    """Checks every record of a batch that passed `check_produced_batch`. Returns their largest timestamp.
 
-    Raises INVALID_RECORD (87) for records that cannot be read, that expand past `expansion_limit`, of which one passes
-    `max_decompressed_bytes`, whose count differs from the header's, whose offset deltas are not 0, 1, 2.., or, with
-    `is_key_required` (a compacted topic), that have no key; INVALID_TIMESTAMP (32) as the header is judged: both with
+    Raises INVALID_RECORD (87) if records are unreadable, expand past `expansion_limit`, one is larger than
+    `max_decompressed_bytes`, the count differs from the header's, offset deltas are not 0, 1, 2.., or, with
+    `is_key_required` (a compacted topic), a key is missing. Raises INVALID_TIMESTAMP (32) as for the header. Both with
     `record_errors`, of `partition_name`. Long: `rewrite.BatchRewrite` does it in steps.
     """
     payload = expand_records(buffer, header)
@@ -292,7 +292,7 @@ def check_records(
 
 
 def expand_records(buffer: Buffer, header: BatchHeader) -> bytes:
-    """The records, decompressed. Raises INVALID_RECORD where that cannot be, or goes too far."""
+    """The records, decompressed. Raises INVALID_RECORD if that fails or exceeds the limit."""
     try:
         return read_payload(buffer, header, expansion_limit(header.size))
     except ProtocolError as error:
@@ -308,7 +308,7 @@ def walk_records(
     is_key_required: bool,
     partition_name: str = "",
 ) -> Pausing[int]:
-    """As `check_records`, pausing."""
+    """As `check_records`, with pauses."""
     largest = -1
     bad: _BadRecords | None = None
     is_judged = not limits.is_log_append_time

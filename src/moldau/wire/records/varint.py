@@ -1,4 +1,4 @@
-"""Zigzag varints, as records use them: at most 5 bytes for 32 bits, 10 bytes for 64 bits."""
+"""Zigzag varints, as in records: at most 5 bytes for 32 bits, 10 bytes for 64 bits."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _ONE_BYTE = tuple(bytes((value,)) for value in range(0x80))
 
 
 def decode_varint(data: bytes, position: int, max_bytes: int = VARINT_BYTES) -> tuple[int, int]:
-    """(value, position behind it). Raises ProtocolError where it is cut or longer than `max_bytes`.
+    """(value, position after it). Raises ProtocolError if it is cut or longer than `max_bytes`.
 
-    Bits past the width are dropped, as Java's shifts drop them, so a value always fits its width.
+    As in Java, bits above the width are dropped, so a value always fits.
     """
     try:
         byte = data[position]

@@ -1,7 +1,7 @@
-"""Whether a JSON Web Token (RFC 7519) is signed by the issuer, for this reader, and valid now.
+"""Verifies a JSON Web Token (RFC 7519): its signature, its audience, its time.
 
-The key fixes the algorithm. A token without `kid` is checked by the only key of the issuer, and rejected where there
-are several (OpenID Connect Core, 10.1). The claims are judged as Apache Kafka does.
+The key fixes the algorithm. A token without `kid` is verified with the issuer's only key, and rejected if the issuer
+has several (OpenID Connect Core, 10.1). Claims are checked as in Apache Kafka.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _REGISTRY: Final = _registry()
 
 
 class WebToken(msgspec.Struct, frozen=True):
-    """A valid one. `expires_at_ms`: since the epoch."""
+    """A valid token. `expires_at_ms`: since the epoch."""
 
     claims: dict[str, Any]
     expires_at_ms: int
 
 
 def check_signed_token(token: str, keys: KeySet, rules: ClaimRules, now_ms: int) -> WebToken:
-    """`now_ms`: since the epoch. Takes a part of a millisecond of CPU. Raises TokenRefusedError; UnknownKeyError where
+    """`now_ms`: since the epoch. Takes a fraction of a millisecond of CPU. Raises TokenRefusedError; UnknownKeyError if
     a newer key may fit."""
     match = None if len(token) > MAX_WEB_TOKEN else _PARTS.fullmatch(token)
     if match is None:

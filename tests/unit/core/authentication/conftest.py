@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from moldau.core.authentication.users import ScramDirectory
 from moldau.core.controller.scram import credential_record
-from moldau.core.metadata.unserved import UnservedRecords, unserved_key
+from moldau.core.metadata.login_records import LoginRecords, login_key
 from moldau.wire.protocol.sasl_tokens import (
     SCRAM_NUMBERS,
     client_key,
@@ -25,7 +25,7 @@ class Users:
     """Their credentials, as the metadata holds them."""
 
     def __init__(self) -> None:
-        self.kept = UnservedRecords()
+        self.kept = LoginRecords()
         self.directory = ScramDirectory(b"s" * 32)
 
     def add(
@@ -33,7 +33,7 @@ class Users:
     ) -> None:
         salted = salted_password(mechanism, password, salt, iterations)
         record = credential_record(name, SCRAM_NUMBERS[mechanism], salt, salted, iterations)
-        self.kept[unserved_key(record)] = record  # type: ignore[index]
+        self.kept[login_key(record)] = record  # type: ignore[index]
         self.directory.changed(self.kept)
 
     def remove(self, name: str, mechanism: str = "SCRAM-SHA-256") -> None:

@@ -14,7 +14,7 @@ import pytest
 from moldau.core.authentication.exchange import Accepted, AuthenticationRefusedError
 from moldau.core.authentication.scram import ScramExchange, ScramUsers
 from moldau.core.authentication.users import ScramDirectory
-from moldau.core.metadata.unserved import UnservedRecords
+from moldau.core.metadata.login_records import LoginRecords
 from moldau.errors import ProtocolError
 from moldau.wire.protocol.sasl_tokens import decode_client_first, decode_server_first
 from tests.unit.core.authentication.conftest import SALT, ScramClient, Users
@@ -213,7 +213,7 @@ def test_users_of_the_format_log_in_until_something_is_committed() -> None:
     directory = ScramDirectory(b"s" * 32, lambda: users.kept)
     assert directory.is_at_first
     assert directory.find("alice", 1) is not None
-    directory.changed(UnservedRecords())
+    directory.changed(LoginRecords())
     assert not directory.is_at_first
     assert directory.find("alice", 1) is None
 

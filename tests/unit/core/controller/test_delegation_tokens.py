@@ -72,7 +72,7 @@ class Tokens:
 
     @property
     def kept(self) -> tuple[DelegationTokenRecord, ...]:
-        return self.fold.image.unserved.delegation_tokens()
+        return self.fold.image.logins.delegation_tokens()
 
 
 @pytest.mark.parametrize(

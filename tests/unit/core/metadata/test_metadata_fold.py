@@ -227,16 +227,16 @@ def test_what_is_not_served_is_kept_as_it_is_in_force_and_ignored() -> None:
         RemoveUserScramCredentialRecord("nobody", 1),
     ):
         fold.apply(record)
-    assert tuple(fold.image.unserved.values()) == (changed, renewed)
-    assert len(fold.image.unserved.delegation_tokens()) == 1
+    assert tuple(fold.image.logins.values()) == (changed, renewed)
+    assert len(fold.image.logins.delegation_tokens()) == 1
     assert fold.take_delta(Offset(3), 1).is_empty
 
 
 def test_what_is_not_served_counts_with_the_end_of_its_transaction() -> None:
     fold = folded(BeginTransactionRecord(), DelegationTokenRecord(token_id="t"))
-    assert fold.image.unserved.delegation_tokens() == ()
+    assert fold.image.logins.delegation_tokens() == ()
     fold.apply(EndTransactionRecord())
-    assert len(fold.image.unserved.delegation_tokens()) == 1
+    assert len(fold.image.logins.delegation_tokens()) == 1
 
 
 def test_an_acl_is_in_the_image_until_a_record_takes_it_out() -> None:

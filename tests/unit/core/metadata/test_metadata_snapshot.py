@@ -183,8 +183,8 @@ def test_an_image_and_the_records_that_make_it_are_the_same() -> None:
     for record in written:
         again.apply(record)
     assert vars(again.image) == vars(fold.image)
-    assert len(again.image.unserved.delegation_tokens()) == 1
-    assert list(again.image.unserved.values()) == list(fold.image.unserved.values()) == records[-3:-1]
+    assert len(again.image.logins.delegation_tokens()) == 1
+    assert list(again.image.logins.values()) == list(fold.image.logins.values()) == records[-3:-1]
     assert written[-3:] == records[-5:-4] + records[-3:-1]
     assert list(image_records(again.image)) == written
     assert written[0] == FeatureLevelRecord("metadata.version", 30)

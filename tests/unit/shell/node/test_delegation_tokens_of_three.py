@@ -67,7 +67,7 @@ def test_tokens_are_made_known_and_ended_on_all_nodes(tmp_path: Path) -> None:
         by_token = Credentials("SCRAM-SHA-256", token.token_id, base64.b64encode(token.hmac).decode(), is_token=True)
 
         def knows_renewal(node_id: int) -> bool:
-            found = cluster.nodes[node_id].broker.image.unserved.delegation_token(token.token_id)
+            found = cluster.nodes[node_id].broker.image.logins.delegation_token(token.token_id)
             return found is not None and found.expiration_timestamp == renewed.expiry_timestamp_ms
 
         await cluster.until(lambda: all(knows_renewal(node_id) for node_id in NODE_IDS))
@@ -85,7 +85,7 @@ def test_tokens_are_made_known_and_ended_on_all_nodes(tmp_path: Path) -> None:
         assert (seen.token_id, seen.hmac, seen.renewers[0].principal_name) == (token.token_id, token.hmac, "bob")
         ended = await alice.request(ExpireDelegationTokenRequest(token.hmac, -1), TIMEOUT_MS)
         assert ended.error_code == 0
-        await cluster.until(lambda: not any(node.broker.image.unserved for node in cluster.nodes.values()))
+        await cluster.until(lambda: not any(node.broker.image.logins for node in cluster.nodes.values()))
         for client in (alice, *bearers):
             client.close()
         for node_id in list(cluster.nodes):

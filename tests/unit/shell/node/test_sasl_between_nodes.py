@@ -137,7 +137,7 @@ def test_a_deleted_user_is_out_of_all_nodes_within_a_second() -> None:
 
 
 def scram_users(cluster: Cluster, node_id: int) -> list[str]:
-    return [record.name for record in cluster.nodes[node_id].quorum.image.unserved.scram_credentials()]
+    return [record.name for record in cluster.nodes[node_id].quorum.image.logins.scram_credentials()]
 
 
 def test_the_metrics_count_logins_by_listener_under_the_names_of_kafka() -> None:

@@ -1,7 +1,7 @@
-"""Which part of a compacted log may be cleaned, how much that is worth, and the plan of a round; the rules are Kafka's.
+"""Which part of a compacted log may be cleaned, and the plan of a round, by Kafka's rules.
 
-Never cleaned: the active segment, what is not committed, segments with records younger than `min.compaction.lag.ms`,
-and, ours, what is not flushed yet: a cleaned segment lies below the recovery point, so that recovery never reads it.
+Never cleaned: the active segment, uncommitted records, segments with records younger than `min.compaction.lag.ms`, and,
+unlike in Kafka, unflushed records. A cleaned segment is below the recovery point, so recovery never reads it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from moldau.wire.records.batch import HEADER, HEADER_SIZE
 
 
 class Cleanable(msgspec.Struct, frozen=True):
-    """`first_dirty_offset`: the log is clean below it; `end_offset`: from there on nothing may be cleaned yet."""
+    """`first_dirty_offset`: the log is clean below. `end_offset`: the end of the part that may be cleaned."""
 
     first_dirty_offset: int
     end_offset: int
@@ -29,17 +29,17 @@ class Cleanable(msgspec.Struct, frozen=True):
 
     @property
     def ratio(self) -> float:
-        """Bytes that were never compacted, as a share of all bytes that compaction would read; 0.0 to 1.0."""
+        """The share of bytes that were never compacted in all bytes that compaction would read, 0.0 to 1.0."""
         total_bytes = self.clean_bytes + self.dirty_bytes
         return self.dirty_bytes / total_bytes if total_bytes else 0.0
 
     def is_due(self, min_ratio: float) -> bool:
-        """Whether to compact now: `min.cleanable.dirty.ratio` is reached, or `max.compaction.lag.ms` has passed."""
+        """Whether to compact now: `min.cleanable.dirty.ratio` is reached, or `max.compaction.lag.ms` is over."""
         return self.dirty_bytes > 0 and (self.overdue_ms > 0 or self.ratio > min_ratio)
 
 
 def find_cleanable(log: Log, cleaned_offset: int, high_watermark: int, now_ms: int) -> Cleanable:
-    """`cleaned_offset`: as the checkpoint has it, 0 if it has none. May read the end of time indexes."""
+    """`cleaned_offset`: from the checkpoint, 0 without an entry. May read the end of time indexes."""
     first_dirty_offset = cleaned_offset if log.log_start_offset <= cleaned_offset <= log.log_end_offset else 0
     first_dirty_offset = max(first_dirty_offset, log.log_start_offset)
     unstable_offset = log.producer_state.first_undecided_offset(high_watermark)
@@ -83,8 +83,8 @@ def _first_timestamp(segment: Segment) -> int:
 
 
 def is_roll_due(log: Log, now_ms: int) -> bool:
-    """Whether the active segment must be sealed now, for its oldest record to be compacted in time. Kafka asks only
-    when the next record comes, so that the last records of a topic that nobody writes to wait for ever."""
+    """Whether to seal the active segment, so that its oldest record is compacted in time. Kafka checks only with the
+    next record, so the last records of an idle topic wait for ever."""
     segments = log.segments
     if not (log.settings.is_compacted and log.settings.max_compaction_lag_ms < NO_LIMIT and segments):
         return False
@@ -95,8 +95,7 @@ def is_roll_due(log: Log, now_ms: int) -> bool:
 def plan_round(
     log: Log, cleanable: Cleanable, *, now_ms: int, nonce: str, dedupe_buffer_bytes: int, io_buffer_bytes: int
 ) -> CompactionPlan:
-    """Everything that `compact` needs; `nonce` is random, so that a child left over from a dead broker writes to files
-    of its own."""
+    """The input of `compact`. `nonce` is random, so a child that outlives its broker writes to its own files."""
     settings = log.settings
     segments = log.segments
     return CompactionPlan(

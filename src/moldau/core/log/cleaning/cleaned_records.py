@@ -1,7 +1,7 @@
-"""What compaction keeps of one batch, record by record: the loops that touch every record of a compacted topic.
+"""The records of a batch that compaction keeps. These loops read every record of a compacted topic.
 
-They read only what they need of a record (where it ends, its offset, its key, whether it has a value), copy the bytes
-of what stays as they are, and give way after SLICE_RECORDS records: about 1 ms. Layout of a record, all numbers zigzag
+They read only the needed parts of a record (its end, its offset, its key, whether it has a value), copy the bytes of
+kept records unchanged, and pause after SLICE_RECORDS records, about 1 ms. The layout of a record, all numbers zigzag
 varints: length, attributes (1 byte), timestamp delta, offset delta, key length, key, value length (negative: null)...
 """
 
@@ -17,7 +17,7 @@ SLICE_RECORDS = 1000
 
 
 class KeptRecords:
-    """What stays of a batch: `parts` are pieces of its decompressed payload."""
+    """The kept records of a batch. `parts` are pieces of its decompressed payload."""
 
     __slots__ = ("count", "has_tombstone", "max_timestamp_delta", "parts")
 
@@ -32,8 +32,8 @@ class KeptRecords:
 def learn_keys(
     payload: bytes, record_count: int, base_offset: int, start_offset: int, known: KeyOffsets
 ) -> Generator[int, None, bool]:
-    """Puts the keys of the records from `start_offset` on into the map; False if it is full, and then
-    `known.end_offset` is the first record that found no place. Raises ProtocolError for a record that is cut."""
+    """Puts the keys of the records from `start_offset` on into the map. False if it is full; then `known.end_offset` is
+    the first record without a place. Raises ProtocolError for a cut record."""
     offsets, capacity = known.offsets, known.capacity
     position = 0
     try:
@@ -77,8 +77,9 @@ def learn_keys(
 def keep_records(
     payload: bytes, record_count: int, base_offset: int, known: KeyOffsets, *, are_tombstones_kept: bool
 ) -> Generator[int, None, KeptRecords]:
-    """The records that are the last of their key, as far as the map knows. A record without a key goes, as in Kafka:
-    it was written before the topic was compacted. `are_tombstones_kept`: the batch's delete horizon is not reached."""
+    """The records that are the last of their key, as far as the map knows. As in Kafka, a record without a key is
+    removed: it is older than the compaction policy. `are_tombstones_kept`: the delete horizon of the batch is in the
+    future."""
     offsets, end_offset = known.offsets, known.end_offset
     kept = KeptRecords()
     parts = kept.parts
@@ -134,7 +135,7 @@ def keep_records(
 
 
 def move_timestamps(payload: bytes, record_count: int, shift_ms: int) -> Generator[int, None, bytes]:
-    """The records with `shift_ms` added to each timestamp delta: their batch gets another base timestamp."""
+    """The records with `shift_ms` added to each timestamp delta, for another base timestamp."""
     parts: list[bytes] = []
     position = 0
     for index in range(record_count):

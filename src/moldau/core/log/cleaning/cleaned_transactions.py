@@ -1,7 +1,7 @@
-"""Which transactional batches compaction may drop, batch by batch in the order of offsets; the rules are Kafka's.
+"""Which transactional batches compaction may drop, in the order of offsets, by Kafka's rules.
 
-Data of an aborted transaction goes. A marker goes when nothing of its transaction was met before it, and then only
-after its delete horizon, so that a reader who is in the middle of the transaction still learns how it ended.
+Records of an aborted transaction are removed. A marker is removed when no records of its transaction precede it, and
+only after its delete horizon, so that a reader in the middle of the transaction still sees its end.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from moldau.core.log.files.transaction_index import AbortedTransaction
 
 
 class CleanedTransactions:
-    """`aborted`: every aborted transaction that overlaps what is read, in any order. Made anew for each reading."""
+    """`aborted`: every aborted transaction that overlaps the read range, in any order. One object for each pass."""
 
     __slots__ = ("_aborted_now", "_committed_now", "_next", "_waiting", "cleaned")
 
@@ -24,7 +24,7 @@ class CleanedTransactions:
         """For the transaction index of the cleaned segment: those whose markers stay. Its owner empties it."""
 
     def is_aborted(self, producer_id: int, last_offset: int) -> bool:
-        """Whether a transactional data batch, met now, is of a transaction that was aborted."""
+        """Whether the transactional data batch belongs to an aborted transaction."""
         self._begin_up_to(last_offset)
         found = self._aborted_now.get(producer_id)
         if found is None:
@@ -34,7 +34,7 @@ class CleanedTransactions:
         return True
 
     def is_marker_spare(self, producer_id: int, last_offset: int, *, is_commit: bool) -> bool:
-        """Whether an end-of-transaction marker, met now, has nothing left to say."""
+        """Whether the end-of-transaction marker is no longer needed."""
         self._begin_up_to(last_offset)
         if is_commit:
             had_data = producer_id in self._committed_now

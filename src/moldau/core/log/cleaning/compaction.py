@@ -1,6 +1,6 @@
-"""Compaction: of each key the last record stays, at its old offset (`cleanup.policy=compact`, KIP-354, KIP-534).
+"""Compaction: the last record of each key stays, at its offset (`cleanup.policy=compact`, KIP-354, KIP-534).
 
-The log has a clean part, a dirty part behind it, and the active segment, which is never touched. One round:
+The log has a clean part, then a dirty part, then the active segment, which is never touched. One round:
 
     learn    read the dirty part and remember the last offset of each key, until the map is full (`KeyOffsets`);
              where it stops, the clean part will end. What lies behind waits for the next round.
@@ -10,13 +10,13 @@ The log has a clean part, a dirty part behind it, and the active segment, which 
     swap     on the event loop, between two requests: see `swap.py`
 
 A batch keeps its base offset, last offset, producer id, epoch and first sequence, however few records stay. It stays
-even empty where it holds the last sequence of a producer that is still known, or the last offset of the round. A
-tombstone (a record without a value) stays for `delete.retention.ms` after the round that found it to be the last of
-its key: the batch then gets its *delete horizon*, attribute bit 6, and the horizon as base timestamp. Markers of
-transactions follow the same clock (see cleaned_transactions).
+even empty if it has the last sequence of a producer that is still known, or the last offset of the round. A tombstone
+(a record without a value) stays for `delete.retention.ms` after the round that found it to be the last of its key. That
+round gives the batch a *delete horizon*: attribute bit 6, and the horizon as base timestamp. Transaction markers follow
+the same rule (see cleaned_transactions).
 
-`compact` is a generator that gives way after about 1 ms of work, and touches nothing but `.cleaned` files of its own
-nonce: it runs in slices on the loop of a node in memory, and straight through in a child process on a real one.
+`compact` is a generator that pauses after about 1 ms of work and writes only `.cleaned` files of its own nonce. It runs
+in slices on the loop of a node in memory, and without pauses in a child process on a real one.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class SegmentToClean(msgspec.Struct, frozen=True):
 
 
 class LastRecords(msgspec.Struct, frozen=True):
-    """Where a producer that the log still knows wrote last: -1 if only a marker of `epoch` is left."""
+    """The last records of a known producer. -1 if only a marker of `epoch` is left."""
 
     producer_id: int
     epoch: int
@@ -89,10 +89,10 @@ class LastRecords(msgspec.Struct, frozen=True):
 
 
 class CompactionPlan(msgspec.Struct, frozen=True):
-    """One round over one log: everything that `compact` must know, so that it can be sent to another process.
+    """One round over one log: the whole input of `compact`, so that it can be sent to another process.
 
-    `truncations`: how often the log had been truncated by then; `segments`: from the start of the log up to what may
-    not be cleaned yet. Times in ms, sizes in bytes.
+    `truncations`: the truncations of the log so far. `segments`: from the start of the log to the end of the cleanable
+    part. Times in ms, sizes in bytes.
     """
 
     directory: str
@@ -110,12 +110,12 @@ class CompactionPlan(msgspec.Struct, frozen=True):
     io_buffer_bytes: int
 
     def cleaned_path(self, base_offset: int, suffix: str) -> str:
-        """The path of a file that the run writes beside the segments, until it is swapped in."""
+        """The path of a file that the round writes, until it is swapped in."""
         return f"{self.directory}/{segment_file_name(base_offset, suffix)}.{self.nonce}{CLEANED_SUFFIX}"
 
 
 class CleanedSegment(msgspec.Struct, frozen=True):
-    """One file in place of the segments `replaced`, which are named by their base offsets."""
+    """One new file for the segments `replaced`, by their base offsets."""
 
     base_offset: int
     size: int
@@ -142,10 +142,10 @@ Batch = tuple[tuple[int, ...], bytes]
 
 
 def compact(disk: Disk, plan: CompactionPlan) -> Generator[int, None, CompactionResult]:
-    """Runs one round; yields how many bytes it read and wrote since it last gave way. Files are not flushed.
+    """Runs one round. Yields the bytes that it read and wrote since the last pause. Files are not flushed.
 
-    Raises ProtocolError for a damaged batch, with its address (the log is then not cleaned any more),
-    FileNotFoundError where retention or a deletion took a segment meanwhile, StorageFullError, StorageFailedError.
+    Raises ProtocolError for a damaged batch, with its address (the log is no longer cleaned then), FileNotFoundError if
+    retention or a deletion removed a segment, StorageFullError, StorageFailedError.
     """
     known = KeyOffsets(max(MIN_KEYS, keys_within(plan.dedupe_buffer_bytes)), plan.first_dirty_offset)
     aborted = _aborted_transactions(disk, plan)
@@ -159,7 +159,7 @@ def compact(disk: Disk, plan: CompactionPlan) -> Generator[int, None, Compaction
 
 
 def flush_cleaned(disk: Disk, plan: CompactionPlan, result: CompactionResult) -> None:
-    """Makes the new files durable, content and names; waits. Only then may they take the place of the old ones."""
+    """Makes the new files durable, content and names, before the swap. Waits."""
     for segment in result.segments:
         for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX):
             if suffix == TRANSACTION_INDEX_SUFFIX and not segment.has_transaction_index:
@@ -173,14 +173,14 @@ def flush_cleaned(disk: Disk, plan: CompactionPlan, result: CompactionResult) ->
 
 
 def remove_cleaned(disk: Disk, plan: CompactionPlan) -> None:
-    """After a round that failed or came too late: takes its files away."""
+    """Removes the files of a round that failed or came too late."""
     for name in disk.list_directory(plan.directory):
         if name.endswith(f".{plan.nonce}{CLEANED_SUFFIX}"):
             disk.remove(f"{plan.directory}/{name}")
 
 
 def group_segments(disk: Disk, plan: CompactionPlan, end_offset: int) -> list[list[SegmentToClean]]:
-    """Neighbours that fit into one segment even if nothing of them goes; up to `end_offset`."""
+    """Neighbours, up to `end_offset`, that fit in one segment even if all their records stay."""
     groups: list[list[SegmentToClean]] = []
     size = index_size = time_index_size = 0
     for segment in plan.segments:

@@ -1,9 +1,9 @@
-"""The last offset of each key, in bounded memory: what compaction knows of the records that it has read.
+"""The last offset of each key, in bounded memory.
 
-A key of up to 14 bytes stands for itself, a longer one for 120 bits of its BLAKE2b, so that every key costs the same:
-an object of 48 bytes and an offset of 32, and its share of the dict's table. `keys_within` counts all three as CPython
-3.11 to 3.14 allocate them (a table of 2^k slots holds two thirds as many entries of 24 bytes, and 4 bytes a slot): 105
-to 160 bytes a key. Kafka's map costs 24 bytes a key, of the 128 bits of MD5.
+A key of up to 14 bytes represents itself, a longer one its 120-bit BLAKE2b hash, so every key costs the same: an object
+of 48 bytes, an offset of 32, and its share of the dict's table. `keys_within` counts all three as CPython 3.11 to 3.14
+allocate them (a table of 2^k slots has two thirds as many entries of 24 bytes, and 4 bytes a slot): 105 to 160 bytes a
+key. Kafka's map costs 24 bytes a key, with the 128 bits of MD5.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SMALLEST_TABLE = 3
 
 
 def keys_within(budget_bytes: int) -> int:
-    """How many keys fit a map of so many bytes."""
+    """The number of keys that fit in a map of so many bytes."""
     largest = 0
     log2_slots = _SMALLEST_TABLE
     while True:
@@ -33,7 +33,7 @@ def keys_within(budget_bytes: int) -> int:
 
 
 class KeyOffsets:
-    """`put` in the order of offsets; `find` afterwards. `end_offset`: the map knows every record below it."""
+    """First `put` in the order of offsets, then `find`. `end_offset`: the map has every record below it."""
 
     __slots__ = ("capacity", "end_offset", "offsets")
 
@@ -45,5 +45,5 @@ class KeyOffsets:
 
 
 def short_key(key: bytes) -> bytes:
-    """What stands for the key in the map."""
+    """The form of the key in the map."""
     return key if len(key) <= SHORT_KEY_BYTES else blake2b(key, digest_size=DIGEST_BYTES).digest()

@@ -1,4 +1,4 @@
-"""Which old segments may go: decided here, done by the log. The rules and their order are Kafka's."""
+"""Which old segments may be deleted, by Kafka's rules in Kafka's order. The log deletes them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from moldau.ports import Disk
 
 
 class SegmentFacts(msgspec.Struct, frozen=True):
-    """What retention asks of a segment. `end_offset`: the next one's base offset, or the log end offset.
+    """The properties of a segment for retention. `end_offset`: the next base offset, or the log end offset.
 
-    `last_modified_ms` stands in for the largest timestamp where no record has one.
+    `last_modified_ms` replaces the largest timestamp if no record has one.
     """
 
     end_offset: int
@@ -27,7 +27,7 @@ class SegmentFacts(msgspec.Struct, frozen=True):
 
 
 class DeletedSegment(msgspec.Struct, frozen=True):
-    """A segment that retention took: its files now end in `.deleted` and go for good at `purge_at_ms`."""
+    """A deleted segment. Its files end in `.deleted` and are removed at `purge_at_ms`."""
 
     base_offset: int
     end_offset: int
@@ -45,10 +45,10 @@ def count_deletable(
     log_start_offset: int,
     total_bytes: int,
 ) -> int:
-    """How many segments, from the oldest on, may be deleted. Facts are asked for one by one, as far as needed.
+    """The number of segments, from the oldest on, that may be deleted. Reads facts one by one, as far as needed.
 
-    Nothing at or above the high watermark goes, nor an empty last segment. A log without "delete" in its
-    `cleanup.policy` loses only what lies below the log start offset.
+    Never deleted: records at or above the high watermark, and an empty last segment. Without "delete" in
+    `cleanup.policy` only segments below the log start offset are.
     """
     is_delete = "delete" in settings.cleanup_policy
     excess_bytes = total_bytes - settings.retention_bytes
@@ -67,8 +67,8 @@ def count_deletable(
 
 
 def segment_facts(segments: Sequence[Segment], log_end_offset: int, health: DirectoryHealth) -> Iterator[SegmentFacts]:
-    """The facts of each segment, from the oldest on; asking for one may read the end of its time index. A directory
-    that cannot be read goes offline: else each round of retention would end here, and nobody would hear of it."""
+    """The facts of each segment, from the oldest on. One may read the end of its time index. An unreadable directory
+    goes offline, otherwise each round of retention would fail here unnoticed."""
     for segment, following in zip_longest(segments, segments[1:]):
         with health.watched():
             max_timestamp_ms = segment.load_max_timestamp()
@@ -82,8 +82,8 @@ def segment_facts(segments: Sequence[Segment], log_end_offset: int, health: Dire
 
 
 def rename_deleted(segments: Sequence[Segment], *, end_offset: int, purge_at_ms: int) -> list[DeletedSegment]:
-    """Closes neighbours, the oldest first, and renames their files to `*.deleted`, as Kafka: a reader that has one
-    open right now may finish. `end_offset`: where the segment behind them begins."""
+    """Closes neighbours, the oldest first, and renames their files to `*.deleted`, as in Kafka, so that a reader with
+    an open file may finish. `end_offset`: the beginning of the next segment."""
     deleted = []
     for segment, following in zip_longest(segments, segments[1:]):
         segment.close()
@@ -99,8 +99,8 @@ def rename_deleted(segments: Sequence[Segment], *, end_offset: int, purge_at_ms:
 
 
 def remove_files(disk: Disk, paths: Iterable[str]) -> None:
-    """Removes files for good. Waits: tens of milliseconds for a large one. Silent for what is gone already, with its
-    directory perhaps. Raises StorageFailedError."""
+    """Deletes files. Waits: tens of milliseconds for a large one. Missing files and directories are no error. Raises
+    StorageFailedError."""
     for path in paths:
         disk.remove(path)
 

@@ -1,14 +1,14 @@
-"""Putting a cleaned segment in the place of those that it was made from, and finishing that after a crash.
+"""Replaces segments by a cleaned one, and completes that after a crash.
 
-The steps are Kafka's, so that either of the two finishes what the other began. All are renames in one directory, done
-on the event loop between two requests; the files were flushed before (`flush_cleaned`):
+The steps are Kafka's, so that each broker can complete what the other began. All are renames in one directory, done on
+the event loop between two requests. The files were flushed before (`flush_cleaned`):
 
     1  `.cleaned` -> `.swap`, file by file      while a `.cleaned` of the segment is left, the swap counts as not begun
     2  the old files -> `.deleted`              from here on only the `.swap` files hold what they held
     3  `.swap` -> the real name, `.log` first
 
-At the next start (`finish_swaps`): `.swap` files at or above the lowest `.cleaned` one are dropped, step 1 was cut; for
-all others what the new segment covers is removed, and step 3 done.
+At the next start (`finish_swaps`): `.swap` files at or above the lowest `.cleaned` one are dropped, because step 1 was
+interrupted. For the others the replaced segments are removed, and step 3 is done.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 def swap_in(
     plan: CompactionPlan, cleaned: CleanedSegment, old: Sequence[Segment], end_offset: int, purge_at_ms: int
 ) -> tuple[Segment, DeletedSegment]:
-    """Does the three steps. `old`: the segments that go, closed by this; `end_offset`: where the next one begins."""
+    """Does the three steps. `old`: the replaced segments, which are closed. `end_offset`: the beginning of the next
+    one."""
     disk = old[0].disk
     suffixes = [LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX]
     if cleaned.has_transaction_index:
@@ -73,8 +74,8 @@ def swap_in(
 
 
 def finish_swaps(disk: Disk, directory: str, names: Sequence[str], health: DirectoryHealth) -> list[str]:
-    """Finishes or drops what a crash left of swaps; gives the names that are there afterwards. A `.swap` file that is
-    damaged is dropped too, and the segments that it was made from come back: `health` notes it."""
+    """Completes or drops interrupted swaps, and returns the resulting names. A damaged `.swap` file is dropped too, and
+    the segments that it replaced return. `health` notes it."""
     swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
     if not swaps:
         return list(names)

@@ -1,7 +1,7 @@
-"""All log directories of a broker (`log.dirs`): which partition lies where, and where a new one goes.
+"""All log directories of a broker (`log.dirs`): the place of each partition, and of new ones.
 
-The first directory also holds the metadata log: a node cannot go on without it. Another one that fails takes its own
-partitions offline and no others; one that could not be opened at the start is known by its path only.
+The first directory also has the metadata log, so the node cannot continue without it. The failure of another one
+affects only its own partitions. A directory that could not be opened at the start is known only by its path.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from moldau.types import ZERO_UUID, TopicPartition, Uuid
 
 
 class LogDirectories:
-    """`directories`: those that could be opened, in the order of `log.dirs`; they may fail later (`health`)."""
+    """`directories`: the opened ones, in the order of `log.dirs`. They may fail later (`health`)."""
 
     def __init__(self, directories: Sequence[LogDirectory], unopened_paths: Sequence[str] = ()) -> None:
         self.directories = tuple(directories)
@@ -28,12 +28,12 @@ class LogDirectories:
 
     @property
     def first(self) -> LogDirectory:
-        """The log directory that has the metadata log."""
+        """The log directory with the metadata log."""
         return self.directories[0]
 
     @property
     def fatal_failure(self) -> str | None:
-        """Why the node must end, in Apache Kafka's words; None: enough directories serve."""
+        """Why the node must stop, in Apache Kafka's words. None: enough directories are online."""
         if not self.online_ids:
             return f"Shutdown broker because all log dirs in {', '.join(self.paths)} have failed"
         if self.first.health.is_offline:
@@ -42,23 +42,23 @@ class LogDirectories:
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """What each directory that has failed failed with, in the order of `log.dirs`."""
+        """The error of each failed directory, in the order of `log.dirs`."""
         return tuple(each.health.failure for each in self.directories if each.health.failure is not None)
 
     @property
     def previous_broker_epoch(self) -> int:
-        """The broker epoch of the last clean stop (KIP-966): -1 unless all directories were left by the same one."""
+        """The broker epoch of the last clean stop (KIP-966). -1 unless all directories have the same one."""
         epochs = dict.fromkeys(directory.previous_broker_epoch for directory in self.directories)
         return self.first.previous_broker_epoch if len(epochs) == 1 else -1
 
     @property
     def online_ids(self) -> tuple[Uuid, ...]:
-        """The ids of the directories that have not failed, as the controller knows them (KIP-858)."""
+        """The ids of the online directories, as the controller knows them (KIP-858)."""
         return tuple(directory.directory_id for directory in self.directories if not directory.health.is_offline)
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The paths as in `log.dirs`, also of directories that have failed since the start."""
+        """The paths as in `log.dirs`, also of directories that failed after the start."""
         return tuple(directory.path for directory in self.directories)
 
     def __iter__(self) -> Iterator[LogDirectory]:
@@ -68,7 +68,7 @@ class LogDirectories:
         return any(topic_partition in directory.logs for directory in self.directories)
 
     def is_out_of_reach(self, directory_id: Uuid) -> bool:
-        """Whether nobody can say what lies in that directory: it failed, or may be the one that could not be opened."""
+        """Whether the content of that directory is unknown: it failed, or may be the one that could not be opened."""
         for directory in self.directories:
             if directory.directory_id == directory_id:
                 return directory.health.is_offline
@@ -76,28 +76,28 @@ class LogDirectories:
 
     @property
     def is_any_out_of_reach(self) -> bool:
-        """Whether a directory has failed, or could not be opened."""
+        """Whether any directory has failed or could not be opened."""
         return bool(self.unopened_paths) or any(directory.health.is_offline for directory in self.directories)
 
     def logs(self) -> Iterator[Log]:
-        """Each log once; the copies of partitions that move are not among them."""
+        """All logs, without the copies of moving partitions."""
         for directory in self.directories:
             yield from directory.logs.values()
 
     def directory_of(self, topic_partition: TopicPartition) -> LogDirectory | None:
-        """Where the partition lies; None if it lies nowhere."""
+        """The directory of the partition; None if no directory has it."""
         for directory in self.directories:
             if topic_partition in directory.logs:
                 return directory
         return None
 
     def id_of(self, topic_partition: TopicPartition) -> Uuid:
-        """The id of the directory where the partition lies; ZERO_UUID if it lies nowhere."""
+        """The id of the partition's directory; ZERO_UUID if no directory has it."""
         directory = self.directory_of(topic_partition)
         return ZERO_UUID if directory is None else directory.directory_id
 
     def find(self, topic_partition: TopicPartition) -> Log | None:
-        """None if no directory has the log of this partition."""
+        """The log of the partition; None if no directory has it."""
         directory = self.directory_of(topic_partition)
         return None if directory is None else directory.logs[topic_partition]
 
@@ -106,38 +106,38 @@ class LogDirectories:
         return any(directory.has_stale_offsets(topic_partition) for directory in self.directories)
 
     def by_id(self, directory_id: Uuid) -> LogDirectory | None:
-        """The directory with this id (KIP-858); None: no open directory of this node has it."""
+        """The open directory with this id (KIP-858), or None."""
         for directory in self.directories:
             if directory.directory_id == directory_id:
                 return directory
         return None
 
     def by_path(self, path: str) -> LogDirectory | None:
-        """The directory that `log.dirs` names so; None: there is none, or it could not be opened."""
+        """The open directory with this path in `log.dirs`, or None."""
         for directory in self.directories:
             if directory.path == path:
                 return directory
         return None
 
     def is_cordoned(self, directory: LogDirectory) -> bool:
-        """Whether no new partition may be placed there (`cordoned.log.dirs`, KIP-1066)."""
+        """Whether the directory gets no new partitions (`cordoned.log.dirs`, KIP-1066)."""
         return directory.path in self._cordoned_paths or "*" in self._cordoned_paths
 
     @property
     def cordoned_ids(self) -> tuple[Uuid, ...]:
-        """The ids of the cordoned directories, as the controller is told them."""
+        """The ids of the cordoned directories, for the controller."""
         return tuple(sorted(directory.directory_id for directory in self.directories if self.is_cordoned(directory)))
 
     def cordon(self, paths: tuple[str, ...]) -> None:
-        """`cordoned.log.dirs` (KIP-1066): they take no new partitions."""
+        """`cordoned.log.dirs` (KIP-1066): these get no new partitions."""
         self._cordoned_paths = paths
 
     def places(self) -> list[LogDirectory]:
-        """Where a new partition may go, of those that serve and are not cordoned: first the one with the fewest, then
-        those that are to be tried where that one is full.
+        """The directories for a new partition, online and not cordoned: first the one with the fewest partitions, then
+        those to try if that one is full.
 
-        Where all are cordoned, nevertheless all of them: the controller has promised the partition already. Raises
-        StorageFailedError where none serves.
+        If all are cordoned, all of them, because the controller has promised the partition. Raises StorageFailedError
+        if none is online.
         """
         serving = [directory for directory in self.directories if not directory.health.is_offline]
         if not serving:
@@ -152,10 +152,9 @@ class LogDirectories:
         random: Random,
         now_ms: int,
     ) -> list[str]:
-        """A crash before a move was done may leave a partition in two directories: one of them stays, see
-        core/log/duplicates. Gives the paths of what was set aside. Waits. A further directory that fails, or is full,
-        is offline then. Raises StorageFullError, StorageFailedError.
-        """
+        """A crash during a move may leave a partition in two directories. One copy stays, see core/log/duplicates.
+        Returns the paths that were set aside. Waits. Another directory that fails or is full goes offline. Raises
+        StorageFullError, StorageFailedError."""
         dropped: list[str] = []
         for place, directory in enumerate(self.directories):
             for later in self.directories[place + 1 :]:
@@ -191,8 +190,8 @@ class LogDirectories:
     def open_all(
         self, settings_for: Callable[[str], LogSettings], now_ms: int
     ) -> Iterator[tuple[LogDirectory, Log | None]]:
-        """Opens every log of every directory, see LogDirectory.open_all; None for a directory that failed meanwhile, or
-        has no room for what recovery writes. Raises as that for the first directory."""
+        """Opens every log of every directory, see LogDirectory.open_all. None for a directory that failed or has no
+        room for recovery. Raises those errors for the first directory."""
         for directory in self.directories:
             try:
                 directory.health.check()
@@ -203,8 +202,7 @@ class LogDirectories:
                 yield directory, None
 
     def leave_out(self, directory: LogDirectory, error: StorageFailedError | StorageFullError) -> None:
-        """A further directory that failed, or has no room, at a start: it is offline from here on. Without the first
-        one there is no start: raises `error`."""
+        """A directory failed or is full at a start: it goes offline. For the first one raises `error`."""
         if directory is self.first:
             raise error
         directory.health.fail(StorageFailedError(str(error)))

@@ -1,9 +1,9 @@
 """One log directory of a broker: its partitions, its checkpoints, and how it was left.
 
-Layout and formats are Kafka's. `topic-0` is a partition; `topic-0.<32 hex>-delete` is one that is being deleted,
-`topic-0.<32 hex>-stray` one that the metadata does not name (see strays); `__cluster_metadata-0` belongs to the quorum
-and is not touched here. `.kafka_cleanshutdown` is written at the end of a clean stop and taken away by the next start
-that could open every log, so that its absence means a crash.
+Layout and formats are Kafka's. `topic-0` is a partition, `topic-0.<32 hex>-delete` a deleted one, `topic-0.<32
+hex>-stray` one that the metadata does not name (see strays). `__cluster_metadata-0` belongs to the quorum and is not
+touched here. `.kafka_cleanshutdown` is written at the end of a clean stop and removed by the next start that opens
+every log. Its absence means a crash.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _CHECKPOINTS = {
 
 
 class LogDirectory:
-    """Made by `open`; then `open_all` or `open_log` for what is there, `create_log` for what is new."""
+    """Created by `open`. Then `open_all` or `open_log` open existing logs, and `create_log` a new one."""
 
     def __init__(
         self,
@@ -110,8 +110,8 @@ class LogDirectory:
         directory_id: Uuid = ZERO_UUID,
         path: str = "",
     ) -> LogDirectory:
-        """Reads checkpoints and the clean-stop mark. Damaged checkpoints count as absent: the logs are then read whole.
-        Removes partitions whose deletion was under way."""
+        """Reads checkpoints and the mark of a clean stop. Damaged checkpoints count as absent, and the logs are read
+        whole then. Removes deleted partitions."""
         directory = cls(disk, health=health, index_cache=index_cache, directory_id=directory_id, path=path)
         names = disk.list_directory("")
         present = {found: None for name in names if (found := parse_directory_name(name)) is not None}
@@ -140,12 +140,12 @@ class LogDirectory:
         return directory
 
     def partitions(self) -> list[TopicPartition]:
-        """What lies in the directory, by name. A file, whatever its name, is not ours."""
+        """The partitions in the directory, by name. Files are ignored, whatever their names."""
         found = ((name, parse_directory_name(name)) for name in self.disk.list_directory(""))
         return [partition for name, partition in found if partition is not None and self.disk.is_directory(name)]
 
     def open_all(self, settings_for: Callable[[str], LogSettings], now_ms: int) -> Iterator[Log]:
-        """Opens the logs one after the other, recovering each after a crash: long, so it gives each when it is done.
+        """Opens the logs one by one, with recovery after a crash. That takes long, so it yields each log.
 
         `settings_for(topic)`. Raises StorageFailedError, DamagedLogError.
         """
@@ -160,7 +160,7 @@ class LogDirectory:
             self.disk.remove(FLUSH_FAILED_MARK)
 
     def open_log(self, topic_partition: TopicPartition, settings: LogSettings, *, now_ms: int) -> Log:
-        """Opens a partition that lies in the directory; its topic id is ZERO_UUID if the file that names it is gone."""
+        """Opens an existing partition. Its topic id is ZERO_UUID if the file with the id is missing."""
         invariant(topic_partition not in self.logs, f"{topic_partition} is open already")
         topic_id = self.find_topic_id(topic_partition)
         del self._found_ids[topic_partition]
@@ -208,11 +208,11 @@ class LogDirectory:
         return start_offset
 
     def create_log(self, topic_partition: TopicPartition, topic_id: Uuid, settings: LogSettings, *, now_ms: int) -> Log:
-        """The log of a partition that the metadata names: what lies in the directory, or a new one.
+        """The log of a partition in the metadata: the existing one, or a new one.
 
-        What lies there under another topic id is set aside, as a stray if it holds records.
-        Nothing is flushed: the metadata log knows the partition, and after a crash of the machine it is made again.
-        Raises StorageFullError, StorageFailedError.
+        An existing log with another topic id is set aside, as a stray if it has records. Nothing is flushed: the
+        metadata log has the partition, and it is created again after a crash of the machine. Raises StorageFullError,
+        StorageFailedError.
         """
         self.health.check()
         name = str(topic_partition)
@@ -232,16 +232,16 @@ class LogDirectory:
             return log
 
     def write_topic_id(self, topic_partition: TopicPartition, topic_id: Uuid) -> None:
-        """Writes `partition.metadata`: for a new partition, or one that lost it in a crash."""
+        """Writes `partition.metadata`, for a new partition or one that lost it in a crash."""
         self.write_topic_id_into(str(topic_partition), topic_id)
 
     def write_topic_id_into(self, directory: str, topic_id: Uuid) -> None:
-        """As `write_topic_id`, into a directory of another name: a copy on its way."""
+        """As `write_topic_id`, into the directory of a copy with another name."""
         write_whole_file(self.disk, f"{directory}/{PARTITION_METADATA}", encode_partition_metadata(topic_id))
 
     def delete_log(self, topic_partition: TopicPartition, *, delete_id: Uuid, now_ms: int) -> None:
-        """Takes the partition out of the directory: renamed at once, removed by `purge_deleted` after
-        `file.delete.delay.ms`. `delete_id`: random, so that a topic of the same name can be made again."""
+        """Renames the partition's directory; `purge_deleted` removes it after `file.delete.delay.ms`. `delete_id`:
+        random, so that a topic of the same name can be created again."""
         self.health.check()
         log = self.logs.pop(topic_partition)
         log.release()
@@ -249,7 +249,7 @@ class LogDirectory:
             self._set_aside(topic_partition, delete_id, now_ms + log.settings.file_delete_delay_ms)
 
     def find_topic_id(self, topic_partition: TopicPartition) -> Uuid:
-        """What `partition.metadata` of a partition says whose log is not open yet; ZERO_UUID if it says nothing."""
+        """The topic id in `partition.metadata` of a partition that is not open yet; ZERO_UUID if unknown."""
         found = self._found_ids.get(topic_partition)
         if found is None:
             found = self._found_ids[topic_partition] = self._load_topic_id(str(topic_partition))
@@ -261,21 +261,21 @@ class LogDirectory:
         self._found_ids[topic_partition] = topic_id
 
     def set_stray_aside(self, topic_partition: TopicPartition, *, stray_id: Uuid) -> str:
-        """Takes a partition whose log is not open out of the directory, and keeps its files: gives the name that they
-        lie under. Raises StorageFailedError."""
+        """Renames the directory of a partition that is not open, and keeps its files. Returns the new name. Raises
+        StorageFailedError."""
         name = stray_directory_name(topic_partition, stray_id)
         self._rename(topic_partition, name)
         return name
 
     def set_deleted_aside(self, topic_partition: TopicPartition, *, delete_id: Uuid, now_ms: int) -> None:
-        """As `delete_log`, of a partition whose log is not open: it may be removed at once."""
+        """As `delete_log`, for a partition that is not open. It may be removed at once."""
         self._set_aside(topic_partition, delete_id, now_ms)
 
     def repair_log(
         self, topic_partition: TopicPartition, settings: LogSettings, *, now_ms: int, is_cleaning_unknown: bool
     ) -> list[str]:
-        """Ends a log that a start would refuse at its first damage, see recovery; then `write_recovery_points`. Gives a
-        sentence without its subject for each thing done. Waits. Raises StorageFullError, StorageFailedError."""
+        """Cuts a damaged log at its first damage, see recovery; then call `write_recovery_points`. Returns a sentence
+        without its subject for each change. Waits. Raises StorageFullError, StorageFailedError."""
         name, noted = str(topic_partition), self._recovery_points.get(topic_partition, 0)
         plan = RecoveryPlan(
             recovery_point=noted,
@@ -296,8 +296,8 @@ class LogDirectory:
         self.disk.replace_file(RECOVERY_POINT_CHECKPOINT, encode_offsets(self._recovery_points))
 
     def adopt(self, topic_partition: TopicPartition, stray: str, topic_id: Uuid) -> None:
-        """The stray of that name becomes the partition; an empty one that is there goes. No checkpoint counts for it,
-        so that all of it is read at the start. Waits."""
+        """The stray of that name becomes the partition. An existing empty one is removed. No checkpoint counts for it,
+        so the start reads all of it. Waits."""
         name = str(topic_partition)
         for checkpoint in _CHECKPOINTS:
             with suppress(FileNotFoundError, ValueError):
@@ -313,7 +313,7 @@ class LogDirectory:
         self.disk.flush_directory("")
 
     def has_records(self, name: str) -> bool:
-        """Whether the directory `name` of a partition holds a byte of records, in the log or cut out of it."""
+        """Whether the directory `name` of a partition has any records, in the log or cut from it."""
         for file_name in self.disk.list_directory(name):
             if file_name.endswith(LOG_SUFFIX) or is_cut_name(file_name):
                 file = self.disk.open(f"{name}/{file_name}")
@@ -325,7 +325,7 @@ class LogDirectory:
         return False
 
     def keep_start_offset(self, topic_partition: TopicPartition, offset: int) -> None:
-        """The log starts at `offset` at least, also after the next crash. Waits. Raises as a CheckpointPlan."""
+        """Keeps the log start at `offset` or above, also after the next crash. Waits. Raises as a CheckpointPlan."""
         log = self.logs[topic_partition]
         if log.advance_log_start_offset(min(offset, log.log_end_offset)):
             self._save_leader_epochs(log, log.leader_epochs)
@@ -334,9 +334,9 @@ class LogDirectory:
             self.checkpointed(plan)
 
     def truncate(self, topic_partition: TopicPartition, offset: int, now_ms: int) -> None:
-        """`Log.truncate_to`, which a crash may interrupt anywhere: no checkpoint ever says that what is cut is on the
-        disk, for a start would call it lost. Waits; while no flush of the log and no CheckpointPlan runs. Raises as a
-        CheckpointPlan."""
+        """`Log.truncate_to` that a crash may interrupt anywhere: no checkpoint ever says that the removed records are
+        durable, otherwise a start would report them as lost. Waits. Not during a flush of the log or a CheckpointPlan.
+        Raises as a CheckpointPlan."""
         log = self.logs[topic_partition]
         # a batch that reaches beyond the offset goes too, but none of an older segment
         floor = max((segment.base_offset for segment in log.segments if segment.base_offset <= offset), default=0)
@@ -354,8 +354,8 @@ class LogDirectory:
         log.recovery_point = min(flushed_offset, log.log_end_offset)
 
     def start_over(self, topic_partition: TopicPartition, offset: int, now_ms: int) -> None:
-        """The log holds nothing any more and begins at `offset`, beyond its end. As `truncate`: after a crash on the
-        way it may end anywhere, and nothing is called lost."""
+        """The log is empty and begins at `offset`, beyond its old end. As with `truncate`, a crash may interrupt it,
+        and nothing is reported as lost."""
         log = self.logs[topic_partition]
         self.truncate(topic_partition, log.log_start_offset, now_ms)
         # the first batch may begin below `offset`: then this file and the checkpoint alone say where the log starts
@@ -363,7 +363,7 @@ class LogDirectory:
         log.start_at(offset, now_ms)
 
     def keep_leader_epochs(self, topic_partition: TopicPartition, known: LeaderEpochs) -> None:
-        """The log knows what another copy of it does, also after the next crash. Waits. Raises as a disk."""
+        """Takes the leader epochs of another replica, durably. Waits. Raises as a disk."""
         log = self.logs[topic_partition]
         if log.leader_epochs.learn(known):
             log.leader_epochs.truncate_from_start(log.log_start_offset)
@@ -374,12 +374,12 @@ class LogDirectory:
             self.disk.replace_file(f"{log.topic_partition}/{LEADER_EPOCH_CHECKPOINT}", epochs.encode())
 
     def detach(self, topic_partition: TopicPartition) -> None:
-        """The partition lies elsewhere now: its log is closed, its files and its checkpoints stay until `discard`."""
+        """The partition has moved elsewhere: closes its log. Files and checkpoints stay until `discard`."""
         log = self._leaving[topic_partition] = self.logs.pop(topic_partition)
         log.release()
 
     def discard(self, topic_partition: TopicPartition, *, delete_id: Uuid, now_ms: int) -> None:
-        """Sets the files of a detached partition aside, for `take_purgeable` at once. Raises StorageFailedError."""
+        """Sets the files of a detached partition aside, for `take_purgeable`. Raises StorageFailedError."""
         if topic_partition not in self._leaving or topic_partition in self.logs:
             return  # a new topic of that name has done it, or the partition is back
         self.health.check()
@@ -387,7 +387,7 @@ class LogDirectory:
             self._set_aside(topic_partition, delete_id, now_ms)
 
     def discard_other(self, topic_partition: TopicPartition, topic_id: Uuid, *, delete_id: Uuid, now_ms: int) -> None:
-        """As `discard`, if what was detached is of another topic of that name."""
+        """As `discard`, if the detached log is of another topic of that name."""
         leaving = self._leaving.get(topic_partition)
         if leaving is not None and leaving.topic_id != topic_id and not self.health.is_offline:
             self.discard(topic_partition, delete_id=delete_id, now_ms=now_ms)
@@ -411,13 +411,14 @@ class LogDirectory:
             offsets.pop(topic_partition, None)
 
     def take_purgeable(self, now_ms: int) -> list[str]:
-        """Names of deleted partitions whose time has come: the caller removes them (`disk.remove_tree`), in Workers."""
+        """The names of deleted partitions whose delay is over. The caller removes them (`disk.remove_tree`), in
+        Workers."""
         due = [name for purge_at_ms, name in self._deleted if purge_at_ms <= now_ms]
         self._deleted = [entry for entry in self._deleted if entry[0] > now_ms]
         return due
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> CheckpointPlan:
-        """The offset checkpoints as they should be now; `run()` writes them, in Workers."""
+        """A plan that writes the present offset checkpoints by `run()`, in Workers."""
         plan = self._plan(
             {
                 RECOVERY_POINT_CHECKPOINT: self._recovery_point_of_each(),
@@ -430,23 +431,23 @@ class LogDirectory:
         return plan
 
     def checkpoint_log_start_offsets(self) -> CheckpointPlan:
-        """As `checkpoint`, of the log start offsets alone: after a client moved one."""
+        """As `checkpoint`, for log start offsets only, after a client moved one."""
         return self._plan({LOG_START_OFFSET_CHECKPOINT: self._start_offsets()})
 
     def checkpoint_cleaned_offsets(self) -> CheckpointPlan:
-        """As `checkpoint`, of what the cleaner has done alone."""
+        """As `checkpoint`, for the offsets of the cleaner only."""
         return self._plan({CLEANER_OFFSET_CHECKPOINT: self._cleaned_offsets()})
 
     def checkpointed(self, plan: CheckpointPlan) -> None:
-        """`plan.run()` returned: the files say what it says."""
+        """`plan.run()` has returned: the files have its content."""
         if plan.is_whole:
             self._checkpointed.clear()
         for offsets in plan.offsets.values():
             self._checkpointed.update(dict.fromkeys(offsets))
 
     def has_stale_offsets(self, topic_partition: TopicPartition) -> bool:
-        """Whether the checkpoint files still speak of a partition that is not here any more: after a crash they would
-        be taken for those of another one under its name. `checkpoint` cures it."""
+        """Whether the checkpoint files still have a removed partition. After a crash its offsets would be used for a
+        new one of that name. `checkpoint` removes them."""
         is_here = topic_partition in self.logs or topic_partition in self._leaving
         return topic_partition in self._checkpointed and not is_here and not self.health.is_offline
 
@@ -475,9 +476,9 @@ class LogDirectory:
         return {key: 1 for key, log in logs.items() if log.has_copied_holes} | found
 
     def close(self, *, broker_epoch: int, now_ms: int, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """A clean stop: every log closed and durable, then the checkpoints, then the mark that says so; waits.
+        """A clean stop: closes every log durably, then writes the checkpoints, then the mark. Waits.
 
-        Logs may have been closed before, in parallel. Raises StorageFailedError; the mark is not written then.
+        Logs may have been closed before, in parallel. Raises StorageFailedError without writing the mark.
         """
         for log in self.logs.values():
             log.close(now_ms)
@@ -519,7 +520,7 @@ class LogDirectory:
 
 
 class CheckpointPlan:
-    """Writes what changed since it was last written; then `LogDirectory.checkpointed`, on the loop."""
+    """Writes the changed checkpoints. Then call `LogDirectory.checkpointed` on the loop."""
 
     __slots__ = ("_disk", "_health", "_written", "is_whole", "offsets")
 
@@ -553,7 +554,7 @@ class CheckpointPlan:
 
 
 def parse_directory_name(name: str) -> TopicPartition | None:
-    """The partition that a directory of this name holds; None for anything else."""
+    """The partition of a directory with this name; None for other names."""
     topic, _, partition = name.rpartition("-")
     if not topic or name == str(METADATA_PARTITION) or not (partition.isascii() and partition.isdigit()):
         return None
@@ -576,12 +577,12 @@ def stray_directory_name(topic_partition: TopicPartition, stray_id: Uuid) -> str
 
 
 def is_stray_name(name: str) -> bool:
-    """Whether a directory's name says that it was set aside, because no partition of the node has it."""
+    """Whether the directory was set aside as a stray."""
     return _STRAY.fullmatch(name) is not None
 
 
 def parse_stray_name(name: str) -> TopicPartition | None:
-    """The partition that a stray was, unless its topic's name was cut; None for any other name."""
+    """The partition of a stray, unless the name of its topic was cut; None for other names."""
     match = _STRAY.fullmatch(name)
     return None if match is None else TopicPartition(match[1], int(match[2]))
 

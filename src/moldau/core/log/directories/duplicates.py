@@ -1,12 +1,12 @@
-"""A partition that lies in two log directories: which one stays.
+"""Which copy of a partition stays if two log directories have it.
 
-A move (see moving) copies a log, gives the copy its name, and takes the old directory away once the copy is durable. A
-crash in between leaves both. When the process died, the copy has all that the old log has, and what was appended since.
-When the machine died, the copy may have lost anything that was not flushed; recovery cut it there. So the longer one
-stays. While both exist neither is compacted.
+A move (see moving) copies a log, renames the copy, and removes the old directory after the copy is durable. A crash in
+between leaves both. If the process died, the copy has everything of the old log, and later appends. If the machine
+died, the copy may have lost unflushed records, and recovery cut it there. So the longer one stays. While both exist,
+neither is compacted.
 
-A directory may also come back after its partition began anew in another one, by an unclean election: then the later
-leader epoch is in the other one, and that log stays however short.
+A directory may also return after its partition began again in another one, by an unclean election. Then the other one
+has the later leader epoch, and stays however short it is.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from moldau.wire.records.batch import BatchHeader, read_header
 
 
 def is_first_kept(first: Log, second: Log, topic_id: Uuid, is_second_assigned: bool) -> bool:
-    """Whether `first` is kept of two logs that were just opened. `topic_id`: what the metadata knows under the name,
-    ZERO_UUID if nothing; a log of another topic goes. `is_second_assigned`: the metadata names the directory of
-    `second`, which decides between two equals."""
+    """Whether `first` stays of two opened logs. `topic_id`: in the metadata, ZERO_UUID if unknown; a log of another
+    topic is removed. `is_second_assigned`: the metadata names the directory of `second`, which decides between two
+    equals."""
     if topic_id != ZERO_UUID:
         is_first_ours = first.topic_id in (topic_id, ZERO_UUID)
         is_second_ours = second.topic_id in (topic_id, ZERO_UUID)
@@ -35,8 +35,8 @@ def is_first_kept(first: Log, second: Log, topic_id: Uuid, is_second_assigned: b
 
 
 def is_other_history(kept: Log, loser: Log) -> bool:
-    """Whether `kept` has records of a later epoch where `loser` has older ones: what is known of `loser` says nothing
-    of `kept` then."""
+    """Whether `kept` has records of a later epoch where `loser` has older ones, so the offsets of `loser` say nothing
+    about `kept`."""
     known = loser.leader_epochs.latest_epoch
     later = [start_offset for epoch, start_offset in kept.leader_epochs.entries if epoch > known]
     return bool(later) and later[0] < loser.log_end_offset and not _is_epoch_damaged(kept, loser, later[0])

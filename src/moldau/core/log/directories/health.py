@@ -1,4 +1,4 @@
-"""Whether a log directory may still be used, and what was found damaged in it."""
+"""The state of a log directory (online, full, offline), and the damage found in it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ MAX_FINDINGS = 1_000
 
 
 class DirectoryHealth:
-    """Shared by all logs of a directory. Once failed it stays failed until a restart: after a failed fsync the page
-    cache says that pages are clean which the disk does not have, so that trying again would only hide the loss."""
+    """Shared by all logs of a directory. A failed directory stays offline until a restart. After a failed fsync the
+    page cache marks pages as clean that are not on the disk, so a retry would only hide the loss."""
 
     __slots__ = ("_findings", "_reporter", "failure", "is_full")
 
@@ -26,20 +26,20 @@ class DirectoryHealth:
 
     @property
     def is_offline(self) -> bool:
-        """Whether the directory has failed since the start: nothing is read or written there any more."""
+        """Whether the directory has failed. It is not read or written any more."""
         return self.failure is not None
 
     def fail(self, error: StorageFailedError) -> None:
-        """Takes the directory offline, and keeps the first reason."""
+        """Takes the directory offline and keeps the first reason."""
         if self.failure is None:
             self.failure = str(error)
 
     def fill(self) -> None:
-        """There is no room: see `is_full`."""
+        """The disk is full, see `is_full`."""
         self.is_full = True
 
     def empty(self) -> None:
-        """There is room again."""
+        """The disk has room again."""
         self.is_full = False
 
     def check(self) -> None:
@@ -59,7 +59,7 @@ class DirectoryHealth:
     # -- damaged files
 
     def found(self, path: str, sentence: str) -> None:
-        """The file at `path` is damaged, or was built anew: reported once, however often it is found. Any thread."""
+        """The file at `path` is damaged or was rebuilt. Reported once. For any thread."""
         finding = f"{path}: {sentence}"
         if finding in self._findings or len(self._findings) >= MAX_FINDINGS:
             return
@@ -68,14 +68,14 @@ class DirectoryHealth:
             self._reporter(finding)
 
     def report_to(self, reporter: Callable[[str], None]) -> None:
-        """Gives `reporter` each finding: those so far now, the others as they come."""
+        """Calls `reporter` with each finding, past and future."""
         self._reporter = reporter
         for finding in list(self._findings):
             reporter(finding)
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """Sentences on damaged or rebuilt files, oldest first; their number has a bound."""
+        """Sentences about damaged and rebuilt files, oldest first, of bounded number."""
         return tuple(self._findings)
 
 

@@ -1,9 +1,9 @@
-"""A partition on its way to another log directory (KIP-113): a copy that catches up, then takes the place of the log.
+"""Moves a partition to another log directory (KIP-113): a copy that catches up and replaces the log.
 
-The copy lies in `topic-0.<32 hex>-future`, as in Apache Kafka. It takes whole batches as they lie in the log, offsets
-and holes included, rolls its own segments, and serves nobody. Once it has every batch, in the same turn of the loop,
-`take_over` gives it what is not in the batches and its final name. A crash before that leaves a directory that the next
-start removes; a crash before the old directory is gone leaves both, see duplicates.
+The copy is in `topic-0.<32 hex>-future`, as in Apache Kafka. It takes whole batches as they are in the log, with
+offsets and holes, rolls its own segments, and serves nobody. When it has every batch, `take_over` adds the rest
+(epochs, producers) and gives it its final name, in the same turn of the loop. A crash before that leaves a directory
+that the next start removes. A crash before the old directory is removed leaves both, see duplicates.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ NO_TRANSACTIONS = 0x7FFFFFFFFFFFFFFF
 
 
 class MovedLog(Log):
-    """A log that took what another one holds, batch by batch, and then its place."""
+    """A log that copies another one and then replaces it."""
 
     def adopt(self, source: Log) -> None:
-        """What is not in the batches: where the log starts, its producers, its leader epochs, holes at its end."""
+        """Takes the rest of the other log: its start, producers, leader epochs, and the hole at its end."""
         self.log_start_offset = source.log_start_offset
         self.log_end_offset = source.log_end_offset
         self.producer_state = source.producer_state
@@ -43,7 +43,7 @@ class MovedLog(Log):
 
 
 class FutureLog:
-    """The copy of `source` in `target`. Used from the loop; `StorageFailedError` of the target ends the move."""
+    """The copy of `source` in `target`. For the loop. A `StorageFailedError` of the target ends the move."""
 
     def __init__(self, source: Log, source_directory_id: Uuid, target: LogDirectory, move_id: Uuid) -> None:
         self.topic_partition: TopicPartition = source.topic_partition
@@ -60,28 +60,28 @@ class FutureLog:
 
     @property
     def offset_lag(self) -> int:
-        """How many offsets the copy is behind."""
+        """The offsets that the copy lacks."""
         return self.source.log_end_offset - self.next_offset
 
     @property
     def next_offset(self) -> int:
-        """The offset that is to be copied next."""
+        """The next offset to copy."""
         if self._log is None:
             return self.source.log_start_offset
         return max(self._log.log_end_offset, self.source.log_start_offset)
 
     @property
     def is_as_durable(self) -> bool:
-        """Whether the copy has on the disk what the log has there."""
+        """Whether the copy has everything on disk that the log has on disk."""
         log = self._log
         return log is None or log.recovery_point >= min(self.source.recovery_point, log.log_end_offset)
 
     def unflushed(self) -> FlushPlan | None:
-        """As `Log.unflushed`, of the copy."""
+        """As `Log.unflushed`, for the copy."""
         return None if self._log is None else self._log.unflushed()
 
     def mark_flushed(self, plan: FlushPlan, now_ms: int) -> None:
-        """As `Log.mark_flushed`, of the copy."""
+        """As `Log.mark_flushed`, for the copy."""
         if self._log is not None:
             self._log.mark_flushed(plan, now_ms)
 
@@ -92,7 +92,7 @@ class FutureLog:
             self.target.write_topic_id_into(self.directory, self.source.topic_id)
 
     def append(self, batches: Buffer, now_ms: int) -> None:
-        """Takes in whole batches from `next_offset` on, the first of which may begin before it."""
+        """Appends whole batches from `next_offset` on. The first may begin before it."""
         _, first = next(iterate_batches(batches), (0, None))
         if first is None:
             raise ProtocolError(f"{self.topic_partition}: no whole record batch at offset {self.next_offset}")
@@ -123,13 +123,13 @@ class FutureLog:
         return log
 
     def take_over(self, now_ms: int) -> Log:
-        """Renames the copy to the partition's own name and gives the log to use from now on.
+        """Renames the copy to the partition's name and returns it.
 
-        To be called when every batch of the log is in the copy, and what the log has on the disk is there too
-        (`is_as_durable`); what is behind the last batch is a hole of compaction.
+        Call it when the copy has every batch of the log, on disk where the log does (`is_as_durable`). Offsets after
+        the last batch are a hole of compaction.
 
-        The old directory stays as it is: discard it when the new one is durable (`LogDirectory.discard`). Raises
-        StorageFailedError, and then the old log is still the one.
+        The old directory stays: discard it when the new one is durable (`LogDirectory.discard`). Raises
+        StorageFailedError, and then the old log stays in use.
         """
         log, source = self._log, self.source
         invariant(self.is_as_durable, f"{self.topic_partition}: the copy lacks on its disk what the log has there")
@@ -152,6 +152,6 @@ class FutureLog:
             save_transactions(segment, own)
 
     def abandon(self) -> None:
-        """Closes the copy; its directory is to be removed in Workers."""
+        """Closes the copy. Remove its directory in Workers."""
         if self._log is not None:
             self._log.release()

@@ -1,8 +1,8 @@
-"""A log directory without room: when to look for room again, and what is kept so that metadata still fits in.
+"""A full log directory: when to check for room again, and a spare file for metadata.
 
-Room that comes and goes must not make partitions go to and fro. So a directory has room again only when a good part of
-its volume is free; and where appends are refused again soon after that, as with a quota that the volume does not show,
-it is looked for after twice the time.
+Short-lived room must not make partitions move to and fro. So a directory has room again only when a good part of its
+volume is free. If appends fail again soon after, as with a quota that the volume does not show, the next check comes
+after twice the time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SPARE_BYTES = 4 << 20
 
 
 class Room:
-    """Of one log directory. Times are steady."""
+    """The state of one log directory. Times are steady."""
 
     def __init__(self) -> None:
         self.is_full = False
@@ -30,7 +30,7 @@ class Room:
         self._trusted_ms = 0
 
     def refused(self, now_ms: int) -> bool:
-        """An append found no room. Whether that is news."""
+        """An append found no room. Returns whether that is news."""
         if self.is_full:
             return False
         self._wait_ms = min(2 * self._wait_ms, LAST_WAIT_MS) if now_ms < self._trusted_ms else FIRST_WAIT_MS
@@ -38,11 +38,11 @@ class Room:
         return True
 
     def is_look_due(self, now_ms: int) -> bool:
-        """Whether to ask the file system, and tell `looked`."""
+        """Whether to ask the file system and call `looked`."""
         return self.is_full and now_ms >= self._look_ms
 
     def looked(self, total_bytes: int, usable_bytes: int, now_ms: int) -> bool:
-        """What the file system says, -1 where it says nothing: whether there is room again."""
+        """The free bytes of the file system, -1 if unknown. Returns whether the directory has room again."""
         self.looks += 1
         if usable_bytes < needed_bytes(total_bytes):
             self._look_ms = now_ms + FIRST_WAIT_MS
@@ -52,13 +52,13 @@ class Room:
 
 
 def needed_bytes(total_bytes: int) -> int:
-    """How much of a volume of this size must be free before a directory that was full is used again: a twentieth, at
-    most 256 MiB, and room for the spare file, whose place is free meanwhile."""
+    """The free bytes that a volume of this size needs before a full directory is used again: a twentieth, at most 256
+    MiB, plus the spare file, which is gone then."""
     return min(total_bytes // 20, MOST_NEEDED_BYTES) + SPARE_BYTES if total_bytes >= 0 else -1
 
 
 def keep_spare(disk: Disk) -> None:
-    """Writes the spare file, unless it is there. Without room for it there is none. Waits."""
+    """Writes the spare file if it is missing and fits. Waits."""
     if disk.exists(SPARE_FILE):
         return
     try:
@@ -68,7 +68,7 @@ def keep_spare(disk: Disk) -> None:
 
 
 def release_spare(disk: Disk) -> bool:
-    """Gives the room of the spare file to whoever needs it now; False: there is none. Raises StorageFailedError."""
+    """Removes the spare file to make room. False: it does not exist. Raises StorageFailedError."""
     if not disk.exists(SPARE_FILE):
         return False
     disk.remove(SPARE_FILE)

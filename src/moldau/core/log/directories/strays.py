@@ -1,9 +1,9 @@
-"""Directories of partitions that the metadata does not give to this broker: which of them may go, at a start.
+"""Partition directories that the metadata does not assign to this broker, and their fate at a start.
 
-One goes only if the metadata log holds the record that removed its topic: a crash came between the two. All others are
-strays: renamed to `topic-0.<32 hex>-stray` as Apache Kafka does, named at each start, and never removed by a start. For
-that the metadata does not know a topic, knows it by another id, or knows its replicas on other brokers alone, proves no
-deletion: a file may be damaged, or the copies on those brokers may not be complete yet.
+One is removed only if the metadata log has the record that removed its topic, because a crash came between the two. All
+others are strays: renamed to `topic-0.<32 hex>-stray` as in Apache Kafka, listed at each start, and never removed by a
+start. An unknown topic, another topic id, or replicas on other brokers alone do not prove a deletion: a file may be
+damaged, or the replicas on those brokers may be incomplete.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_DAMAGED_BITS = 16
 
 
 class Settled(msgspec.Struct, frozen=True):
-    """One thing that was done, as a sentence for the log."""
+    """One change, as a sentence for the log."""
 
     path: str
     sentence: str
@@ -39,10 +39,10 @@ def settle_strays(
     random: Random,
     now_ms: int,
 ) -> Iterator[Settled]:
-    """Looks at every partition before its log is opened: damage inside a stray refuses no start.
+    """Checks every partition before its log is opened, so that a damaged stray does not stop the start.
 
-    `removed_topics` is asked at most once, only if there is a stray: ids in the metadata log's RemoveTopicRecords.
-    Waits. A further directory that fails, or is full, is offline then. Raises StorageFullError, StorageFailedError.
+    `removed_topics` is called at most once, and only for a stray: the ids in the metadata log's RemoveTopicRecords.
+    Waits. Another directory that fails or is full goes offline. Raises StorageFullError, StorageFailedError.
     """
     removed: Container[Uuid] | None = None
     for directory in logs:
@@ -86,7 +86,7 @@ def _remove(directory: LogDirectory, topic_partition: TopicPartition, why: str, 
 
 
 def strays_of(directory: LogDirectory) -> list[str]:
-    """The names of what was set aside in a log directory, also by Apache Kafka."""
+    """The names of the strays in a log directory, also Apache Kafka's."""
     return [name for name in directory.disk.list_directory("") if is_stray_name(name)]
 
 

@@ -1,6 +1,6 @@
 """Kafka's small text files: offset checkpoints, leader epochs, partition.metadata, the mark of a clean shutdown.
 
-Readers raise ValueError for a file that is not what its name says: the caller knows whether it can do without.
+Readers raise ValueError for a malformed file. The caller knows whether it can continue without it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _VERSION = 0
 
 
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
-    """`0`, the count, then one line `topic partition offset` each."""
+    """`0`, the count, then a line `topic partition offset` for each."""
     lines = [f"{key.topic} {key.partition} {offset}" for key, offset in offsets.items()]
     return _encode_lines(lines)
 
 
 def decode_offsets(data: bytes) -> dict[TopicPartition, int]:
-    """An empty file, as a first start leaves it, holds no offsets."""
+    """An empty file, as after a first start, has no offsets."""
     offsets: dict[TopicPartition, int] = {}
     for fields in _decode_lines(data, field_count=3):
         offsets[TopicPartition(fields[0], int(fields[1]))] = int(fields[2])
@@ -60,7 +60,7 @@ def decode_partition_metadata(data: bytes) -> Uuid:
 
 
 class CleanShutdown(msgspec.Struct, frozen=True, rename="camel"):
-    """What `.kafka_cleanshutdown` says; KIP-966 fences a broker by the epoch in it."""
+    """The content of `.kafka_cleanshutdown`. KIP-966 fences a broker by its epoch."""
 
     version: int = 0
     broker_epoch: int = -1
@@ -72,7 +72,7 @@ def encode_clean_shutdown(broker_epoch: int) -> bytes:
 
 
 def decode_clean_shutdown(data: bytes) -> CleanShutdown:
-    """Older versions of Kafka left an empty file: then the epoch is unknown, -1."""
+    """Older versions of Kafka wrote an empty file: the epoch is unknown, -1."""
     if not data.strip():
         return CleanShutdown()
     try:

@@ -1,4 +1,4 @@
-"""Making a log durable, off the event loop: what to fsync is decided on the loop, done by a worker thread."""
+"""Makes a log durable: the loop plans the fsyncs, a worker thread performs them."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from moldau.ports import Disk
 class FlushPlan:
     """One flush of one log: `run()` in Workers, then `Log.mark_flushed(plan)` on the loop.
 
-    `end_offset`: everything below it is durable once `run` returns. Segments that were deleted in the meantime are
-    passed over. The data goes first and the names last, so that a name that survives a crash has its bytes.
+    `end_offset`: everything below is durable after `run`. Deleted segments are skipped. Data is flushed first, names
+    last, so that a name that survives a crash has its bytes.
     """
 
     __slots__ = (
@@ -68,10 +68,10 @@ class FlushPlan:
         """At a clean stop: the snapshot at the log end, of which no segment is named."""
 
     def run(self) -> None:
-        """Waits for the disk. Raises StorageFailedError, and the whole directory is offline then; never try again.
+        """Waits for the disk. Raises StorageFailedError: the whole directory is offline then; never retry.
 
-        StorageFullError (no room for an index file) leaves the log as it was: the next flush tries again. A log that
-        is deleted meanwhile needs no flush: its directory has another name now, and its old name may be another log's.
+        StorageFullError (no room for an index file) leaves the log unchanged, and the next flush retries. A log that
+        was deleted needs no flush: its directory has a new name, and another log may have its old one.
         """
         try:
             self._run()

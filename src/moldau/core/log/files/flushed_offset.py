@@ -1,14 +1,14 @@
-"""How far the metadata log is on the disk, noted behind each of its flushes.
+"""How far the metadata log is on the disk, recorded after each of its flushes.
 
-A crash tears only what was not flushed yet. So a start that knows how far the flushes had come can distinguish a torn
-tail, which it cuts, from damage, which it refuses. Topics and partitions hang on this log, so a note of last minute, as
-the checkpoint of the other logs is, would be too old. An fsync of its own would double the time of every change.
+A crash damages only unflushed bytes. So a start that knows the flushed offset can distinguish a torn tail, which it
+cuts, from damage, which it reports. Topics and partitions depend on this log, so an offset that is a minute old, as in
+the checkpoint of the other logs, would not do. Its own fsync would double the time of every change.
 
-The note is therefore written behind the fsync of the log, into the page cache only. A crash of the process keeps it. A
-crash of the machine leaves this note or an older one: too small, never too large. It may tear the write, so there are
-two places, written alternately, each with a checksum; the larger valid one counts. Neither is Kafka's: Apache Kafka
-leaves the file alone, and what it appends lies behind the note. A clean stop writes both and flushes them before it
-leaves its mark: the next start appends while that mark is still there, and the note says what lies behind the mark.
+The offset is therefore written after the fsync of the log, into the page cache only. A crash of the process keeps it. A
+crash of the machine leaves this offset or an older one: too small, never too large. The write may be torn, so two
+places are written alternately, each with a checksum, and the larger valid one counts. This file is not Kafka's: Apache
+Kafka ignores it, and appends after the recorded offset. A clean stop writes and flushes both places before its mark.
+The next start appends while that mark still exists, and the recorded offset covers those appends.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LINE_BYTES = 30
 
 
 class FlushedOffset:
-    """The note in the file `path`; one writer at a time."""
+    """The offset in the file `path`. One writer at a time."""
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
@@ -33,7 +33,7 @@ class FlushedOffset:
         self._is_closed = False
 
     def read(self) -> int:
-        """Everything below was on the disk; 0 if nobody knows. Waits for the disk."""
+        """Everything below was on the disk; 0: unknown. Waits for the disk."""
         try:
             data = self._disk.read_file(self._path)
         except FileNotFoundError:
@@ -41,7 +41,7 @@ class FlushedOffset:
         return max((_decode(data[place : place + _LINE_BYTES]) for place in (0, _LINE_BYTES)), default=0)
 
     def write(self, offset: int) -> None:
-        """Only after a flush up to `offset` has returned. Raises StorageFailedError; without room the old one stays."""
+        """Call it only after a flush up to `offset`. Raises StorageFailedError. Without room the old offset stays."""
         if self._is_closed:
             return
         if self._file is None:
@@ -53,7 +53,7 @@ class FlushedOffset:
             return
 
     def save(self, offset: int) -> None:
-        """As `write`, in both places and on the disk when it returns. Waits."""
+        """As `write`, in both places and flushed. Waits."""
         self.write(offset)
         self.write(offset)
         if self._file is not None:
@@ -61,8 +61,8 @@ class FlushedOffset:
         self._disk.flush_directory(self._path.rpartition("/")[0])
 
     def close(self) -> None:
-        """Closes the file; the offset that was noted last stays in it. A flush in another thread notes nothing more:
-        where the log was closed under it, nothing was flushed."""
+        """Closes the file, which keeps the last offset. A flush in another thread records nothing any more, because its
+        log is closed too."""
         self._is_closed = True
         if self._file is not None:
             self._file.close()

@@ -1,8 +1,8 @@
-"""The offset index of one segment: for about every `index.interval.bytes`, where a batch begins.
+"""The offset index of one segment: the position of a batch about every `index.interval.bytes`.
 
 On disk Kafka's `.index`: entries of 8 bytes, (last offset of the batch minus the segment's base offset, position of the
 batch), both unsigned 32 bits, big-endian, increasing. In memory two arrays, so that a search is one `bisect` in C. The
-file is written when the segment is sealed or closed, not at each entry: after a crash, recovery reads all of it anyway.
+file is written when the segment is sealed or closed, not at each entry, because recovery rebuilds it after a crash.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ class OffsetIndex:
         return len(self.positions) * ENTRY_SIZE
 
     def append(self, relative_offset: int, position: int) -> None:
-        """Entries come in the order of offsets. `position`: of a batch in its segment, in bytes."""
+        """Entries come in the order of offsets. `position`: of the batch in its segment, in bytes."""
         # in this order, because a timestamp search may look up from another thread in between
         self.positions.append(position)
         self.offsets.append(relative_offset)
 
     def lookup(self, relative_offset: int) -> int:
-        """A position where a batch begins, at or before the batch that holds the offset."""
+        """The position of a batch, at or before the batch with the offset."""
         found = bisect_right(self.offsets, relative_offset)
         return self.positions[found - 1] if found else 0
 
     def floor_position(self, limit: int) -> int:
-        """The largest indexed beginning of a batch that is not above `limit`; 0 if there is none."""
+        """The largest indexed position that is not above `limit`; 0 without one."""
         found = bisect_right(self.positions, limit)
         return self.positions[found - 1] if found else 0
 
@@ -66,8 +66,8 @@ class OffsetIndex:
 
     @classmethod
     def decode(cls, data: bytes, log_size: int) -> OffsetIndex | None:
-        """None if the file is no index of a log of this size. Zeros after the last entry, which Kafka allocates in
-        advance and leaves when it is killed, are ignored."""
+        """None if the file is no index of a log of this size. Trailing zeros, which Kafka preallocates and leaves after
+        a kill, are ignored."""
         if len(data) % ENTRY_SIZE:
             return None
         # the first batch of a segment has no entry, so no entry is all zeros

@@ -1,4 +1,4 @@
-"""Messages of the formats 0 and 1, before Kafka 0.11: known when they are met, and not read."""
+"""Recognises messages of the formats 0 and 1, before Kafka 0.11. They are not supported."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _HEAD_BYTES = 17
 
 
 def refuse_old_format(segment: Segment, file_size: int) -> None:
-    """Raises StorageFailedError where one begins at the end of what was read of `segment`: it is whole, only not ours
-    to read, and never cut off."""
+    """Raises StorageFailedError if one begins at the end of the readable part of `segment`. It is not damaged, and
+    never cut off."""
     head = segment.file.read(segment.size, _HEAD_BYTES)
     length = int.from_bytes(head[8:12], "big", signed=True)
     size = LENGTH_OVERHEAD + length

@@ -1,9 +1,9 @@
-"""One segment of a log: a file of record batches, named by its base offset, with an offset and a time index.
+"""One segment of a log: a file of record batches, named by its base offset, with two indexes.
 
-The active segment keeps its indexes in memory and writes no index file. When it is sealed the files are written by a
-FlushPlan, off the event loop; after that the indexes of a sealed segment are read back on demand and forgotten again
-(see IndexCache). Files of a segment, all named `<base offset, 20 digits>.<suffix>` as in Apache Kafka: `log`, `index`,
-`timeindex`, and where there is one `snapshot` (producers at the base offset) and `txnindex`.
+The active segment keeps its indexes in memory and writes no index file. When it is sealed, a FlushPlan writes the
+files, off the event loop. After that its indexes are read on demand and evicted again (see IndexCache). The files of a
+segment are named `<base offset, 20 digits>.<suffix>` as in Apache Kafka: `log`, `index`, `timeindex`, and perhaps
+`snapshot` (producers at the base offset) and `txnindex`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _unpack_place = struct.Struct(">qi4xb6xi").unpack_from
 
 
 def segment_file_name(base_offset: int, suffix: str) -> str:
-    """As Kafka names it: the base offset in twenty digits, and the suffix with its dot."""
+    """The name as in Kafka: the base offset in twenty digits, and the suffix with its dot."""
     return f"{base_offset:020d}{suffix}"
 
 
@@ -59,8 +59,8 @@ def base_offsets(names: Iterable[str], suffix: str) -> list[int]:
 
 
 class Repair(msgspec.Struct, frozen=True):
-    """Indexes of the first `size` bytes of a segment, which hold what is below `end_offset`, built anew; (position,
-    end) of the bytes that are damaged."""
+    """Rebuilt indexes of the first `size` bytes of a segment, with the offsets below `end_offset`, and the (position,
+    end) of damaged bytes."""
 
     size: int
     end_offset: int
@@ -70,7 +70,7 @@ class Repair(msgspec.Struct, frozen=True):
 
 
 class Segment:
-    """Sizes and offsets of one segment. `append_entry` keeps them; the owner (Log) writes the bytes."""
+    """The sizes and offsets of one segment. `append_entry` updates them; the owner (Log) writes the bytes."""
 
     __slots__ = (
         "_file",
@@ -136,7 +136,8 @@ class Segment:
 
     @classmethod
     def create(cls, disk: Disk, directory: str, base_offset: int, now_ms: int, settings: LogSettings) -> Segment:
-        """An empty segment. Its file appears with the first append: idle partitions have none (docs/decisions/0006)."""
+        """An empty segment. Its file appears with the first append, so an idle partition has none
+        (docs/decisions/0006)."""
         segment = cls(disk, directory, base_offset, size=0, created_ms=now_ms)
         segment.max_timestamp_ms = -1
         segment.aborted_transactions = []
@@ -145,12 +146,12 @@ class Segment:
         return segment
 
     def path(self, suffix: str) -> str:
-        """The path of one of the segment's files; `suffix` has its dot."""
+        """The path of one of the segment's files. `suffix` includes the dot."""
         return f"{self.directory}/{self.base_offset:020d}{suffix}"
 
     @property
     def file(self) -> File:
-        """The log file, made if absent. Raises ValueError once the segment is closed: it may have been deleted."""
+        """The log file, created if absent. Raises ValueError for a closed segment, which may have been deleted."""
         if self._file is None:
             if self._is_closed:
                 raise ValueError(f"closed segment: {self.path(LOG_SUFFIX)}")
@@ -159,18 +160,18 @@ class Segment:
 
     @property
     def has_file(self) -> bool:
-        """Whether its `.log` is there; it appears at the first append (decision 0006)."""
+        """Whether its `.log` exists. It appears with the first append (decision 0006)."""
         return self._file is not None
 
     def close(self) -> None:
-        """Closes the file. The segment reads and appends nothing after that."""
+        """Closes the file. No reads and appends after that."""
         self._is_closed = True
         if self._file is not None:
             self._file.close()
             self._file = None
 
     def move_to(self, directory: str) -> None:
-        """The directory gets another name: the file is opened by it when it is needed again."""
+        """The directory has a new name. The file is opened there when needed."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -179,21 +180,21 @@ class Segment:
     # --- appending ---
 
     def set_roll_time(self, first_timestamp_ms: int, settings: LogSettings) -> None:
-        """From the first batch on: the segment takes timestamps up to `segment.ms` after that batch's, less a jitter
-        of at most `segment.jitter.ms` that differs from segment to segment (KIP-32: records' time, not the clock's)."""
+        """Set with the first batch: the segment takes timestamps up to `segment.ms` after that batch's, less a jitter
+        of at most `segment.jitter.ms` that differs by segment (KIP-32: by the time of records, not the clock)."""
         self.first_timestamp_ms = first_timestamp_ms
         jitter_bound = min(settings.segment_jitter_ms, settings.roll_ms)
         jitter_ms = crc32c(self.path("").encode()) % jitter_bound if jitter_bound > 0 else 0
         self.roll_timestamp_ms = first_timestamp_ms + settings.roll_ms - jitter_ms
 
     def update_settings(self, settings: LogSettings) -> None:
-        """The active segment rolls by these from now on."""
+        """The active segment rolls by these settings from now on."""
         self.bound_indexes(settings)
         if self.first_timestamp_ms is not None:
             self.set_roll_time(self.first_timestamp_ms, settings)
 
     def append_entry(self, position: int, size: int, last_offset: int, max_timestamp_ms: int, interval: int) -> None:
-        """Takes in a batch that was written at `position`; the order of the steps is Kafka's."""
+        """Updates the segment for a batch that was written at `position`. The order of the steps is Kafka's."""
         if max_timestamp_ms > self.max_timestamp_ms:  # type: ignore[operator]  # known while active
             self.max_timestamp_ms = max_timestamp_ms
             self.max_timestamp_offset = last_offset
@@ -214,8 +215,8 @@ class Segment:
     # --- indexes ---
 
     def bound_indexes(self, settings: LogSettings) -> None:
-        """Each index has its own bound: entries with equal or falling timestamps fill the offset index alone. The last
-        place of the time index is for the entry of `seal`."""
+        """Each index has its own bound, because entries with equal or falling timestamps fill only the offset index.
+        The last entry of the time index is reserved for `seal`."""
         self.offset_index_capacity = settings.segment_index_bytes // 8
         self.time_index_capacity = settings.segment_index_bytes // TIME_ENTRY_SIZE - 1
         self.note_full_index()
@@ -228,14 +229,14 @@ class Segment:
         )
 
     def use_indexes(self, offset_index: OffsetIndex, time_index: TimeIndex) -> None:
-        """Keeps these in memory: the segment is active, or its index files are still to be written."""
+        """Keeps these indexes in memory: the segment is active, or its index files are not written yet."""
         self._offset_index = offset_index
         self._time_index = time_index
         self.is_index_saved = False
         self.note_full_index()
 
     def take_repair(self, repair: Repair) -> None:
-        """From now on the indexes are those of `repair`, with the entries of what was appended since; on the loop."""
+        """Replaces the indexes by those of `repair`, with the entries of later appends. On the loop."""
         offsets, times = repair.offset_index, repair.time_index
         if self._offset_index is not None and self._time_index is not None:
             known_end = offsets.offsets[-1] if len(offsets) else -1
@@ -251,34 +252,34 @@ class Segment:
         self.damages, self.is_inspected, self.repair = repair.damages, True, None
 
     def seal(self) -> None:
-        """The segment takes no more appends; the time index gets its last entry."""
+        """Ends the appends. The time index gets its last entry."""
         if self._time_index is not None and self.max_timestamp_ms is not None:
             self._time_index.maybe_append(self.max_timestamp_ms, self.max_timestamp_offset - self.base_offset)
 
     @property
     def offset_index(self) -> OffsetIndex | None:
-        """The offset index; None where it is not in memory."""
+        """The offset index; None if it is not in memory."""
         return self._offset_index
 
     @property
     def time_index(self) -> TimeIndex | None:
-        """The time index of a segment that grows; None: the segment is sealed, and its index is in a file."""
+        """The time index of the active segment; None: the segment is sealed, and the index is in a file."""
         return self._time_index
 
     def forget_indexes(self) -> None:
-        """Lets the indexes go from memory; only after their files are written."""
+        """Drops the indexes from memory, after their files are written."""
         self._offset_index = None
         self._time_index = None
         self.is_index_saved = True
 
     def remove_index_files(self) -> None:
-        """Before the segment changes: index files on the disk are either complete or absent, so that recovery may
-        trust those of a segment that it does not read."""
+        """Call it before the segment changes: index files on disk are complete or absent, so that recovery may trust
+        those of a segment that it does not read."""
         for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
             self.disk.remove(self.path(suffix))
 
     def save_indexes(self) -> None:
-        """Writes both index files, not flushed. Runs in a worker thread: touches only a sealed segment."""
+        """Writes both index files without a flush. In a worker thread, for a sealed segment only."""
         if self._offset_index is None or self._time_index is None:
             return
         for suffix, data in (
@@ -288,7 +289,7 @@ class Segment:
             write_whole_file(self.disk, self.path(suffix), data)
 
     def load_max_timestamp(self) -> int:
-        """The largest timestamp; for a sealed segment read from the end of its time index, once."""
+        """The largest timestamp. For a sealed segment read once, from the end of its time index."""
         if self.max_timestamp_ms is None:
             self.max_timestamp_ms, relative_offset = load_time_index(self).last
             self.max_timestamp_offset = self.base_offset + relative_offset
@@ -298,10 +299,10 @@ class Segment:
 
     def locate(self, offset: int, start: int, *, is_cached_only: bool, may_have_holes: bool = True) -> int:
         """The position of the first batch that reaches beyond `offset`, searched from the batch at `start`; `size` if
-        there is none. With `is_cached_only`, where it would wait for the disk at position p, ~p (negative).
+        none does. With `is_cached_only`, ~p (negative) if it would wait for the disk at position p.
 
-        Raises DamagedBatchError where something else than the next batch lies on the way, or where the batch begins
-        beyond `offset` though there can be no hole.
+        Raises DamagedBatchError if other bytes than the next batch are on the way, or if the batch begins beyond
+        `offset` without a possible hole.
         """
         position, size = start, self.size
         expected, end_offset = self.base_offset, self.next_offset
@@ -332,8 +333,8 @@ class Segment:
 
 
 def load_offset_index(segment: Segment) -> OffsetIndex:
-    """The segment's offset index, from memory or its file. An absent or damaged file counts as empty: then a search
-    reads the segment from its start, and recovery writes the file anew at the next start."""
+    """The segment's offset index, from memory or its file. An absent or damaged file counts as empty: a search then
+    reads the segment from its start, and the next start rewrites the file."""
     if segment.offset_index is not None:
         return segment.offset_index
     try:
@@ -344,7 +345,7 @@ def load_offset_index(segment: Segment) -> OffsetIndex:
 
 
 def load_time_index(segment: Segment) -> TimeIndex:
-    """The time index of the segment: as load_offset_index."""
+    """As load_offset_index, for the time index."""
     if segment.time_index is not None:
         return segment.time_index
     try:
@@ -355,7 +356,7 @@ def load_time_index(segment: Segment) -> TimeIndex:
 
 
 def load_transactions(segment: Segment) -> list[AbortedTransaction]:
-    """The transactions aborted in the segment: read once from its file, if it has one."""
+    """The aborted transactions of the segment, read once from its file, if any."""
     if segment.aborted_transactions is None:
         try:
             entries = decode_transactions(segment.disk.read_file(segment.path(TRANSACTION_INDEX_SUFFIX)))
@@ -366,7 +367,7 @@ def load_transactions(segment: Segment) -> list[AbortedTransaction]:
 
 
 def save_transactions(segment: Segment, entries: Sequence[AbortedTransaction]) -> None:
-    """Writes the transaction index anew, in the page cache only; an empty one is no file."""
+    """Rewrites the transaction index, in the page cache only. An empty one has no file."""
     segment.aborted_transactions = list(entries)
     path = segment.path(TRANSACTION_INDEX_SUFFIX)
     if entries:
@@ -376,7 +377,7 @@ def save_transactions(segment: Segment, entries: Sequence[AbortedTransaction]) -
 
 
 def write_whole_file(disk: Disk, path: str, data: bytes) -> None:
-    """Overwrites or makes a file, in the page cache only."""
+    """Creates or overwrites a file, in the page cache only."""
     file = disk.open(path)
     try:
         if file.size() > len(data):
@@ -387,7 +388,7 @@ def write_whole_file(disk: Disk, path: str, data: bytes) -> None:
 
 
 def flush_file(disk: Disk, path: str) -> None:
-    """fsync of a file that is not held open; silent if it has gone."""
+    """fsync of a file that is not open. A missing file is no error."""
     try:
         file = disk.open(path, create=False)
     except FileNotFoundError:
@@ -399,7 +400,7 @@ def flush_file(disk: Disk, path: str) -> None:
 
 
 class IndexCache:
-    """Offset indexes of sealed segments, the lately used ones, bounded in bytes over all logs of a directory."""
+    """The recently used offset indexes of sealed segments, bounded in bytes over all logs of a directory."""
 
     __slots__ = ("_entries", "max_bytes", "size_bytes")
 
@@ -409,14 +410,14 @@ class IndexCache:
         self._entries: dict[Segment, OffsetIndex] = {}
 
     def get(self, segment: Segment) -> OffsetIndex | None:
-        """None if the segment's index has to be read from its file; what is asked for becomes the newest entry."""
+        """The index, which becomes the newest entry; None: read it from its file."""
         index = self._entries.pop(segment, None)
         if index is not None:
             self._entries[segment] = index
         return index
 
     def put(self, segment: Segment, index: OffsetIndex) -> None:
-        """Keeps an index, and drops the oldest ones until the bound in bytes holds again."""
+        """Adds an index, and evicts the oldest ones above the bound."""
         self.drop(segment)
         self._entries[segment] = index
         self.size_bytes += index.size_bytes
@@ -424,8 +425,7 @@ class IndexCache:
             self.drop(next(iter(self._entries)))
 
     def drop(self, segment: Segment) -> None:
-        """Forgets the offset index of a segment that was deleted, replaced, closed or found damaged, if there is
-        one."""
+        """Removes the index of a segment that was deleted, replaced, closed or found damaged."""
         index = self._entries.pop(segment, None)
         if index is not None:
             self.size_bytes -= index.size_bytes

@@ -1,8 +1,7 @@
 """The segments of one log, from the oldest to the active one, and the names of their files.
 
-A segment begins, goes (retention), is replaced (a cleaned one) or moves here and nowhere else, so that the sum of the
-sizes, the cache of indexes and the count of changed names stay true. When that happens is for the log to decide; it
-also watches over the health of the directory: errors of the disk pass through.
+Only this module creates, deletes (retention), replaces (compaction) and moves segments, so that the total size, the
+cache of indexes and the count of changed names are right. The log decides when, and handles errors of the disk.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _last_offset_of = attrgetter("last_offset")
 
 
 class Segments:
-    """The segments of one log; used on the loop."""
+    """The segments of one log, for the loop."""
 
     __slots__ = (
         "_deleted",
@@ -78,7 +77,7 @@ class Segments:
         self._deleted: list[DeletedSegment] = []
 
     def adopt(self, loaded: list[Segment], *, is_clean: bool) -> None:
-        """Takes the segments that were read from the disk in the place of whatever was known."""
+        """Takes the segments that were read from the disk, replacing the known ones."""
         self.in_order = loaded
         self.is_clean = is_clean
         if not is_clean:
@@ -95,8 +94,8 @@ class Segments:
         return self._sealed_bytes + (self.active.size if self.active is not None else 0)
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """The aborted transactions with records in [start, end). A marker may lie segments behind the records, so the
-        search goes on until an entry says that every transaction before the end had ended."""
+        """The aborted transactions with records in [start, end). A marker may be several segments after its records, so
+        the search continues until an entry says that every transaction before the end has ended."""
         found: list[AbortedTransaction] = []
         for segment in self.in_order:
             if segment.next_offset <= start_offset:
@@ -114,8 +113,8 @@ class Segments:
     # --- growing ---
 
     def begin(self, base_offset: int, now_ms: int, settings: LogSettings) -> Segment:
-        """Seals the active segment and puts an empty one behind it. Raises StorageFullError, StorageFailedError, and
-        nothing has changed then."""
+        """Seals the active segment and adds an empty one. Raises StorageFullError, StorageFailedError without a
+        change."""
         segment = Segment.create(self._disk, self.directory, base_offset, now_ms, settings)
         if base_offset > 0:
             # an empty log that does not begin at 0: only a file's name says so
@@ -130,13 +129,13 @@ class Segments:
         return segment
 
     def roll(self, base_offset: int, producers: ProducerState, now_ms: int, settings: LogSettings) -> Segment:
-        """As `begin`, behind a log that is not empty: with the producers' snapshot that belongs to the new segment."""
+        """As `begin` after records, with the producer snapshot of the new segment."""
         self.save_snapshot(base_offset, producers)
         return self.begin(base_offset, now_ms, settings)
 
     def append_aborted(self, segment: Segment, entries: Sequence[AbortedTransaction]) -> None:
-        """What markers in `segment` aborted goes into its transaction index, in the page cache only. Raises
-        StorageFullError, and nothing has changed then."""
+        """Adds the aborts of markers in `segment` to its transaction index, in the page cache only. Raises
+        StorageFullError without a change."""
         if not entries:
             return
         known = load_transactions(segment)
@@ -150,12 +149,12 @@ class Segments:
         known.extend(entries)
 
     def begin_anew(self, base_offset: int, now_ms: int, settings: LogSettings) -> None:
-        """As `begin`; nothing in front of it is of the log any more."""
+        """As `begin`; earlier segments are no longer part of the log."""
         self.begin(base_offset, now_ms, settings)
         self.delete_oldest(len(self.in_order) - 1, now_ms + settings.file_delete_delay_ms)
 
     def save_snapshot(self, end_offset: int, producers: ProducerState) -> None:
-        """The producers at the log end, in the page cache; a FlushPlan makes it durable."""
+        """The producers at the log end, in the page cache. A FlushPlan makes it durable."""
         if self._snapshot_offset == end_offset:
             return
         path = f"{self.directory}/{segment_file_name(end_offset, SNAPSHOT_SUFFIX)}"
@@ -164,7 +163,7 @@ class Segments:
         self.names_version += 1
 
     def make_dirty(self) -> None:
-        """Before the first append to a log that was stopped cleanly."""
+        """Call it before the first append after a clean stop."""
         self.is_clean = False
         if self.active is not None:
             self.active.remove_index_files()
@@ -173,14 +172,14 @@ class Segments:
     # --- going ---
 
     def delete_oldest(self, count: int, purge_at_ms: int) -> list[DeletedSegment]:
-        """Renames the files of the first `count` to `*.deleted`; the active one cannot be among them."""
+        """Renames the files of the first `count` segments to `*.deleted`. The active one is not among them."""
         old, self.in_order[:count] = self.in_order[:count], []
         deleted = rename_deleted(old, end_offset=self.in_order[0].base_offset, purge_at_ms=purge_at_ms)
         self._gone(old, deleted)
         return deleted
 
     def replace(self, plan: CompactionPlan, cleaned: CleanedSegment, purge_at_ms: int) -> bool:
-        """Puts the cleaned segment in the place of those it was made from; False if they are not all there any more."""
+        """Replaces segments by their cleaned one; False if one of them is missing."""
         first = bisect_left(self.in_order, cleaned.base_offset, key=base_offset_of)
         old = self.in_order[first : first + len(cleaned.replaced)]
         behind = self.in_order[first + len(old) :]
@@ -214,14 +213,14 @@ class Segments:
         self._deleted = kept
 
     def take_purgeable(self, now_ms: int) -> list[str]:
-        """Files of segments that went, whose time is over: nobody reads them any more."""
+        """The files of deleted segments whose delay is over."""
         due: list[str] = []
         while self._deleted and self._deleted[0].purge_at_ms <= now_ms:
             due.extend(self._deleted.pop(0).paths)
         return due
 
     def move_to(self, directory: str) -> None:
-        """The directory gets another name. Raises StorageFailedError."""
+        """The directory has a new name. Raises StorageFailedError."""
         for segment in self.in_order:
             segment.move_to(directory)
         self._disk.rename(self.directory, directory)
@@ -233,7 +232,7 @@ class Segments:
         self._snapshot_offset = -1
 
     def drop_cached_indexes(self) -> None:
-        """What is cached of the indexes is read anew: the segments are about to be cut."""
+        """Drops the cached indexes, because the segments will be cut."""
         for segment in self.in_order:
             self._index_cache.drop(segment)
 
@@ -241,16 +240,16 @@ class Segments:
 
     @property
     def unsaved(self) -> list[Segment]:
-        """Sealed ones whose index files are still to be written."""
+        """Sealed segments without index files."""
         return [segment for segment in self.in_order[:-1] if not segment.is_index_saved]
 
     @property
     def unflushed_names_version(self) -> int | None:
-        """The version of names that is not flushed yet; None: the directory holds all names already."""
+        """The version of unflushed names; None: all names are flushed."""
         return self.names_version if self.names_version != self._flushed_names_version else None
 
     def mark_flushed(self, sealed: Sequence[Segment], names_version: int | None) -> None:
-        """The index files of these are on the disk, and the names up to this version."""
+        """These index files are on the disk, and the names up to this version."""
         for segment in sealed:
             if segment is not self.active:
                 segment.forget_indexes()
@@ -258,7 +257,7 @@ class Segments:
             self._flushed_names_version = names_version
 
     def close(self) -> None:
-        """Closes every segment's file, and gives its index back."""
+        """Closes every segment's file, and drops its index from the cache."""
         for segment in self.in_order:
             self._index_cache.drop(segment)
             segment.close()

@@ -15,7 +15,7 @@ ENTRY_SIZE = 12
 
 
 class TimeIndex:
-    """The entries in memory; see `maybe_append` for when there is one."""
+    """The entries in memory. `maybe_append` adds them."""
 
     __slots__ = ("offsets", "timestamps")
 
@@ -32,14 +32,14 @@ class TimeIndex:
         return len(self.timestamps) * ENTRY_SIZE
 
     def maybe_append(self, timestamp_ms: int, relative_offset: int) -> None:
-        """Adds an entry if the timestamp is later than the last one's. An empty index stands for timestamp -1."""
+        """Adds an entry if the timestamp is later than the last one. An empty index has timestamp -1."""
         if timestamp_ms > (self.timestamps[-1] if self.timestamps else -1):
             # in this order, because a timestamp search may look up from another thread in between
             self.offsets.append(relative_offset)
             self.timestamps.append(timestamp_ms)
 
     def lookup(self, timestamp_ms: int) -> int:
-        """A relative offset before which no record is as late as the timestamp."""
+        """A relative offset before which every record is earlier than the timestamp."""
         found = bisect_right(self.timestamps, timestamp_ms)
         return self.offsets[found - 1] if found else 0
 

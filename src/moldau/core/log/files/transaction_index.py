@@ -1,8 +1,8 @@
-"""The aborted transactions of one segment, Kafka's `.txnindex`: what readers of committed records skip (KIP-98).
+"""The aborted transactions of one segment, Kafka's `.txnindex`, for readers of committed records (KIP-98).
 
-An entry is written when the abort marker is, to the index of the segment that holds the marker. Entries of 34 bytes,
-big-endian: version int16 (0), producer id int64, first offset int64, last offset int64 (the marker's), last stable
-offset int64 once the transaction had ended. A segment without an aborted transaction has no such file.
+An abort marker adds an entry to the index of its segment. Entries of 34 bytes, big-endian: version int16 (0), producer
+id int64, first offset int64, last offset int64 (the marker's), last stable offset int64 after the transaction. A
+segment without aborted transactions has no such file.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def encode_transactions(transactions: Iterable[AbortedTransaction]) -> bytes:
 
 
 def decode_transactions(data: bytes) -> list[AbortedTransaction]:
-    """Raises ValueError for a file of a later version. A cut last entry, as a crash leaves it, is passed over."""
+    """Raises ValueError for a file of a later version. A cut last entry, as after a crash, is ignored."""
     entries = []
     for version, *fields in _ENTRY.iter_unpack(data[: len(data) // ENTRY_SIZE * ENTRY_SIZE]):
         if version > _VERSION:

@@ -1,9 +1,8 @@
-"""What recovery takes out of a log, and where it keeps that.
+"""Cuts a log at damage, and keeps the cut bytes in another file.
 
-Nothing that lies on the disk goes because something before it is unreadable. A tail that is cut off is copied to
-`<segment file>.cut-<offset>` first, a segment behind the cut is renamed to that; the offset is where the log ends then.
-Neither Moldau nor Apache Kafka looks at such a file again. A tail of nothing but zeros, as a file system leaves it when
-the power goes, is not kept.
+Readable data is never deleted because earlier data is unreadable. A cut tail is first copied to `<segment
+file>.cut-<offset>`, and a later segment is renamed to such a name; the offset is the new log end. Neither Moldau nor
+Apache Kafka reads such a file again. A tail of zeros, as a file system leaves it after a power failure, is not kept.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _CUT_NAME = re.compile(r"(\d{20})\.log\.cut-(\d+)(?:\.(\d+))?", re.ASCII)
 
 
 class CrashLimit(msgspec.Struct, frozen=True):
-    """Where damage may begin that is the work of a crash: what was flushed is whole after it."""
+    """Where damage by a crash may begin. Flushed data survives a crash."""
 
     flushed_offset: int
     is_clean: bool
@@ -32,7 +31,7 @@ class CrashLimit(msgspec.Struct, frozen=True):
     between the two, another program stopped cleanly and did not write down how far it had come."""
 
     def check(self, segment: Segment, position: int, offset: int) -> None:
-        """Raises DamagedLogError unless what is damaged from here on may be the work of a crash."""
+        """Raises DamagedLogError unless a crash can have caused damage here."""
         flushed_offset = self.flushed_offset
         if offset < flushed_offset or (self.is_clean and (offset > flushed_offset or not flushed_offset)):
             until = f"below offset {flushed_offset} " if offset < flushed_offset else ""
@@ -43,9 +42,10 @@ class CrashLimit(msgspec.Struct, frozen=True):
 
 
 class Cut(msgspec.Struct, frozen=True):
-    """`byte_count` bytes from `position` on of the file `path`, which held what follows `offset`.
+    """`byte_count` bytes from `position` on of the file `path`, which followed `offset`.
 
-    `kept_in`: the file that holds them now, empty where they were nothing but zeros."""
+    `kept_in`: the file that has them now, empty for zeros.
+    """
 
     path: str
     position: int
@@ -61,9 +61,10 @@ class Cut(msgspec.Struct, frozen=True):
 
 
 def cut_tail(segment: Segment, offset: int) -> Cut:
-    """Ends the file of `segment` at its `size`, durably, after a copy of what follows was made. Waits.
+    """Ends the file of `segment` at its `size`, durably, after a copy of the rest. Waits.
 
-    Raises StorageFullError before the file was changed, StorageFailedError."""
+    Raises StorageFullError before the file is changed, StorageFailedError.
+    """
     path, size, file_size = segment.path(LOG_SUFFIX), segment.size, segment.file.size()
     kept_in = _keep_tail(segment, path, offset, file_size)
     segment.file.truncate(size)
@@ -73,7 +74,7 @@ def cut_tail(segment: Segment, offset: int) -> Cut:
 
 
 def set_aside(segment: Segment, offset: int) -> Cut:
-    """Takes a segment behind the cut out of the log: its records keep another name, its index files are removed."""
+    """Removes a segment after the cut from the log: its records get another name, its index files are removed."""
     disk, path, byte_count = segment.disk, segment.path(LOG_SUFFIX), segment.file.size()
     segment.close()
     kept_in = ""
@@ -86,7 +87,7 @@ def set_aside(segment: Segment, offset: int) -> Cut:
 
 
 def is_cut_name(name: str) -> bool:
-    """Whether a file in the directory of a partition is one that was kept here."""
+    """Whether a file in the directory of a partition is one of these."""
     return _CUT_NAME.fullmatch(name) is not None
 
 

@@ -1,4 +1,4 @@
-"""Bytes in a log that are no record batch, and the error that says where they lie."""
+"""The error for damaged bytes in a log, and the walk from batch to batch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MIN_BATCH_LENGTH: Final = HEADER_SIZE - LENGTH_OVERHEAD
 
 
 class DamagedBatchError(KafkaError):
-    """CORRUPT_MESSAGE (2): what is asked for lies in or behind damaged bytes. `path`, `position`: where they begin."""
+    """CORRUPT_MESSAGE (2): the requested records are in or after damaged bytes. `path`, `position`: their beginning."""
 
     code = 2
     name = "CORRUPT_MESSAGE"
@@ -31,8 +31,8 @@ _CHUNK_BYTES = 64 << 10
 
 
 def follow_batches(file: File, start: int, size: int) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """(position, header fields) of the batches between two positions. Waits. Raises DamagedBatchError where something
-    else than a batch begins, and where the last one reaches beyond `size`."""
+    """(position, header fields) of the batches between two positions. Waits. Raises DamagedBatchError for other bytes,
+    and if the last batch reaches beyond `size`."""
     chunk, chunk_position, position = b"", start, start
     while position < size:
         local = position - chunk_position

@@ -1,9 +1,9 @@
-"""Reading a sealed segment whole, where something about it does not fit: what is damaged, and new indexes for the rest.
+"""Reads a suspicious sealed segment whole: finds the damage, and builds new indexes for the rest.
 
-A start looks at the end of each sealed segment (`is_end_sound`, two short reads); a fetch looks at the batches that it
-passes. Where either finds what cannot be, `inspect` reads all of the file. Damaged bytes stay where they are, and what
-lies behind them is found again: a batch with a right CRC, at an offset that fits, begins a readable part, and the new
-index names it. The segment notes which bytes are damaged, so that readers get an error there and nowhere else.
+A start checks the end of each sealed segment (`is_end_sound`, two short reads), a fetch the batches that it passes.
+After a contradiction `inspect` reads the whole file. Damaged bytes stay where they are. A readable part after them
+begins with a batch of a right CRC at a plausible offset, and the new index has it. The segment remembers the damaged
+bytes, so that readers get an error there and nowhere else.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _unpack_header = HEADER.unpack_from
 
 
 class Extent(msgspec.Struct, frozen=True):
-    """How much of a segment there is at one moment: appends go on behind it."""
+    """The size of a segment at one moment. Appends continue after it."""
 
     size: int
     end_offset: int
@@ -47,7 +47,7 @@ class Extent(msgspec.Struct, frozen=True):
 def inspect(
     segment: Segment, extent: Extent, interval: int, health: DirectoryHealth, *, may_have_holes: bool
 ) -> Repair:
-    """Reads all batches of a segment, and says once what is damaged. `interval`: bytes between index entries. Waits."""
+    """Reads all batches of a segment, and reports damage once. `interval`: bytes between index entries. Waits."""
     walk = _Walk(segment, extent, interval, may_have_holes)
     walk.run()
     path = segment.path(LOG_SUFFIX)
@@ -155,9 +155,9 @@ class _Walk:
 
 
 def is_end_sound(segment: Segment, may_have_holes: bool) -> bool:
-    """Whether the end of a sealed segment fits its index files, and the segment behind it; three short reads.
+    """Whether the end of a sealed segment fits its index files and the next segment. Three short reads.
 
-    `may_have_holes`: compaction may have taken the last records.
+    `may_have_holes`: compaction may have removed the last records.
     """
     index, time_index = _load(segment)
     if index is None or time_index is None or (not len(index) and len(time_index) > 1):
@@ -196,8 +196,8 @@ def _load(segment: Segment) -> tuple[OffsetIndex | None, TimeIndex | None]:
 
 
 def repair_indexes(segment: Segment, interval: int, health: DirectoryHealth, may_have_holes: bool) -> None:
-    """Reads a sealed segment whole, gives it new indexes in memory, notes what is damaged, and says all of it once.
-    Waits. Raises StorageFailedError."""
+    """Reads a sealed segment whole, gives it new indexes in memory, and reports damage once. Waits. Raises
+    StorageFailedError."""
     saved_index, saved_time_index = _load(segment)
     extent = Extent(segment.size, segment.next_offset)
     found = inspect(segment, extent, interval, health, may_have_holes=may_have_holes)
@@ -220,8 +220,8 @@ def repair_indexes(segment: Segment, interval: int, health: DirectoryHealth, may
 
 
 def load_leader_epochs(disk: Disk, directory: str, flushed: Sequence[Segment], health: DirectoryHealth) -> LeaderEpochs:
-    """From their file; where it cannot be read, from the headers of all batches in the segments `flushed`: what lies
-    behind them is read by recovery in any case. Waits."""
+    """From their file. If it is unreadable, from the headers of all batches in the segments `flushed`; recovery reads
+    the later ones in any case. Waits."""
     path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
     epochs = LeaderEpochs()
     try:
@@ -240,8 +240,8 @@ def load_leader_epochs(disk: Disk, directory: str, flushed: Sequence[Segment], h
 
 
 def check_first_segment(segments: Sequence[Segment], epochs: LeaderEpochs, health: DirectoryHealth) -> None:
-    """Says of a log that was stopped cleanly whether files are missing before its first one. Retention, and whoever
-    else moves the start of a log, lets the first leader epoch begin there, and a clean stop writes that."""
+    """Reports missing files before the first one, after a clean stop. Whatever moves the start of a log also moves its
+    first leader epoch, and a clean stop writes that."""
     if segments and epochs.entries and epochs.entries[0][1] < segments[0].base_offset:
         begin, end = epochs.entries[0][1], segments[0].base_offset - 1
         health.found(
@@ -252,7 +252,7 @@ def check_first_segment(segments: Sequence[Segment], epochs: LeaderEpochs, healt
 
 
 def first_whole_batch(segment: Segment) -> tuple[int, int] | None:
-    """(base offset, leader epoch) of the batch that the file begins with; None if none begins there whole. Waits."""
+    """(base offset, leader epoch) of the first batch of the file; None if it is not whole. Waits."""
     head = segment.file.read(0, HEADER_SIZE)
     if len(head) < HEADER_SIZE:
         return None

@@ -1,8 +1,8 @@
-"""The last five batches of each producer, found again in the log after a start from a snapshot.
+"""Finds the last five batches of each producer in the log, after a start from a snapshot.
 
-Kafka's snapshot file keeps one batch of a producer. A client with five requests in flight whose answers were lost with
-the connection repeats all five after the restart: the older four would be refused as a gap (45), which ends an
-idempotent producer of librdkafka. They lie near the end of the log, so their headers are read from there.
+Kafka's snapshot file has one batch of each producer. A client with five requests in flight repeats all five after the
+restart. The older four would be rejected as a gap (45), which ends an idempotent producer of librdkafka. They are near
+the end of the log, so their headers are read there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MAX_SEQUENCE = 0x7FFFFFFF
 
 
 def recall_batches(segments: list[Segment], producers: ProducerState, end_offset: int, now_ms: int) -> None:
-    """Completes the state that was just loaded at `end_offset` from the batches below it. Waits for the disk."""
+    """Completes the state that was loaded at `end_offset`, from the batches below. Waits for the disk."""
     wanted = {
         producer_id: entry
         for producer_id, entry in producers.entries.items()

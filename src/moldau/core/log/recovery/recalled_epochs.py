@@ -1,13 +1,12 @@
-"""The leader epochs of batches that the file of the epochs says nothing of, or something wrong, read from the batches
-themselves.
+"""Corrects leader epochs from the batches themselves, if the checkpoint file lacks them or is wrong.
 
-DeleteRecords writes the epochs first, which then begin at the new log start offset, and the offset after them. Where
-the broker ends in between, the log starts below the first epoch that the file names, and its answers to
-OffsetForLeaderEpoch would say that an older epoch reaches into a newer one: a follower would keep what it has to cut.
+DeleteRecords writes the epochs first, which then begin at the new log start offset, and the offset after them. If the
+broker stops in between, the log starts below the first epoch in the file. OffsetForLeaderEpoch would then return an
+older epoch that reaches into a newer one, and a follower would keep records that it must truncate.
 
-The file has no checksum. A flipped bit that makes the number of its latest epoch larger would hide each epoch that
-begins up to that number: the leader would answer that the batches of these epochs are not in the log, and each follower
-would cut them and fetch them again without end, and nothing would be committed any more.
+The file has no checksum. A flipped bit that raises its latest epoch would hide each epoch up to that number: the leader
+would answer that the batches of these epochs are not in the log, each follower would truncate and fetch them again
+without end, and nothing would be committed any more.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def recall_epochs(segments: list[Segment], epochs: LeaderEpochs, log_start_offse
 
 
 def epochs_of_batches(segments: Iterable[Segment]) -> LeaderEpochs:
-    """Where each leader epoch began, as the headers of all batches say. Waits for the disk."""
+    """The start of each leader epoch by the headers of all batches. Waits for the disk."""
     epochs = LeaderEpochs()
     for segment in segments:
         with suppress(DamagedBatchError):  # a reader is told of it
@@ -54,10 +53,11 @@ def epochs_of_batches(segments: Iterable[Segment]) -> LeaderEpochs:
 
 
 def check_latest_epoch(segments: list[Segment], epochs: LeaderEpochs, health: DirectoryHealth) -> LeaderEpochs:
-    """`epochs` of a log that was opened, or those of its batches where no batch is of the latest one. Waits.
+    """`epochs` of an opened log, or those of its batches if no batch has the latest one. Waits.
 
-    A batch of a larger epoch changes nothing: no checksum covers the epoch in its header. With an active segment that
-    is empty nothing is compared: compaction may have taken the last batches before it."""
+    A batch of a larger epoch changes nothing, because no checksum covers its epoch. With an empty active segment
+    nothing is compared, because compaction may have removed the last batches before it.
+    """
     active = segments[-1] if segments else None
     if active is None or not active.size or not epochs.entries:
         return epochs

@@ -1,11 +1,10 @@
-"""From the files of a partition to a log in memory, after a clean stop or after a crash.
+"""Opens the files of a partition, after a clean stop or after a crash.
 
-After a clean stop only the tail of the last segment is read. After a crash every segment from the one that holds the
-recovery point on is read whole: each batch must begin where the last one ended, carry a correct CRC and an offset that
-was not used yet. At the first byte that fails, at or above the recovery point, the log is cut and what lies behind is
-kept beside it (see cut): it was never promised, for a crash of the process tears nothing. Below the recovery point, or
-behind the mark of a clean stop, everything was on the disk: damage there is no crash's work, and the log is not opened.
-Indexes, leader epochs and producer state of what was read are built anew.
+After a clean stop only the tail of the last segment is read. After a crash every segment from the one with the recovery
+point on is read whole: each batch must follow the last one, with a right CRC and a new offset. At the first wrong byte,
+at or above the recovery point, the log is cut and the rest is kept in another file (see cut); it was never promised.
+Below the recovery point, or after a clean stop, everything was on the disk: damage there is not from a crash, and the
+log is not opened. Indexes, leader epochs and producer state of the read part are rebuilt.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ _unpack_header = HEADER.unpack_from
 
 
 class LoadedLog(msgspec.Struct):
-    """What Log.open begins with. `cuts`: what recovery took out of the log, and where it lies now."""
+    """The opened files. `cuts`: the parts that recovery removed from the log, and their files."""
 
     segments: list[Segment]
     next_offset: int
@@ -278,9 +277,9 @@ def scan_segment(
     producers: ProducerState,
     now_ms: int,
 ) -> list[AbortedTransaction]:
-    """Reads all batches and builds the indexes anew; `segment.size` and `next_offset` end at the last good batch.
+    """Reads all batches and rebuilds the indexes. `segment.size` and `next_offset` end at the last good batch.
 
-    Gives the transactions aborted in it. The tight loop of recovery, 1 us a batch: it does not build BatchHeaders.
+    Returns the transactions aborted in it. The tight loop of recovery, 1 us a batch, so it builds no BatchHeaders.
     """
     offset_index, time_index = OffsetIndex(), TimeIndex()
     segment.use_indexes(offset_index, time_index)
@@ -397,7 +396,7 @@ def _scan_tail(segment: Segment, file: File, start: int, settings: LogSettings) 
 
 
 def remove_stray_snapshots(segments: list[Segment], log_end_offset: int) -> None:
-    """Snapshots that belong to no segment, left by earlier clean stops; the one at the log end stays."""
+    """Removes snapshots of earlier clean stops that belong to no segment. The one at the log end stays."""
     disk, directory = segments[0].disk, segments[0].directory
     kept = {segment.base_offset for segment in segments}
     for name in disk.list_directory(directory):
@@ -410,10 +409,10 @@ def remove_stray_snapshots(segments: list[Segment], log_end_offset: int) -> None
 
 
 def cut_segments(segments: list[Segment], offset: int) -> None:
-    """Removes every batch that reaches to `offset` or beyond from the files; sizes and indexes are not kept up.
+    """Removes every batch that reaches to `offset` or beyond from the files. Sizes and indexes are not updated.
 
-    From the end to the start, so that a crash in between leaves a log without a hole; and durable when it returns: what
-    comes back of a cut below the recovery point would never be looked at again.
+    From the end to the start, so that a crash in between leaves no hole. Durable when it returns, because a cut below
+    the recovery point is not checked again.
     """
     directory = segments[0].directory
     while len(segments) > 1 and segments[-1].base_offset >= offset:

@@ -1,8 +1,8 @@
-"""The producers of a log, learned again from its batches: from the newest snapshot on, at a start.
+"""Rebuilds the producer state of a log at a start: from the newest snapshot, then from the batches.
 
-A transaction index that cannot be right is built anew in the same way. It has no checksum, and what it does not name
-counts as committed: readers would get what was aborted, and a round of the cleaner would keep that instead of the last
-committed record of a key. A file that is gone is no sign of damage: most segments have none.
+A wrong transaction index is rebuilt in the same way. It has no checksum, and transactions that it does not name count
+as committed: readers would get aborted records, and the cleaner would keep those instead of the last committed record
+of a key. A missing file is no sign of damage, because most segments have none.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def take_in_batch(
     now_ms: int,
     all_aborted: list[AbortedTransaction],
 ) -> None:
-    """Producer state of one batch in the log: nothing is refused here, the log has taken it already. A transaction
-    that the batch aborts is added to `all_aborted`."""
+    """Updates the producer state for one batch in the log, without checks. A transaction that it aborts is added to
+    `all_aborted`."""
     first, attributes, delta, timestamp = fields[0], fields[5], fields[6], fields[8]
     producer_id, epoch, base_sequence = fields[9], fields[10], fields[11]
     if attributes & CONTROL_FLAG:
@@ -74,7 +74,8 @@ def rebuild_producers(
     *,
     log_start_offset: int = 0,
 ) -> None:
-    """Producer state at `end_offset`: the newest readable snapshot not above it, then the batches in between."""
+    """The producer state at `end_offset`: the newest readable snapshot that is not above it, then the batches in
+    between."""
     producers.clear(max(log_start_offset, segments[0].base_offset))
     for base in sorted((base for base in snapshots if base <= end_offset), reverse=True):
         segment = segments[0]
@@ -103,8 +104,8 @@ def repair_transactions(
     *,
     max_producer_ids: int,
 ) -> None:
-    """Builds the transaction indexes of `trusted` segments, which recovery does not read, anew where they cannot be
-    right. `names`: the files of the log. Waits. Raises StorageFullError, StorageFailedError."""
+    """Rebuilds wrong transaction indexes of the `trusted` segments, which recovery does not read. `names`: the files of
+    the log. Waits. Raises StorageFullError, StorageFailedError."""
     indexed = set(base_offsets(names, TRANSACTION_INDEX_SUFFIX))
     for segment in trusted:
         if segment.base_offset not in indexed:

@@ -1,7 +1,7 @@
-"""After a failed flush: what was not flushed is written anew.
+"""Writes unflushed batches again after a failed flush.
 
-When fsync fails, Linux counts the dirty pages as clean. Readers go on seeing them, in a later process too, but no later
-fsync writes them, and a loss of power loses them. Writing the same bytes at the same place makes the pages dirty again
+When fsync fails, Linux marks the dirty pages as clean. Readers still see them, in a later process too, but no later
+fsync writes them, and a power failure loses them. Writing the same bytes at the same place makes the pages dirty again
 (docs/decisions/0023).
 """
 
@@ -15,8 +15,8 @@ _CHUNK_BYTES = 1 << 20
 
 
 def rewrite_unflushed(segment: Segment, recovery_point: int) -> None:
-    """Writes the batches of `segment` that reach to `recovery_point` or beyond at the same place again, flushed when it
-    returns. Waits. The segment was read and cut before; index files above the recovery point are made anew anyway.
+    """Writes the batches of `segment` that reach to `recovery_point` or beyond at the same place again, and flushes
+    them. Waits. The segment was read and cut before; index files above the recovery point are rebuilt anyway.
 
     Raises StorageFailedError, DamagedLogError.
     """

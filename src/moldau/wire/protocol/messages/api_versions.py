@@ -1,4 +1,4 @@
-"""ApiVersions: which requests, in which versions, and which features a node serves (KIP-35, 511, 584, 1242)."""
+"""ApiVersions: the APIs, versions and features that a node supports (KIP-35, 511, 584, 1242)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from moldau.wire.protocol.schema import Int16, Int32, Int64, Request, message, w
 
 @message(versions="0-5", flexible="3+")
 class ApiVersionsRequest(Request["ApiVersionsResponse"], frozen=True):
-    """May be the first request of a connection. v0-2 are empty; v3 names the client software (KIP-511); v4 changes
-    the answer only; v5 names the node that the client means to reach (KIP-1242).
-    """
+    """May be the first request of a connection. v0-2 are empty; v3 client software (KIP-511); v4 changes the response
+    only; v5 the node that the client wants to reach (KIP-1242)."""
 
     client_software_name: Annotated[str, wire("3+", ignorable=True)] = ""
     client_software_version: Annotated[str, wire("3+", ignorable=True)] = ""
@@ -41,10 +40,10 @@ class FinalizedFeatureKey(msgspec.Struct, frozen=True):
 
 @message(versions="0-5", flexible="3+")
 class ApiVersionsResponse(msgspec.Struct, frozen=True):
-    """What the listener serves. v1 throttle time; v3 features as tagged fields (KIP-584); v4 also features whose
-    lowest level is 0; v5 REBOOTSTRAP_REQUIRED where the client meant another node (KIP-1242).
+    """The APIs of the listener. v1 throttle time; v3 features as tagged fields (KIP-584); v4 also features whose lowest
+    level is 0; v5 REBOOTSTRAP_REQUIRED if the client wanted another node (KIP-1242).
 
-    The header of this response is v0 in every version, so that a client which guessed too high can read it.
+    The header is v0 in every version, so that a client with a too high version can read it.
     """
 
     error_code: Int16 = 0

@@ -1,6 +1,6 @@
-"""What brokers and controllers tell the active controller of their life (KIP-631, 841, 858, 866, 919, 1066).
+"""Registrations and heartbeats of brokers and controllers (KIP-631, 841, 858, 866, 919, 1066).
 
-Spoken between nodes only, on the controller's listener; within one process these messages are the arguments of calls.
+Between nodes only, on the controller's listener. Within one process these messages are arguments of calls.
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ class RegisteredFeature(msgspec.Struct, frozen=True):
 
 @message(versions="0-4", flexible="0+")
 class BrokerRegistrationRequest(Request["BrokerRegistrationResponse"], frozen=True):
-    """v1 a broker that leaves ZooKeeper; v2 its log directories (KIP-858); v3 the epoch in the mark of its last clean
-    stop, -1 without one (KIP-966); v4 features whose lowest level is 0.
-    """
+    """v1 a broker that leaves ZooKeeper; v2 its log directories (KIP-858); v3 the epoch of its last clean stop, -1
+    without one (KIP-966); v4 features whose lowest level is 0."""
 
     broker_id: Int32 = 0
     cluster_id: str = ""
@@ -88,7 +87,7 @@ class AssignedDirectory(msgspec.Struct, frozen=True):
 
 @message(versions="0", flexible="0+")
 class AssignReplicasToDirsRequest(Request["AssignReplicasToDirsResponse"], frozen=True):
-    """In which log directory of the broker each replica lies (KIP-858)."""
+    """The log directory of each replica of the broker (KIP-858)."""
 
     broker_id: Int32 = 0
     broker_epoch: Int64 = -1
@@ -119,7 +118,7 @@ class AssignReplicasToDirsResponse(msgspec.Struct, frozen=True):
 
 @message(versions="0", flexible="0+")
 class ControllerRegistrationRequest(Request["ControllerRegistrationResponse"], frozen=True):
-    """What a controller of the quorum supports, and where it listens (KIP-919)."""
+    """The features and listeners of a controller (KIP-919)."""
 
     controller_id: Int32 = 0
     incarnation_id: Uuid = ZERO_UUID

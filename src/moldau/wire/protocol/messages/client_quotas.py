@@ -19,7 +19,7 @@ class QuotaFilterComponent(msgspec.Struct, frozen=True):
 class DescribeClientQuotasRequest(Request["DescribeClientQuotasResponse"], frozen=True):
     """`match_type`: 0 the named entity, 1 the default entity, 2 any of the type.
 
-    `strict`: no other component may be there.
+    `strict`: without other components.
     """
 
     components: tuple[QuotaFilterComponent, ...] = ()

@@ -1,4 +1,4 @@
-"""The cluster itself: its brokers, its quorum, its features (KIP-584, 595, 631, 700, 836, 853, 919, 1073)."""
+"""DescribeCluster, DescribeQuorum, UpdateFeatures, unregistration (KIP-584, 595, 631, 700, 836, 853, 919, 1073)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from moldau.wire.protocol.schema import Int8, Int16, Int32, Int64, Request, Uint
 
 @message(versions="0-2", flexible="0+")
 class DescribeClusterRequest(Request["DescribeClusterResponse"], frozen=True):
-    """v1 `endpoint_type`: 1 brokers, 2 controllers (KIP-919); v2 fenced brokers too, if asked (KIP-1073)."""
+    """v1 `endpoint_type`: 1 brokers, 2 controllers (KIP-919); v2 also fenced brokers (KIP-1073)."""
 
     include_cluster_authorized_operations: bool = False
     endpoint_type: Annotated[Int8, wire("1+")] = 1
@@ -29,7 +29,7 @@ class DescribeClusterBroker(msgspec.Struct, frozen=True):
 
 @message(versions="0-2", flexible="0+")
 class DescribeClusterResponse(msgspec.Struct, frozen=True):
-    """The live brokers and the controller; the operations as a bit field, if asked."""
+    """The live brokers and the controller, and the authorized operations as a bit field."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
@@ -52,7 +52,7 @@ class DescribeQuorumTopic(msgspec.Struct, frozen=True):
 
 @message(versions="0-2", flexible="0+")
 class DescribeQuorumRequest(Request["DescribeQuorumResponse"], frozen=True):
-    """The only topic that has an answer is `__cluster_metadata`."""
+    """Only for `__cluster_metadata`."""
 
     topics: tuple[DescribeQuorumTopic, ...] = ()
 
@@ -94,9 +94,8 @@ class QuorumNode(msgspec.Struct, frozen=True):
 
 @message(versions="0-2", flexible="0+")
 class DescribeQuorumResponse(msgspec.Struct, frozen=True):
-    """v1 times of the last fetch and of having caught up, ms since 1970 (KIP-836); v2 directory ids, nodes, messages
-    (KIP-853).
-    """
+    """v1 times of the last fetch and the last catch-up, ms since 1970 (KIP-836); v2 directory ids, nodes, messages
+    (KIP-853)."""
 
     error_code: Int16 = 0
     error_message: Annotated[str | None, wire("2+", nullable="2+", ignorable=True)] = ""
@@ -128,7 +127,7 @@ class UpdatableFeatureResult(msgspec.Struct, frozen=True):
 
 @message(versions="0-2", flexible="0+")
 class UpdateFeaturesResponse(msgspec.Struct, frozen=True):
-    """v2 no longer says a result for each feature: all of them change, or none."""
+    """v2 has no result for each feature: all of them change, or none."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
@@ -138,7 +137,7 @@ class UpdateFeaturesResponse(msgspec.Struct, frozen=True):
 
 @message(versions="0", flexible="0+")
 class UnregisterBrokerRequest(Request["UnregisterBrokerResponse"], frozen=True):
-    """Forgets a broker that will not come back."""
+    """Removes the registration of a stopped broker."""
 
     broker_id: Int32 = 0
 
@@ -154,14 +153,14 @@ class UnregisterBrokerResponse(msgspec.Struct, frozen=True):
 
 @message(versions="0", flexible="0+")
 class UnregisterControllerRequest(Request["UnregisterControllerResponse"], frozen=True):
-    """Forgets a controller that will not come back."""
+    """Removes the registration of a stopped controller."""
 
     controller_id: Int32 = 0
 
 
 @message(versions="0", flexible="0+")
 class UnregisterControllerResponse(msgspec.Struct, frozen=True):
-    """`error_message` says why not."""
+    """`error_message`: the reason of a rejection."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

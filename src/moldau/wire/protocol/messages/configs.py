@@ -1,4 +1,4 @@
-"""Settings of topics, brokers, groups and other resources: read, replaced, changed (KIP-133, 226, 339, 1000, 1142)."""
+"""Settings of topics, brokers, groups and other resources (KIP-133, 226, 339, 1000, 1142)."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class AlterConfigsResource(msgspec.Struct, frozen=True):
 
 @message(versions="0-2", flexible="2+")
 class AlterConfigsRequest(Request["AlterConfigsResponse"], frozen=True):
-    """Replaces all settings of each resource; what is not named goes back to its default."""
+    """Replaces all settings of each resource. Settings that it does not name return to their defaults."""
 
     resources: tuple[AlterConfigsResource, ...] = ()
     validate_only: bool = False
@@ -143,7 +143,7 @@ class ListedConfigResource(msgspec.Struct, frozen=True):
 
 @message(versions="0-1", flexible="0+")
 class ListConfigResourcesResponse(msgspec.Struct, frozen=True):
-    """v1 says the type of each."""
+    """v1 the type of each."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

@@ -1,4 +1,4 @@
-"""Consumer groups whose assignment the broker makes (KIP-848). Declared so that they can be refused."""
+"""The group protocol of KIP-848, declared so that requests can be rejected."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class HeartbeatTopicPartitions(msgspec.Struct, frozen=True):
 
 @message(versions="0-1", flexible="0+")
 class ConsumerGroupHeartbeatRequest(Request["ConsumerGroupHeartbeatResponse"], frozen=True):
-    """`member_epoch`: 0 joins, -1 leaves, -2 leaves for a while. Null: as it was."""
+    """`member_epoch`: 0 joins, -1 leaves, -2 leaves for a while. Null: unchanged."""
 
     group_id: str = ""
     member_id: str = ""

@@ -1,4 +1,4 @@
-"""FindCoordinator: which broker serves a group or a transactional id (KIP-98, 699)."""
+"""FindCoordinator: the broker for a group or a transactional id (KIP-98, 699)."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ class Coordinator(msgspec.Struct, frozen=True):
 
 @message(versions="0-6", flexible="3+")
 class FindCoordinatorResponse(msgspec.Struct, frozen=True):
-    """v1 throttle time and error message; v4 one entry for each key (KIP-699), and the fields of one coordinator
-    are gone.
-    """
+    """v1 throttle time and error message; v4 one entry for each key (KIP-699) instead of one coordinator."""
 
     throttle_time_ms: Annotated[Int32, wire("1+", ignorable=True)] = 0
     error_code: Annotated[Int16, wire("0-3")] = 0

@@ -1,6 +1,6 @@
-"""Delegation tokens: created, renewed, expired, described (KIP-48); for another owner (KIP-373).
+"""Delegation tokens: create, renew, expire, describe (KIP-48), also for another owner (KIP-373).
 
-Times are milliseconds since the epoch. An `hmac` is a secret: whoever has it logs in as the owner.
+Times are milliseconds since the epoch. An `hmac` is a secret: its holder logs in as the owner.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class CreatableRenewers(msgspec.Struct, frozen=True):
 
 @message(versions="1-3", flexible="2+")
 class CreateDelegationTokenRequest(Request["CreateDelegationTokenResponse"], frozen=True):
-    """No owner: the one that asks. `max_lifetime_ms`: -1 is `delegation.token.max.lifetime.ms`."""
+    """Without an owner: the requester. `max_lifetime_ms`: -1 is `delegation.token.max.lifetime.ms`."""
 
     owner_principal_type: Annotated[str | None, wire("3+", nullable="3+")] = ""
     owner_principal_name: Annotated[str | None, wire("3+", nullable="3+")] = ""
@@ -90,7 +90,7 @@ class DescribeDelegationTokenOwner(msgspec.Struct, frozen=True):
 
 @message(versions="1-3", flexible="2+")
 class DescribeDelegationTokenRequest(Request["DescribeDelegationTokenResponse"], frozen=True):
-    """Null: all that the client may see; none named: no token."""
+    """Null: all that the client may see. Empty: no token."""
 
     owners: Annotated[tuple[DescribeDelegationTokenOwner, ...] | None, wire(nullable="0+")] = ()
 

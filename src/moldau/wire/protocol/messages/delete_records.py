@@ -38,7 +38,7 @@ class DeleteRecordsTopicResult(msgspec.Struct, frozen=True):
 
 @message(versions="0-2", flexible="2+")
 class DeleteRecordsResponse(msgspec.Struct, frozen=True):
-    """`low_watermark`: the log start offset after it; -1 where it failed."""
+    """`low_watermark`: the new log start offset; -1 on error."""
 
     throttle_time_ms: Int32 = 0
     topics: tuple[DeleteRecordsTopicResult, ...] = ()

@@ -40,12 +40,12 @@ class ForgottenTopic(msgspec.Struct, frozen=True):
 
 @message(versions="4-18", flexible="12+")
 class FetchRequest(Request["FetchResponse"], frozen=True):
-    """Reads batches from each partition: waits up to `max_wait_ms` until `min_bytes` are there.
+    """Reads batches from each partition. Waits up to `max_wait_ms` for `min_bytes`.
 
-    v4 isolation level (KIP-98); v5 log start offset (KIP-107); v7 sessions (KIP-227); v9 leader epoch (KIP-320);
-    v10 zstd; v11 rack (KIP-392); v12 last fetched epoch, for replicas and the quorum (KIP-595); v13 topic ids
-    (KIP-516); v14 tiered storage answers (KIP-405); v15 the replica's state in one struct (KIP-903); v16 changes
-    the answer only; v17 replica directory (KIP-853); v18 the replica's high watermark (KIP-1166).
+    v4 isolation level (KIP-98); v5 log start offset (KIP-107); v7 sessions (KIP-227); v9 leader epoch (KIP-320); v10
+    zstd; v11 rack (KIP-392); v12 last fetched epoch, for replicas and the quorum (KIP-595); v13 topic ids (KIP-516);
+    v14 tiered storage (KIP-405); v15 the replica's state in one struct (KIP-903); v16 changes the response only; v17
+    replica directory (KIP-853); v18 the replica's high watermark (KIP-1166).
     """
 
     cluster_id: Annotated[str | None, wire("12+", nullable="12+", tag=0, ignorable=True)] = None
@@ -111,11 +111,11 @@ class NodeEndpoint(msgspec.Struct, frozen=True):
 
 @message(versions="4-18", flexible="12+")
 class FetchResponse(msgspec.Struct, frozen=True):
-    """Whole batches of each partition, the first one even if it is larger than asked for.
+    """Whole batches of each partition. The first one may be larger than requested.
 
-    v4 last stable offset and aborted transactions (KIP-98); v5 log start offset; v7 session and error of the whole
-    (KIP-227); v11 preferred read replica (KIP-392); v12 diverging epoch, leader and snapshot (KIP-595); v13 topic
-    ids; v16 addresses of leaders named in it (KIP-951).
+    v4 last stable offset and aborted transactions (KIP-98); v5 log start offset; v7 session and top-level error
+    (KIP-227); v11 preferred read replica (KIP-392); v12 diverging epoch, leader and snapshot (KIP-595); v13 topic ids;
+    v16 addresses of leaders (KIP-951).
     """
 
     throttle_time_ms: Int32 = 0

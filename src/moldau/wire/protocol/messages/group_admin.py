@@ -1,4 +1,4 @@
-"""Deletion of groups and of a group's positions (KIP-229, 496)."""
+"""DeleteGroups and OffsetDelete (KIP-229, 496)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class DeletableGroupResult(msgspec.Struct, frozen=True):
 
 @message(versions="0-3", flexible="2+")
 class DeleteGroupsResponse(msgspec.Struct, frozen=True):
-    """One result for each group. v3 says why in words."""
+    """One result for each group. v3 error message."""
 
     throttle_time_ms: Int32 = 0
     results: tuple[DeletableGroupResult, ...] = ()
@@ -41,7 +41,7 @@ class OffsetDeleteRequestTopic(msgspec.Struct, frozen=True):
 
 @message(versions="0", flexible="none")
 class OffsetDeleteRequest(Request["OffsetDeleteResponse"], frozen=True):
-    """Only of topics that no member is subscribed to."""
+    """Only for topics without a subscribed member."""
 
     group_id: str = ""
     topics: tuple[OffsetDeleteRequestTopic, ...] = ()
@@ -59,7 +59,7 @@ class OffsetDeleteResponseTopic(msgspec.Struct, frozen=True):
 
 @message(versions="0", flexible="none")
 class OffsetDeleteResponse(msgspec.Struct, frozen=True):
-    """`error_code` of the request counts for all partitions, where it is not 0."""
+    """An `error_code` other than 0 counts for all partitions."""
 
     error_code: Int16 = 0
     throttle_time_ms: Int32 = 0

@@ -1,7 +1,8 @@
-"""The records of `__consumer_offsets`: keys of every kind, and the values of classic groups and offsets.
+"""The records of `__consumer_offsets`: all keys, and the values of classic groups and offsets.
 
-A key begins with a number that says its kind, which stands where other messages have their version (`record_codec`).
-The kinds of groups that are not served yet are declared by key only: enough to recognise them."""
+A key begins with the number of its kind, in the place of the version of other messages (`record_codec`). Kinds of
+unsupported groups are declared by key only, to recognise them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from moldau.wire.protocol.schema import Int32, Int64, message, wire
 
 @message(versions="0", api_key=0)
 class LegacyOffsetCommitKey(msgspec.Struct, frozen=True):
-    """A committed offset, as Kafka before 0.9.1 keyed it."""
+    """A committed offset, with the key of Kafka before 0.9.1."""
 
     group: str = ""
     topic: str = ""
@@ -77,7 +78,7 @@ class ConsumerGroupTargetAssignmentMemberKey(msgspec.Struct, frozen=True):
 
 @message(versions="0", api_key=8)
 class ConsumerGroupCurrentMemberAssignmentKey(msgspec.Struct, frozen=True):
-    """What a member of a consumer group holds."""
+    """The current assignment of a member of a consumer group."""
 
     group_id: str = ""
     member_id: str = ""
@@ -85,7 +86,7 @@ class ConsumerGroupCurrentMemberAssignmentKey(msgspec.Struct, frozen=True):
 
 @message(versions="0", api_key=16)
 class ConsumerGroupRegularExpressionKey(msgspec.Struct, frozen=True):
-    """What a subscribed expression resolved to."""
+    """The topics of a subscribed expression."""
 
     group_id: str = ""
     regular_expression: str = ""
@@ -115,7 +116,7 @@ class ShareGroupTargetAssignmentMetadataKey(msgspec.Struct, frozen=True):
 
 @message(versions="0", api_key=13)
 class ShareGroupTargetAssignmentMemberKey(msgspec.Struct, frozen=True):
-    """A member's part of it."""
+    """A member's part of the target assignment."""
 
     group_id: str = ""
     member_id: str = ""
@@ -123,7 +124,7 @@ class ShareGroupTargetAssignmentMemberKey(msgspec.Struct, frozen=True):
 
 @message(versions="0", api_key=14)
 class ShareGroupCurrentMemberAssignmentKey(msgspec.Struct, frozen=True):
-    """What a member of a share group holds."""
+    """The current assignment of a member of a share group."""
 
     group_id: str = ""
     member_id: str = ""
@@ -160,7 +161,7 @@ class StreamsGroupTargetAssignmentMetadataKey(msgspec.Struct, frozen=True):
 
 @message(versions="0", api_key=21)
 class StreamsGroupTargetAssignmentMemberKey(msgspec.Struct, frozen=True):
-    """A member's part of it."""
+    """A member's part of the target assignment."""
 
     group_id: str = ""
     member_id: str = ""
@@ -168,7 +169,7 @@ class StreamsGroupTargetAssignmentMemberKey(msgspec.Struct, frozen=True):
 
 @message(versions="0", api_key=22)
 class StreamsGroupCurrentMemberAssignmentKey(msgspec.Struct, frozen=True):
-    """What a member of a streams group holds."""
+    """The current assignment of a member of a streams group."""
 
     group_id: str = ""
     member_id: str = ""
@@ -183,9 +184,8 @@ class StreamsGroupTopologyKey(msgspec.Struct, frozen=True):
 
 @message(versions="0-4", flexible="4+", api_key=1)
 class OffsetCommitValue(msgspec.Struct, frozen=True):
-    """A committed position. v1 expiry in place of retention; v2 neither (KIP-211); v3 leader epoch (KIP-320); v4
-    topic id.
-    """
+    """A committed offset. v1 expiry instead of retention; v2 neither (KIP-211); v3 leader epoch (KIP-320); v4 topic
+    id."""
 
     offset: Int64 = 0
     leader_epoch: Annotated[Int32, wire("3+", ignorable=True)] = -1
@@ -208,9 +208,9 @@ class MemberMetadata(msgspec.Struct, frozen=True):
 
 @message(versions="0-4", flexible="4+", api_key=2)
 class GroupMetadataValue(msgspec.Struct, frozen=True):
-    """A classic group and its members; no leader and no protocol in an empty one.
+    """A classic group and its members. An empty one has no leader and no protocol.
 
-    v1 rebalance timeout; v2 when the state was reached (KIP-211); v3 instance ids (KIP-345); v4 flexible.
+    v1 rebalance timeout; v2 time of the last state change (KIP-211); v3 instance ids (KIP-345); v4 flexible.
     """
 
     protocol_type: str = ""

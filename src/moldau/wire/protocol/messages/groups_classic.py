@@ -1,4 +1,4 @@
-"""Membership of classic groups, and their listing (KIP-62, 345, 394, 429, 559)."""
+"""Classic groups: membership, description and listing (KIP-62, 345, 394, 429, 559)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class JoinGroupRequestProtocol(msgspec.Struct, frozen=True):
 
 @message(versions="0-9", flexible="6+")
 class JoinGroupRequest(Request["JoinGroupResponse"], frozen=True):
-    """Enters a group, or a new generation of it. An empty member id asks for one.
+    """Joins a group or its next generation. An empty member id requests one.
 
-    v1 rebalance timeout (KIP-62); v4 a member id must be fetched first (KIP-394); v5 static members (KIP-345); v8
-    reason (KIP-800); v9 changes the answer only.
+    v1 rebalance timeout (KIP-62); v4 a member id must be requested first (KIP-394); v5 static members (KIP-345); v8
+    reason (KIP-800); v9 changes the response only.
     """
 
     group_id: str = ""
@@ -64,9 +64,8 @@ class SyncGroupRequestAssignment(msgspec.Struct, frozen=True):
 
 @message(versions="0-5", flexible="4+")
 class SyncGroupRequest(Request["SyncGroupResponse"], frozen=True):
-    """The leader hands in the assignments, everybody fetches its own. v3 instance id (KIP-345); v5 protocol type
-    and name (KIP-559).
-    """
+    """The leader sends the assignments, every member gets its own. v3 instance id (KIP-345); v5 protocol type and name
+    (KIP-559)."""
 
     group_id: str = ""
     generation_id: Int32 = 0
@@ -100,7 +99,7 @@ class HeartbeatRequest(Request["HeartbeatResponse"], frozen=True):
 
 @message(versions="0-4", flexible="4+")
 class HeartbeatResponse(msgspec.Struct, frozen=True):
-    """REBALANCE_IN_PROGRESS asks the member to join again. v1 throttle time."""
+    """REBALANCE_IN_PROGRESS tells the member to join again. v1 throttle time."""
 
     throttle_time_ms: Annotated[Int32, wire("1+", ignorable=True)] = 0
     error_code: Int16 = 0
@@ -114,7 +113,7 @@ class MemberIdentity(msgspec.Struct, frozen=True):
 
 @message(versions="0-5", flexible="4+")
 class LeaveGroupRequest(Request["LeaveGroupResponse"], frozen=True):
-    """v0-2 one member; v3 many, also by instance id (KIP-345); v5 reason (KIP-800)."""
+    """v0-2 one member; v3 several, also by instance id (KIP-345); v5 reason (KIP-800)."""
 
     group_id: str = ""
     member_id: Annotated[str, wire("0-2")] = ""
@@ -138,7 +137,7 @@ class LeaveGroupResponse(msgspec.Struct, frozen=True):
 
 @message(versions="0-6", flexible="5+")
 class DescribeGroupsRequest(Request["DescribeGroupsResponse"], frozen=True):
-    """v3 authorized operations (KIP-430); v6 changes the answer only."""
+    """v3 authorized operations (KIP-430); v6 changes the response only."""
 
     groups: tuple[str, ...] = ()
     include_authorized_operations: Annotated[bool, wire("3+")] = False

@@ -1,4 +1,4 @@
-"""AlterPartition: a leader proposes who is in sync, the controller decides (KIP-497, 704, 841, 903)."""
+"""AlterPartition: a leader proposes in-sync replicas, the controller decides (KIP-497, 704, 841, 903)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from moldau.wire.protocol.schema import Int8, Int16, Int32, Int64, Request, mess
 
 
 class BrokerState(msgspec.Struct, frozen=True):
-    """A replica that would be in sync. `broker_epoch` -1: not to be compared."""
+    """A proposed in-sync replica. `broker_epoch` -1: not compared."""
 
     broker_id: Int32 = 0
     broker_epoch: Int64 = -1
 
 
 class ProposedPartition(msgspec.Struct, frozen=True):
-    """`partition_epoch` is that of the partition as the leader knows it: the change is one step from there."""
+    """`partition_epoch`: of the partition as the leader knows it."""
 
     partition_index: Int32 = 0
     leader_epoch: Int32 = 0
@@ -35,7 +35,7 @@ class ProposedTopic(msgspec.Struct, frozen=True):
 
 @message(versions="2-3", flexible="0+")
 class AlterPartitionRequest(Request["AlterPartitionResponse"], frozen=True):
-    """Spoken between nodes only, on the controller's listener. v2 topic ids (KIP-841), v3 broker epochs (KIP-903)."""
+    """Between nodes only, on the controller's listener. v2 topic ids (KIP-841), v3 broker epochs (KIP-903)."""
 
     broker_id: Int32 = 0
     broker_epoch: Int64 = -1
@@ -43,7 +43,7 @@ class AlterPartitionRequest(Request["AlterPartitionResponse"], frozen=True):
 
 
 class AlteredPartition(msgspec.Struct, frozen=True):
-    """The partition from now on, or why it stays as it was."""
+    """The new partition, or the error."""
 
     partition_index: Int32 = 0
     error_code: Int16 = 0

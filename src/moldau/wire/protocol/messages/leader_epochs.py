@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where the batches of a leader epoch end (KIP-101, 279, 320)."""
+"""OffsetForLeaderEpoch: the end offset of a leader epoch (KIP-101, 279, 320)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class OffsetForLeaderTopicResult(msgspec.Struct, frozen=True):
 
 @message(versions="2-4", flexible="4+")
 class OffsetForLeaderEpochResponse(msgspec.Struct, frozen=True):
-    """The largest known epoch that is not above the asked one, and its end offset (exclusive); -1, -1: unknown."""
+    """The largest known epoch that is not above the requested one, and its end offset (exclusive). -1, -1: unknown."""
 
     throttle_time_ms: Int32 = 0
     topics: tuple[OffsetForLeaderTopicResult, ...] = ()

@@ -1,4 +1,4 @@
-"""ListOffsets: the offset that belongs to a timestamp or to an end of the log (KIP-79, 405)."""
+"""ListOffsets: the offset of a timestamp or of an end of the log (KIP-79, 405)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Log directories: what lies in them, and moving a replica to another one (KIP-113, 827, 1066)."""
+"""Log directories: their content, and moves of replicas to another one (KIP-113, 827, 1066)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class AlterReplicaLogDir(msgspec.Struct, frozen=True):
 
 @message(versions="1-2", flexible="2+")
 class AlterReplicaLogDirsRequest(Request["AlterReplicaLogDirsResponse"], frozen=True):
-    """Moves replicas of the asked broker into the named directories of it."""
+    """Moves replicas of this broker to other log directories."""
 
     dirs: tuple[AlterReplicaLogDir, ...] = ()
 
@@ -38,7 +38,7 @@ class AlterReplicaLogDirTopicResult(msgspec.Struct, frozen=True):
 
 @message(versions="1-2", flexible="2+")
 class AlterReplicaLogDirsResponse(msgspec.Struct, frozen=True):
-    """One result for each partition; 0 says that the move has begun."""
+    """One result for each partition. 0: the move has begun."""
 
     throttle_time_ms: Int32 = 0
     results: tuple[AlterReplicaLogDirTopicResult, ...] = ()

@@ -17,11 +17,11 @@ class MetadataRequestTopic(msgspec.Struct, frozen=True):
 
 @message(versions="0-13", flexible="9+")
 class MetadataRequest(Request["MetadataResponse"], frozen=True):
-    """Asks for topics by name or id; None (v0: an empty list) asks for all of them, from v1 an empty list for none.
+    """Asks for topics by name or id. None (v0: an empty list): all topics. From v1 an empty list: none.
 
-    v4 may forbid automatic creation (KIP-204); v8 operations that the principal may perform (KIP-430, the cluster's
-    until v10); v10 topic ids in the answer, v12 in the question (KIP-516); v11 leaves the cluster's operations to
-    DescribeCluster (KIP-700); v13 changes the answer only.
+    v4 may forbid automatic creation (KIP-204); v8 authorized operations (KIP-430, those of the cluster until v10); v10
+    topic ids in the response, v12 in the request (KIP-516); v11 without the cluster's operations, see DescribeCluster
+    (KIP-700); v13 changes the response only.
     """
 
     topics: Annotated[tuple[MetadataRequestTopic, ...] | None, wire(nullable="1+")] = ()
@@ -61,8 +61,8 @@ class MetadataResponse(msgspec.Struct, frozen=True):
     """Brokers, controller and partitions with their leaders.
 
     v1 rack, controller, internal topics; v2 cluster id; v3 throttle time; v5 offline replicas (KIP-112); v7 leader
-    epoch (KIP-320); v8 authorized operations (KIP-430); v10 topic ids; v12 null names for unknown ids; v13 an error
-    of the whole, which sends the client back to its bootstrap servers (KIP-1102).
+    epoch (KIP-320); v8 authorized operations (KIP-430); v10 topic ids; v12 null names for unknown ids; v13 a top-level
+    error, which sends the client back to its bootstrap servers (KIP-1102).
     """
 
     throttle_time_ms: Annotated[Int32, wire("3+", ignorable=True)] = 0

@@ -1,4 +1,4 @@
-"""The records of `__cluster_metadata` (KIP-631 and later): all that a metadata log may hold.
+"""All records of `__cluster_metadata` (KIP-631 and later).
 
 Their frame (version, api key, body) is in `record_codec`.
 """
@@ -15,7 +15,7 @@ from moldau.wire.protocol.schema import Int8, Int16, Int32, Int64, Uint16, messa
 
 @message(versions="0", flexible="0+", api_key=2)
 class TopicRecord(msgspec.Struct, frozen=True):
-    """A topic exists."""
+    """A new topic."""
 
     name: str = ""
     topic_id: Uuid = ZERO_UUID
@@ -23,7 +23,7 @@ class TopicRecord(msgspec.Struct, frozen=True):
 
 @message(versions="0-2", flexible="0+", api_key=3)
 class PartitionRecord(msgspec.Struct, frozen=True):
-    """A partition as a whole. v1 log directories (KIP-858); v2 eligible leader replicas (KIP-966)."""
+    """A whole partition. v1 log directories (KIP-858); v2 eligible leader replicas (KIP-966)."""
 
     partition_id: Int32 = -1
     topic_id: Uuid = ZERO_UUID
@@ -52,7 +52,7 @@ class ConfigRecord(msgspec.Struct, frozen=True):
 
 @message(versions="0-2", flexible="0+", api_key=5)
 class PartitionChangeRecord(msgspec.Struct, frozen=True):
-    """What changed in a partition: null, or -2 for the leader, means that it did not. v1 directories; v2 ELR."""
+    """A change of a partition. Null, or -2 for the leader: unchanged. v1 directories; v2 ELR."""
 
     partition_id: Int32 = -1
     topic_id: Uuid = ZERO_UUID
@@ -69,7 +69,7 @@ class PartitionChangeRecord(msgspec.Struct, frozen=True):
 
 @message(versions="0", flexible="0+", api_key=9)
 class RemoveTopicRecord(msgspec.Struct, frozen=True):
-    """A topic and all its partitions are gone."""
+    """The removal of a topic and its partitions."""
 
     topic_id: Uuid = ZERO_UUID
 
@@ -97,9 +97,8 @@ class BrokerFeature(msgspec.Struct, frozen=True):
 
 @message(versions="0-4", flexible="0+", api_key=0)
 class RegisterBrokerRecord(msgspec.Struct, frozen=True):
-    """A broker registered. v1 fencing apart from shutdown; v2 ZooKeeper migration; v3 log directories; v4 cordoned
-    ones (KIP-1066).
-    """
+    """A broker registered. v1 fencing and shutdown separate; v2 ZooKeeper migration; v3 log directories; v4 cordoned
+    ones (KIP-1066)."""
 
     broker_id: Int32 = 0
     is_migrating_zk_broker: Annotated[bool, wire("2+")] = False
@@ -140,9 +139,7 @@ class UnfenceBrokerRecord(msgspec.Struct, frozen=True):
 
 @message(versions="0-3", flexible="0+", api_key=17)
 class BrokerRegistrationChangeRecord(msgspec.Struct, frozen=True):
-    """What changed in a broker's registration: 0 or null means that it did not. v1 shutdown; v2 directories; v3
-    cordoned ones.
-    """
+    """A change of a broker's registration. 0 or null: unchanged. v1 shutdown; v2 directories; v3 cordoned ones."""
 
     broker_id: Int32 = 0
     broker_epoch: Int64 = 0
@@ -154,7 +151,7 @@ class BrokerRegistrationChangeRecord(msgspec.Struct, frozen=True):
 
 @message(versions="0", flexible="0+", api_key=15)
 class ProducerIdsRecord(msgspec.Struct, frozen=True):
-    """A block of producer ids was given to a broker; the next block begins at `next_producer_id` (KIP-730)."""
+    """A broker got a block of producer ids. The next block begins at `next_producer_id` (KIP-730)."""
 
     broker_id: Int32 = 0
     broker_epoch: Int64 = -1
@@ -163,7 +160,7 @@ class ProducerIdsRecord(msgspec.Struct, frozen=True):
 
 @message(versions="0", flexible="0+", api_key=18)
 class AccessControlEntryRecord(msgspec.Struct, frozen=True):
-    """An ACL exists."""
+    """A new ACL."""
 
     id: Uuid = ZERO_UUID
     resource_type: Int8 = 0
@@ -177,7 +174,7 @@ class AccessControlEntryRecord(msgspec.Struct, frozen=True):
 
 @message(versions="0", flexible="0+", api_key=19)
 class RemoveAccessControlEntryRecord(msgspec.Struct, frozen=True):
-    """An ACL is gone."""
+    """The removal of an ACL."""
 
     id: Uuid = ZERO_UUID
 
@@ -199,7 +196,7 @@ class ClientQuotaRecord(msgspec.Struct, frozen=True):
 
 @message(versions="0", flexible="0+", api_key=10)
 class DelegationTokenRecord(msgspec.Struct, frozen=True):
-    """A delegation token exists or was renewed (KIP-900)."""
+    """A new or renewed delegation token (KIP-900)."""
 
     owner: str = ""
     requester: str = ""
@@ -212,7 +209,7 @@ class DelegationTokenRecord(msgspec.Struct, frozen=True):
 
 @message(versions="0", flexible="0+", api_key=26)
 class RemoveDelegationTokenRecord(msgspec.Struct, frozen=True):
-    """A delegation token is gone."""
+    """The removal of a delegation token."""
 
     token_id: str = ""
 
@@ -231,7 +228,7 @@ class UserScramCredentialRecord(msgspec.Struct, frozen=True):
 
 @message(versions="0", flexible="0+", api_key=22)
 class RemoveUserScramCredentialRecord(msgspec.Struct, frozen=True):
-    """A user's SCRAM credential is gone."""
+    """The removal of a user's SCRAM credential."""
 
     name: str = ""
     mechanism: Int8 = 0
@@ -239,12 +236,12 @@ class RemoveUserScramCredentialRecord(msgspec.Struct, frozen=True):
 
 @message(versions="0", flexible="0+", api_key=20)
 class NoOpRecord(msgspec.Struct, frozen=True):
-    """Nothing: it moves the high watermark of an idle quorum (KIP-835)."""
+    """No change. It moves the high watermark of an idle quorum (KIP-835)."""
 
 
 @message(versions="0", flexible="0+", api_key=21)
 class ZkMigrationStateRecord(msgspec.Struct, frozen=True):
-    """State of the migration from ZooKeeper (KIP-866); every new log says that there was none."""
+    """The state of the migration from ZooKeeper (KIP-866). Every new log has it, with "none"."""
 
     zk_migration_state: Int8 = 0
 
@@ -282,19 +279,19 @@ class UnregisterControllerRecord(msgspec.Struct, frozen=True):
 
 @message(versions="0", flexible="0+", api_key=23)
 class BeginTransactionRecord(msgspec.Struct, frozen=True):
-    """The records that follow count only with the EndTransactionRecord (KIP-868)."""
+    """The records after it take effect with the EndTransactionRecord (KIP-868)."""
 
     name: Annotated[str | None, wire(nullable="0+", tag=0)] = None
 
 
 @message(versions="0", flexible="0+", api_key=24)
 class EndTransactionRecord(msgspec.Struct, frozen=True):
-    """The records since the BeginTransactionRecord count."""
+    """The records since the BeginTransactionRecord take effect."""
 
 
 @message(versions="0", flexible="0+", api_key=25)
 class AbortTransactionRecord(msgspec.Struct, frozen=True):
-    """The records since the BeginTransactionRecord do not count."""
+    """The records since the BeginTransactionRecord are dropped."""
 
     reason: Annotated[str | None, wire(nullable="0+", tag=0)] = None
 

@@ -1,4 +1,4 @@
-"""OffsetCommit and OffsetFetch: a group's positions (KIP-211, 447, 709, 848)."""
+"""OffsetCommit and OffsetFetch: the committed offsets of a group (KIP-211, 447, 709, 848)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class OffsetCommitRequestTopic(msgspec.Struct, frozen=True):
 
 @message(versions="2-10", flexible="8+")
 class OffsetCommitRequest(Request["OffsetCommitResponse"], frozen=True):
-    """Stores a group's positions. A simple consumer has generation -1 and no member id.
+    """Commits offsets of a group. A simple consumer has generation -1 and no member id.
 
-    v2-4 retention time; v6 leader epoch (KIP-320); v7 instance id (KIP-345); v9 the member epoch of KIP-848 in the
-    place of the generation; v10 topic ids.
+    v2-4 retention time; v6 leader epoch (KIP-320); v7 instance id (KIP-345); v9 the member epoch of KIP-848 instead of
+    the generation; v10 topic ids.
     """
 
     group_id: str = ""
@@ -78,9 +78,9 @@ class OffsetFetchRequestGroup(msgspec.Struct, frozen=True):
 
 @message(versions="1-10", flexible="6+")
 class OffsetFetchRequest(Request["OffsetFetchResponse"], frozen=True):
-    """Reads a group's positions. Null topics (v2+): all of them.
+    """Reads the committed offsets of a group. Null topics (v2+): all of them.
 
-    v7 wait for open transactions (KIP-447); v8 many groups (KIP-709); v9 member id and epoch (KIP-848); v10 topic
+    v7 wait for open transactions (KIP-447); v8 several groups (KIP-709); v9 member id and epoch (KIP-848); v10 topic
     ids.
     """
 
@@ -125,9 +125,7 @@ class OffsetFetchResponseGroup(msgspec.Struct, frozen=True):
 
 @message(versions="1-10", flexible="6+")
 class OffsetFetchResponse(msgspec.Struct, frozen=True):
-    """-1 where nothing is committed. v2 error of the whole; v3 throttle time; v5 leader epoch; v8 an entry for each
-    group.
-    """
+    """-1 for no commit. v2 top-level error; v3 throttle time; v5 leader epoch; v8 an entry for each group."""
 
     throttle_time_ms: Annotated[Int32, wire("3+", ignorable=True)] = 0
     topics: Annotated[tuple[OffsetFetchResponseTopic, ...], wire("0-7")] = ()

@@ -1,6 +1,4 @@
-"""Partitions after the creation of their topic: more of them, their state, leaders and replicas (KIP-195, 455, 460,
-860, 966).
-"""
+"""More partitions, their description, elections and reassignments (KIP-195, 455, 460, 860, 966)."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ class CreatePartitionsTopic(msgspec.Struct, frozen=True):
 
 @message(versions="0-3", flexible="2+")
 class CreatePartitionsRequest(Request["CreatePartitionsResponse"], frozen=True):
-    """`count` is the new total. v3 may be answered 89, throttled (KIP-599)."""
+    """`count` is the new total. v3 may get 89, throttled (KIP-599)."""
 
     topics: tuple[CreatePartitionsTopic, ...] = ()
     timeout_ms: Int32 = 0
@@ -86,7 +84,7 @@ class DescribeTopicPartitionsResponseTopic(msgspec.Struct, frozen=True):
 
 @message(versions="0", flexible="0+")
 class DescribeTopicPartitionsResponse(msgspec.Struct, frozen=True):
-    """`next_cursor` None: that was all."""
+    """`next_cursor` None: no more partitions."""
 
     throttle_time_ms: Int32 = 0
     topics: tuple[DescribeTopicPartitionsResponseTopic, ...] = ()
@@ -120,7 +118,7 @@ class ReplicaElectionResult(msgspec.Struct, frozen=True):
 
 @message(versions="0-2", flexible="2+")
 class ElectLeadersResponse(msgspec.Struct, frozen=True):
-    """v1 the error of the whole request. Apache Kafka drops it before, by hand: there the partitions tell."""
+    """v1 a top-level error. Apache Kafka drops it in v0, and reports it for the partitions."""
 
     throttle_time_ms: Int32 = 0
     error_code: Annotated[Int16, wire("1+", ignorable=True)] = 0
@@ -175,7 +173,7 @@ class ListPartitionReassignmentsTopics(msgspec.Struct, frozen=True):
 
 @message(versions="0", flexible="0+")
 class ListPartitionReassignmentsRequest(Request["ListPartitionReassignmentsResponse"], frozen=True):
-    """Null `topics`: all that are moving."""
+    """Null `topics`: all reassignments in progress."""
 
     timeout_ms: Int32 = 60_000
     topics: Annotated[tuple[ListPartitionReassignmentsTopics, ...] | None, wire(nullable="0+")] = None
@@ -195,7 +193,7 @@ class OngoingTopicReassignment(msgspec.Struct, frozen=True):
 
 @message(versions="0", flexible="0+")
 class ListPartitionReassignmentsResponse(msgspec.Struct, frozen=True):
-    """Only partitions that are being moved."""
+    """Only partitions with a reassignment in progress."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

@@ -23,12 +23,11 @@ class TopicProduceData(msgspec.Struct, frozen=True):
 
 @message(versions="3-13", flexible="9+")
 class ProduceRequest(Request["ProduceResponse"], frozen=True):
-    """Appends one record batch for each partition. `acks`: 0 none (and no answer), 1 the leader, -1 all in-sync
-    replicas.
+    """Appends one record batch for each partition. `acks`: 0 none (no response), 1 the leader, -1 all in-sync replicas.
 
-    v3 batches of format 2 and transactions (KIP-98); v7 zstd (KIP-110); v8 changes the answer only; v10 likewise;
-    v11 and v12 transactions of KIP-890 (v12: a partition joins its transaction by the produce itself); v13 topic
-    ids (KIP-516). v0-2 are advertised for the sake of old librdkafka (KAFKA-18659) but not served.
+    v3 batches of format 2 and transactions (KIP-98); v7 zstd (KIP-110); v8 and v10 change the response only; v11 and
+    v12 transactions of KIP-890 (v12: the produce itself adds the partition to its transaction); v13 topic ids
+    (KIP-516). v0-2 are advertised for old librdkafka (KAFKA-18659) but not supported.
     """
 
     transactional_id: Annotated[str | None, wire(nullable="0+")] = None

@@ -1,5 +1,4 @@
-"""Producer ids: InitProducerId for idempotence and transactions (KIP-98, 360), AllocateProducerIds between nodes
-(KIP-730), DescribeProducers (KIP-664)."""
+"""InitProducerId (KIP-98, 360), AllocateProducerIds (KIP-730), DescribeProducers (KIP-664)."""
 
 from __future__ import annotations
 
@@ -12,10 +11,10 @@ from moldau.wire.protocol.schema import Int16, Int32, Int64, Request, message, w
 
 @message(versions="0-6", flexible="2+")
 class InitProducerIdRequest(Request["InitProducerIdResponse"], frozen=True):
-    """A producer id for idempotence (no transactional id), or the one of a transactional id with its epoch raised.
+    """A producer id for idempotence (no transactional id), or that of a transactional id with its next epoch.
 
-    v3 a known id and epoch, to recover from an error (KIP-360); v4 PRODUCER_FENCED in the answer; v5 transactions
-    v2 (KIP-890); v6, two-phase commit (KIP-939), exists but is not advertised.
+    v3 a known id and epoch, to recover from an error (KIP-360); v4 PRODUCER_FENCED in the response; v5 transactions v2
+    (KIP-890); v6, two-phase commit (KIP-939), exists but is not advertised.
     """
 
     transactional_id: Annotated[str | None, wire(nullable="0+")] = ""
@@ -28,7 +27,7 @@ class InitProducerIdRequest(Request["InitProducerIdResponse"], frozen=True):
 
 @message(versions="0-6", flexible="2+")
 class InitProducerIdResponse(msgspec.Struct, frozen=True):
-    """v6 would name the transaction left open (KIP-939)."""
+    """v6 would name the open transaction (KIP-939)."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
@@ -40,7 +39,7 @@ class InitProducerIdResponse(msgspec.Struct, frozen=True):
 
 @message(versions="0", flexible="0+")
 class AllocateProducerIdsRequest(Request["AllocateProducerIdsResponse"], frozen=True):
-    """A broker needs producer ids to give to clients."""
+    """A broker needs producer ids for its clients."""
 
     broker_id: Int32 = 0
     broker_epoch: Int64 = -1
@@ -48,7 +47,7 @@ class AllocateProducerIdsRequest(Request["AllocateProducerIdsResponse"], frozen=
 
 @message(versions="0", flexible="0+")
 class AllocateProducerIdsResponse(msgspec.Struct, frozen=True):
-    """`producer_id_len` ids from `producer_id_start` on, never given to anybody else."""
+    """`producer_id_len` ids from `producer_id_start` on, which nobody else gets."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
@@ -63,7 +62,7 @@ class DescribeProducersTopic(msgspec.Struct, frozen=True):
 
 @message(versions="0", flexible="0+")
 class DescribeProducersRequest(Request["DescribeProducersResponse"], frozen=True):
-    """The producers that partitions remember (KIP-664)."""
+    """The active producers of partitions (KIP-664)."""
 
     topics: tuple[DescribeProducersTopic, ...] = ()
 
@@ -91,7 +90,7 @@ class DescribeProducersTopicResponse(msgspec.Struct, frozen=True):
 
 @message(versions="0", flexible="0+")
 class DescribeProducersResponse(msgspec.Struct, frozen=True):
-    """`current_txn_start_offset` -1: no transaction is open. `last_timestamp` in ms."""
+    """`current_txn_start_offset` -1: no open transaction. `last_timestamp` in ms."""
 
     throttle_time_ms: Int32 = 0
     topics: tuple[DescribeProducersTopicResponse, ...] = ()

@@ -1,7 +1,6 @@
-"""What the nodes of the quorum ask each other, beside Fetch: Vote, BeginQuorumEpoch, EndQuorumEpoch (KIP-595, 996),
-FetchSnapshot (KIP-630); with the directories and addresses of KIP-853.
+"""The messages of the quorum, except Fetch: votes, epochs and snapshots (KIP-595, 630, 853, 996).
 
-Spoken between nodes only, on the controller's listener, of one partition: `__cluster_metadata`-0.
+Between nodes only, on the controller's listener, about one partition: `__cluster_metadata`-0.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from moldau.wire.protocol.schema import Int16, Int32, Int64, Records, Request, U
 
 
 class LeaderNode(msgspec.Struct, frozen=True):
-    """Where the leader that an answer names is reached."""
+    """The address of the leader in a response."""
 
     node_id: Annotated[Int32, wire("1+")] = 0
     host: Annotated[str, wire("1+")] = ""
@@ -32,7 +31,7 @@ class LeaderEndpoint(msgspec.Struct, frozen=True):
 
 
 class VotePartition(msgspec.Struct, frozen=True):
-    """`replica_epoch`: the epoch that the candidate wants to lead, in a pre-vote the one that it is in."""
+    """`replica_epoch`: the epoch that the candidate wants to lead, in a pre-vote its own epoch."""
 
     partition_index: Int32 = 0
     replica_epoch: Int32 = 0
@@ -59,7 +58,7 @@ class VoteRequest(Request["VoteResponse"], frozen=True):
 
 
 class VotePartitionResult(msgspec.Struct, frozen=True):
-    """`leader_id` -1: this node knows no leader of `leader_epoch`."""
+    """`leader_id` -1: no known leader of `leader_epoch`."""
 
     partition_index: Int32 = 0
     error_code: Int16 = 0
@@ -75,7 +74,7 @@ class VoteTopicResult(msgspec.Struct, frozen=True):
 
 @message(versions="0-2", flexible="0+")
 class VoteResponse(msgspec.Struct, frozen=True):
-    """v1 where the leader is (KIP-853)."""
+    """v1 address of the leader (KIP-853)."""
 
     error_code: Int16 = 0
     topics: tuple[VoteTopicResult, ...] = ()
@@ -99,7 +98,7 @@ class BeginQuorumEpochTopic(msgspec.Struct, frozen=True):
 
 @message(versions="0-1", flexible="1+")
 class BeginQuorumEpochRequest(Request["BeginQuorumEpochResponse"], frozen=True):
-    """A leader tells `voter_id` that it leads. v1 directories, and where the leader is (KIP-853)."""
+    """A leader announces itself to `voter_id`. v1 directories, and its address (KIP-853)."""
 
     cluster_id: Annotated[str | None, wire(nullable="0+")] = None
     voter_id: Annotated[Int32, wire("1+", ignorable=True)] = -1
@@ -108,7 +107,7 @@ class BeginQuorumEpochRequest(Request["BeginQuorumEpochResponse"], frozen=True):
 
 
 class QuorumEpochPartition(msgspec.Struct, frozen=True):
-    """As this node knows the quorum."""
+    """The quorum as this node knows it."""
 
     partition_index: Int32 = 0
     error_code: Int16 = 0
@@ -134,7 +133,7 @@ class PreferredCandidate(msgspec.Struct, frozen=True):
 
 
 class EndQuorumEpochPartition(msgspec.Struct, frozen=True):
-    """Who should try first stands first."""
+    """The preferred successors, the best first."""
 
     partition_index: Int32 = 0
     leader_id: Int32 = 0
@@ -201,7 +200,7 @@ class CurrentLeader(msgspec.Struct, frozen=True):
 
 
 class FetchSnapshotPartitionResult(msgspec.Struct, frozen=True):
-    """`size` of the whole snapshot; `unaligned_records` may begin and end within a batch."""
+    """`size`: of the whole snapshot. `unaligned_records` may begin and end within a batch."""
 
     index: Int32 = 0
     error_code: Int16 = 0
@@ -219,7 +218,7 @@ class FetchSnapshotTopicResult(msgspec.Struct, frozen=True):
 
 @message(versions="0-1", flexible="0+")
 class FetchSnapshotResponse(msgspec.Struct, frozen=True):
-    """v1 where the leader is (KIP-853)."""
+    """v1 address of the leader (KIP-853)."""
 
     throttle_time_ms: Annotated[Int32, wire(ignorable=True)] = 0
     error_code: Int16 = 0

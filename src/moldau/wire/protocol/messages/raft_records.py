@@ -1,4 +1,4 @@
-"""Bodies of the quorum's control records (KIP-595, 630, 853) and of its `quorum-state` file."""
+"""The bodies of the quorum's control records (KIP-595, 630, 853) and of its `quorum-state` file."""
 
 from __future__ import annotations
 

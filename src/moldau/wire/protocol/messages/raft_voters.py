@@ -1,4 +1,4 @@
-"""The voters of the quorum are changed: AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter (KIP-853)."""
+"""AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter (KIP-853)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from moldau.wire.protocol.schema import Int16, Int32, Request, message, wire
 
 @message(versions="0-1", flexible="0+")
 class AddRaftVoterRequest(Request["AddRaftVoterResponse"], frozen=True):
-    """v1 may be answered before the change is committed (KIP-1186)."""
+    """v1 allows a response before the commit (KIP-1186)."""
 
     cluster_id: Annotated[str | None, wire(nullable="0+")] = ""
     timeout_ms: Int32 = 0
@@ -46,7 +46,7 @@ class RemoveRaftVoterResponse(msgspec.Struct, frozen=True):
 
 @message(versions="0", flexible="0+")
 class UpdateRaftVoterRequest(Request["UpdateRaftVoterResponse"], frozen=True):
-    """A voter tells the leader where it is reached now. `current_leader_epoch` -1: it knows none."""
+    """A voter tells the leader its new address. `current_leader_epoch` -1: unknown."""
 
     cluster_id: Annotated[str | None, wire(nullable="0+")] = ""
     current_leader_epoch: Int32 = 0

@@ -1,4 +1,4 @@
-"""SASL before the first other request: the choice of a mechanism, and its tokens (KIP-43, 152, 368)."""
+"""SaslHandshake and SaslAuthenticate: the choice of a mechanism, and its tokens (KIP-43, 152, 368)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from moldau.wire.protocol.schema import Int16, Int64, Request, message, wire
 
 @message(versions="0-1", flexible="none")
 class SaslHandshakeRequest(Request["SaslHandshakeResponse"], frozen=True):
-    """The mechanism that the client wants. Tokens follow bare after v0, in SaslAuthenticate after v1 (KIP-152)."""
+    """The mechanism of the client. After v0 tokens are bare frames, after v1 in SaslAuthenticate (KIP-152)."""
 
     mechanism: str = ""
 
@@ -26,14 +26,14 @@ class SaslHandshakeResponse(msgspec.Struct, frozen=True):
 
 @message(versions="0-2", flexible="2+")
 class SaslAuthenticateRequest(Request["SaslAuthenticateResponse"], frozen=True):
-    """One token of the client's."""
+    """A token from the client."""
 
     auth_bytes: bytes = b""
 
 
 @message(versions="0-2", flexible="2+")
 class SaslAuthenticateResponse(msgspec.Struct, frozen=True):
-    """One token of the broker's. v1 after how many milliseconds the client must authenticate again (KIP-368)."""
+    """A token from the broker. v1 the session lifetime in milliseconds (KIP-368)."""
 
     error_code: Int16 = 0
     error_message: Annotated[str | None, wire(nullable="0+")] = None

@@ -1,6 +1,6 @@
-"""The records of `__share_group_state` (KIP-932): how far a share group is in a partition.
+"""The records of `__share_group_state` (KIP-932): the progress of a share group in a partition.
 
-Nothing here writes them; the dump tools show those of Apache Kafka.
+Moldau does not write them. The dump tools show those of Apache Kafka.
 
 A key begins with two bytes that name its kind, a value with two bytes that are its version (`record_codec`).
 """
@@ -54,7 +54,7 @@ class ShareSnapshotValue(msgspec.Struct, frozen=True):
 
 @message(versions="0", flexible="0+", api_key=1)
 class ShareUpdateValue(msgspec.Struct, frozen=True):
-    """What changed since the snapshot of this epoch; `start_offset` -1: it did not."""
+    """Changes since the snapshot of this epoch. `start_offset` -1: unchanged."""
 
     snapshot_epoch: Int32 = 0
     leader_epoch: Int32 = 0

@@ -30,11 +30,11 @@ class CreatableTopic(msgspec.Struct, frozen=True):
 
 @message(versions="2-7", flexible="5+")
 class CreateTopicsRequest(Request["CreateTopicsResponse"], frozen=True):
-    """Creates topics, each alone: one may fail and another succeed. `num_partitions` and `replication_factor` -1:
-    the defaults.
+    """Creates topics independently: one may fail and another succeed. `num_partitions` and `replication_factor` -1: the
+    defaults.
 
-    v2-4 counts are required or an assignment; v4 allows the defaults (KIP-464); v5 configs in the answer (KIP-525);
-    v6 a throttled answer (KIP-599); v7 topic ids in the answer (KIP-516).
+    v2-4 counts are required or an assignment; v4 allows the defaults (KIP-464); v5 configs in the response (KIP-525);
+    v6 a throttled response (KIP-599); v7 topic ids in the response (KIP-516).
     """
 
     topics: tuple[CreatableTopic, ...] = ()
@@ -63,7 +63,7 @@ class CreatableTopicResult(msgspec.Struct, frozen=True):
 
 @message(versions="2-7", flexible="5+")
 class CreateTopicsResponse(msgspec.Struct, frozen=True):
-    """v5 the topic's counts and configs, which the principal may be forbidden to see (KIP-525); v7 topic id."""
+    """v5 the topic's counts and configs, unless the principal may not see them (KIP-525); v7 topic id."""
 
     throttle_time_ms: Int32 = 0
     topics: tuple[CreatableTopicResult, ...] = ()
@@ -76,7 +76,7 @@ class DeleteTopicState(msgspec.Struct, frozen=True):
 
 @message(versions="1-6", flexible="4+")
 class DeleteTopicsRequest(Request["DeleteTopicsResponse"], frozen=True):
-    """v1-5 names only; v5 and the answer's message; v6 names or ids (KIP-516)."""
+    """v1-5 names only; v5 a message in the response; v6 names or ids (KIP-516)."""
 
     topics: Annotated[tuple[DeleteTopicState, ...], wire("6+")] = ()
     topic_names: Annotated[tuple[str, ...], wire("0-5", ignorable=True)] = ()

@@ -1,4 +1,4 @@
-"""The records of `__transaction_state`: one for each transactional id, the last one counts.
+"""The records of `__transaction_state`: one for each transactional id; the last one counts.
 
 A key begins with two bytes that name its kind (0), a value with two bytes that are its version (`record_codec`).
 """
@@ -24,10 +24,10 @@ class TransactionPartitions(msgspec.Struct, frozen=True):
 
 @message(versions="0-1", flexible="1+")
 class TransactionLogValue(msgspec.Struct, frozen=True):
-    """Where a transactional id stands. Times in ms; `transaction_status`: see core/transactions.
+    """The state of a transactional id. Times in ms. `transaction_status`: see core/transactions.
 
     v1 (`transaction.version` 1 and above): the producer ids before and after a change of producer id, and the
-    transaction version that the client uses (KIP-890).
+    transaction version of the client (KIP-890).
     """
 
     producer_id: Int64 = 0

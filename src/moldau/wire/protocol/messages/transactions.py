@@ -1,4 +1,4 @@
-"""Transactions (KIP-98, 360, 447, 664, 890, 994, 1152, 1228, 1319): what is in one, how it ends, which there are."""
+"""Transactions: partitions, offsets, ends, markers and listings (KIP-98, 360, 447, 664, 890, 994, 1152, 1228, 1319)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class AddPartitionsToTxnTopic(msgspec.Struct, frozen=True):
 
 
 class AddPartitionsToTxnTransaction(msgspec.Struct, frozen=True):
-    """`verify_only`: asks whether the partitions are in the transaction, and adds none."""
+    """`verify_only`: checks the partitions, and adds none."""
 
     transactional_id: str = ""
     producer_id: Int64 = 0
@@ -27,9 +27,9 @@ class AddPartitionsToTxnTransaction(msgspec.Struct, frozen=True):
 
 @message(versions="0-5", flexible="3+")
 class AddPartitionsToTxnRequest(Request["AddPartitionsToTxnResponse"], frozen=True):
-    """v0-3 come from clients and name one transaction; v4 and later come from brokers and name many (KIP-890).
+    """v0-3 come from clients and name one transaction; v4 and later come from brokers and name several (KIP-890).
 
-    v5: TRANSACTION_ABORTABLE in the answer.
+    v5: TRANSACTION_ABORTABLE in the response.
     """
 
     transactions: Annotated[tuple[AddPartitionsToTxnTransaction, ...], wire("4+")] = ()
@@ -56,7 +56,7 @@ class AddPartitionsToTxnResult(msgspec.Struct, frozen=True):
 
 @message(versions="0-5", flexible="3+")
 class AddPartitionsToTxnResponse(msgspec.Struct, frozen=True):
-    """`error_code` is of the whole request, which only brokers send."""
+    """`error_code`: of the whole request, which only brokers send."""
 
     throttle_time_ms: Int32 = 0
     error_code: Annotated[Int16, wire("4+", ignorable=True)] = 0
@@ -66,7 +66,7 @@ class AddPartitionsToTxnResponse(msgspec.Struct, frozen=True):
 
 @message(versions="0-4", flexible="3+")
 class AddOffsetsToTxnRequest(Request["AddOffsetsToTxnResponse"], frozen=True):
-    """The partition of `__consumer_offsets` that holds the group joins the transaction. v4: TRANSACTION_ABORTABLE."""
+    """Adds the group's partition of `__consumer_offsets` to the transaction. v4: TRANSACTION_ABORTABLE."""
 
     transactional_id: str = ""
     producer_id: Int64 = 0
@@ -162,11 +162,10 @@ class TxnOffsetCommitRequestTopic(msgspec.Struct, frozen=True):
 
 @message(versions="0-6", flexible="3+")
 class TxnOffsetCommitRequest(Request["TxnOffsetCommitResponse"], frozen=True):
-    """Positions of a group that count when the transaction is committed.
+    """Offsets of a group that take effect when the transaction is committed.
 
-    v2 leader epoch (KIP-320); v3 who the member is (KIP-447); v4 TRANSACTION_ABORTABLE; v5 the group's partition joins
-    the transaction by itself (KIP-890); v6 topic ids, and the member epoch of KIP-848 in the place of the generation
-    (KIP-1319).
+    v2 leader epoch (KIP-320); v3 the member (KIP-447); v4 TRANSACTION_ABORTABLE; v5 adds the group's partition to the
+    transaction (KIP-890); v6 topic ids, and the member epoch of KIP-848 instead of the generation (KIP-1319).
     """
 
     transactional_id: str = ""
@@ -200,7 +199,7 @@ class TxnOffsetCommitResponse(msgspec.Struct, frozen=True):
 
 @message(versions="0", flexible="0+")
 class DescribeTransactionsRequest(Request["DescribeTransactionsResponse"], frozen=True):
-    """What the coordinator knows of these transactional ids (KIP-664)."""
+    """The state of these transactional ids (KIP-664)."""
 
     transactional_ids: tuple[str, ...] = ()
 
@@ -211,7 +210,7 @@ class DescribeTransactionsTopic(msgspec.Struct, frozen=True):
 
 
 class DescribedTransaction(msgspec.Struct, frozen=True):
-    """Times in ms. `topics`: the partitions that are in the transaction and have no marker yet."""
+    """Times in ms. `topics`: the partitions of the transaction without a marker yet."""
 
     error_code: Int16 = 0
     transactional_id: str = ""
@@ -231,8 +230,8 @@ class DescribeTransactionsResponse(msgspec.Struct, frozen=True):
 
 @message(versions="0-2", flexible="0+")
 class ListTransactionsRequest(Request["ListTransactionsResponse"], frozen=True):
-    """Empty filters let all through. v1: those that run longer than `duration_filter` ms (KIP-994); v2: a regular
-    expression that the whole transactional id matches (KIP-1152)."""
+    """Empty filters match all. v1: those that run longer than `duration_filter` ms (KIP-994); v2: a regular expression
+    for the whole transactional id (KIP-1152)."""
 
     state_filters: tuple[str, ...] = ()
     producer_id_filters: tuple[Int64, ...] = ()

@@ -86,7 +86,7 @@ async def test_credentials_are_kept_without_the_password_and_described_after_a_r
     client = node.connect()
     assert await alter(client, set_one("a", 2), set_one("b", 1, 16384)) == {"a": (0, None), "b": (0, None)}
     assert await alter(client, set_one("a", 1)) == {"a": (0, None)}
-    (kept,) = [one for one in node.node.broker.image.unserved.scram_credentials() if one.name == "b"]
+    (kept,) = [one for one in node.node.broker.image.logins.scram_credentials() if one.name == "b"]
     client_key = hmac.digest(b"p", b"Client Key", "sha256")
     assert (kept.salt, kept.stored_key) == (b"salt", hashlib.sha256(client_key).digest())
     assert kept.server_key == hmac.digest(b"p", b"Server Key", "sha256")

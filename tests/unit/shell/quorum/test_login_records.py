@@ -56,7 +56,7 @@ def test_what_is_not_served_goes_through_snapshots_unchanged() -> None:
         for prefix in ("first", "second"):
             role = await node.start_with_broker()
             assert len(role.image.acls) == 1
-            assert len(role.image.unserved.delegation_tokens()) == 1
+            assert len(role.image.logins.delegation_tokens()) == 1
             await grow(role, prefix, 8)
             await stop(role)
             records = load_snapshot(node.disk).snapshot.records
@@ -91,10 +91,10 @@ def test_a_credential_is_shown_and_goes_into_a_snapshot_only_when_it_is_committe
         workers.gate.set()
         workers.gate.clear()
         assert await topics == [0, 0]
-        assert names_in(role.image.unserved.values()) == ["ann"]
+        assert names_in(role.image.logins.values()) == ["ann"]
         workers.gate.set()
         await late
-        assert names_in(role.image.unserved.values()) == ["ann", "ben"]
+        assert names_in(role.image.logins.values()) == ["ann", "ben"]
         await stop(role)
         records = load_snapshot(node.disk).snapshot.records
         assert "b" in [record.name for record in records if isinstance(record, TopicRecord)]
