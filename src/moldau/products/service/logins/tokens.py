@@ -30,9 +30,10 @@ ABSENT: Final = (
     "UNSUPPORTED_SASL_MECHANISM",
 )
 """Errors of a cluster by whose tokens nobody can act."""
-TRIES: Final = 6
-"""Of a new token, which a broker may not know yet; the pauses double from FIRST_PAUSE_S."""
-FIRST_PAUSE_S: Final = 0.05
+PATIENCE_S: Final = 10.0
+"""For a new token that a broker does not know yet. A busy broker of Apache Kafka took more than 1.5 s."""
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
+"""Between tries; they double."""
 _ANSWER_MS: Final = 15_000
 _AT_ONCE: Final = -1
 
@@ -122,14 +123,14 @@ def _usable(token: DelegationToken, own: ClusterAccess, mechanisms: list[str]) -
 
 
 def _try(access: ClusterAccess) -> None:
-    pause_s = FIRST_PAUSE_S
-    for left in reversed(range(TRIES)):
+    pause_s, ends_s = FIRST_PAUSE_S, time.monotonic() + PATIENCE_S
+    while True:
         try:
             with open_admin(access, answer_timeout_ms=_ANSWER_MS) as admin:
                 admin.cluster()
                 return
         except KafkaError as error:
-            if error.name != "SASL_AUTHENTICATION_FAILED" or not left:
+            if error.name != "SASL_AUTHENTICATION_FAILED" or time.monotonic() >= ends_s:
                 raise
         time.sleep(pause_s)
-        pause_s *= 2
+        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
