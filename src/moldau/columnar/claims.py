@@ -8,7 +8,7 @@ that its writer alone has. The timestamp of the record is right, and nobody who 
 that reads its own claim back goes on: the broker keeps one batch with sequence 0 for each producer epoch, so all that
 follows in the partition is of this writer.
 
-A broker that compresses records anew (`compression.type` of the topic, where the batch has another) builds batches in
+A broker that recompresses records (`compression.type` of the topic, where the batch has another) builds batches in
 which no claim is left: such a topic is refused.
 """
 

@@ -1,4 +1,4 @@
-"""Arrays inside of arrays: a column made anew with some of the plain arrays in it changed."""
+"""Arrays inside of arrays: a copy of a column in which some plain arrays are replaced."""
 
 from __future__ import annotations
 

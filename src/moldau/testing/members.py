@@ -1,4 +1,4 @@
-"""The brokers of a cluster together: how they are made, who leads what, and the way to whoever can answer."""
+"""The brokers of a cluster together: how they are made, who leads what, and the way to the node that can answer."""
 
 from __future__ import annotations
 

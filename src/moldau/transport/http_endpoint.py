@@ -1,4 +1,4 @@
-"""A door for operators: GET of a few paths over HTTP/1.1, on the node's own loop, with bounds and nothing else.
+"""A listener for operators: GET of a few paths over HTTP/1.1, on the node's own loop, with bounds and nothing else.
 
 One request for each connection, then it is closed; a head of more than 8 KiB or a peer that takes longer than TIMEOUT_S
 ends it. Where there are MAX_CONNECTIONS, another one ends the oldest that has asked for nothing yet. On a loopback

@@ -45,7 +45,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         default=[],
         type=not_empty,
         metavar="NAME",
-        help="who may renew and expire it, beside the owner; may be repeated",
+        help="a user who may renew and expire it, as the owner may; may be repeated",
     )
     create.add_argument(
         "--max-lifetime",

@@ -88,7 +88,7 @@ def add_verbs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
         help="earliest, latest, a time (2026-01-31, 2026-01-31T12:00:00, or 2h before now), or the offset of every "
         "partition as JSON",
     )
-    reset.add_argument("--execute", action="store_true", help="begin anew; without it nothing is changed")
+    reset.add_argument("--execute", action="store_true", help="start again; without it nothing is changed")
     reset.set_defaults(run=lambda arguments: of_spec(arguments, reset_pipeline))
 
 

@@ -1,4 +1,4 @@
-"""Which brokers do not answer: each is waited for once, and not by every question anew.
+"""Which brokers do not answer: each is waited for once, and not by every question again.
 
 A broker that stands still (paused, swapped out, its disk hangs) is connected to by its kernel all the same, and then
 says nothing. Who looks at a cluster again and again asks many questions of all its brokers, and would wait for that one

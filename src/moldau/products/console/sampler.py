@@ -1,7 +1,7 @@
 """Asks the cluster every few seconds while a page is open, and keeps what charts are drawn from.
 
 One snapshot serves all viewers: twenty of them cost the cluster what one does. Nobody looking for IDLE_S: it asks
-nothing any more, and the charts begin anew with the next viewer.
+nothing any more, and the charts begin again with the next viewer.
 """
 
 from __future__ import annotations

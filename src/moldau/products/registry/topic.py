@@ -1,6 +1,6 @@
 """The registry's topic, read from its beginning and written by one registry at a time: with plain Kafka clients.
 
-Every registry reads the records as they are committed and folds them into its state. Whoever writes has the topic's
+Every registry reads the records as they are committed and folds them into its state. The writer has the topic's
 transactional id: to take it fences the registry that had it, and the first transaction of a new holder is a record that
 changes nothing. Once that is read back, all that others wrote before is in the state. So each transaction is decided on
 a state that has all committed ones before it, and no two registries give one id to two schemas. A write is answered

@@ -1,8 +1,8 @@
 """Where long work lets others run: all long work of a node shares one budget of time in each turn of the loop.
 
 A request that names thousands, a long decision, a long answer, housekeeping: each awaits `pause` behind each few things
-that it has done. That does nothing until the long work of this turn, whoever's it is, has taken its millisecond; then
-whoever pauses goes on in a later turn, in the order in which they came. So a short request waits for a millisecond at
+that it has done. That does nothing until the long work of this turn, of any kind, has taken its millisecond; then
+paused work continues in a later turn, in the order in which they came. So a short request waits for a millisecond at
 most.
 """
 

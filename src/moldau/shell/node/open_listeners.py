@@ -1,4 +1,4 @@
-"""Says at the start which listeners are open to whoever reaches them over the network."""
+"""Says at the start which listeners are open to everybody who reaches them over the network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The TLS of one node: contexts for its listeners and for its connections to others, made anew when a file or a setting
+"""The TLS of one node: contexts for its listeners and for its connections to others, renewed when a file or a setting
 changes. New connections take the new ones; those that are open go on."""
 
 from __future__ import annotations

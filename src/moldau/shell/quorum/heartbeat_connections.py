@@ -1,7 +1,7 @@
 """On which connection each broker sent its last heartbeat: where it ends, the broker may have died.
 
-The death of a process ends its connections at once, long before the broker's session. Whoever lives is heard of on
-another connection soon. What does not end a connection (a process or a machine that stands still, a cut network) is
+The death of a process ends its connections at once, long before the broker's session. A live broker soon sends on
+another connection. What does not end a connection (a process or a machine that stands still, a cut network) is
 left to the session. A network that was cut delivers late what was sent on a connection that the broker has replaced
 since, and its end: neither says anything of the broker.
 """

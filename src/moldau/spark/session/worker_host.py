@@ -2,7 +2,7 @@
 
 Spark's JVM starts a Python interpreter of its own for each thing that it asks of a data source: to look the source up,
 to make it, to plan a read, to plan a write, to commit one, to ask a stream for offsets, and for the tasks. Each imports
-numpy, pyarrow, pandas and this package anew: seven times half a second or more before the first batch is written.
+numpy, pyarrow, pandas and this package again: seven times half a second or more before the first batch is written.
 
 With a host, Spark starts a small program in place of Python (`worker_launch`), which hands its arguments, environment
 and three streams over to the host and ends when the fork that the host makes of itself ends. Such a fork runs the

@@ -1,7 +1,7 @@
 """From options to offsets, and from offsets to tasks: the arithmetic of a source, without a broker and without Spark.
 
 A stream's offset is Spark's own text for topics, `{"topic":{"0":23}}`, and beside the topics, under names that no
-topic can have: the topic ids, since a topic that was deleted and created again begins anew at 0, and only its id shows
+topic can have: the topic ids, since a topic that was deleted and created again starts at 0, and only its id shows
 that; and in the end of a stream's first batch the offsets where that batch starts. Spark writes down the ends of
 batches only, and asks for the start of the first batch again after a restart: "latest" is another offset then.
 """

@@ -1,4 +1,4 @@
-"""Where a pipeline begins anew: what the command line says, without Spark."""
+"""Where a pipeline begins again: what the command line says, without Spark."""
 
 from __future__ import annotations
 

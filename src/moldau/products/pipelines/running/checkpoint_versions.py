@@ -7,7 +7,7 @@ written twice.
 
 What was chosen stands in a file of the checkpoint, and rules the first batch of the queries that the pipeline had then.
 A target that is added later begins where the pipeline file says: the offsets that were chosen are nothing to it, and
-retention may have taken them long ago. A topic that is gone by then is left out, and one that was made anew is read
+retention may have taken them long ago. A topic that is gone by then is left out, and one that was recreated is read
 from its first record: nothing that was chosen is there any more.
 """
 

@@ -1,6 +1,6 @@
 """Keeps a table that streams are joined with in memory, and reads it again when it is older than the pipeline wants.
 
-Spark looks for what is kept each time it plans a micro-batch: a table without `refresh` is not kept, and is read anew
+Spark looks for what is kept each time it plans a micro-batch: a table without `refresh` is not kept, and is read again
 by every micro-batch.
 """
 

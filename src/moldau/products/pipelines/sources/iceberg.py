@@ -5,7 +5,7 @@
       visits: {iceberg: shop.visits, warehouse: s3://lake/shop, catalog: shop.db}      # in an object store
 
 The first batch has the rows of the table as it is then; each later one those of the files that the snapshots since then
-have added. A snapshot that only writes files anew (`replace`) adds no row. One that takes rows away (`overwrite`,
+have added. A snapshot that only rewrites files (`replace`) adds no row. One that takes rows away (`overwrite`,
 `delete`) has no meaning for a stream of rows: it is refused, or with `removed_rows: skip` left out, the rows that it
 adds too. (Iceberg's table specification, "Snapshots": `operation`.)
 """

@@ -1,4 +1,4 @@
-"""How rows take the place of older ones in an Iceberg table: every file that holds an older row is written anew without
+"""How rows take the place of older ones in an Iceberg table: every file that holds an older row is rewritten without
 it, behind the rows of the batch, and one snapshot takes the new files in and the old ones out.
 
 `pyiceberg` has an upsert of its own. It compares row by row in Python, makes an expression with a branch for each key
