@@ -99,7 +99,7 @@ class Troubles:
             "storms": self.storm,
             "torn connections": self.tear_connections,
         }
-        kinds = [kind for kind in acts if has_kind(world.seed, kind)]
+        kinds = [kind for kind in TROUBLE if has_kind(world.seed, kind)]
         if not any(kind in CRASHES for kind in kinds):
             kinds.append(CRASHES[0])  # every story has crashes
         self.timetables = [Timetable(kind, acts[kind], world.random_of(kind)) for kind in kinds]
