@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
-from moldau.errors import ERROR_CODES, ProtocolError
+from moldau.errors import ProtocolError
 
 if TYPE_CHECKING:
-    from moldau.wire.protocol.messages import api_versions
     from moldau.wire.protocol.schema import Request
 
 
@@ -282,14 +281,5 @@ def declared_api(api_key: int) -> ApiVersionRange:
 
 
 def is_unknown_api_versions(api_key: int, version: int) -> bool:
-    """Whether it is an ApiVersions request of an unknown version, which gets `unknown_api_versions_response`."""
+    """Whether it is an ApiVersions request of an unknown version, which gets the v0 response (KIP-511)."""
     return api_key == ApiKey.API_VERSIONS and not 0 <= version <= API_VERSIONS[ApiKey.API_VERSIONS].max_version
-
-
-def unknown_api_versions_response() -> api_versions.ApiVersionsResponse:
-    """The response, in v0, to an ApiVersions request of an unknown version: the supported versions (KIP-511)."""
-    from moldau.wire.protocol.messages import api_versions
-
-    row = API_VERSIONS[ApiKey.API_VERSIONS]
-    known = api_versions.ApiVersion(ApiKey.API_VERSIONS, row.min_version, row.max_version)
-    return api_versions.ApiVersionsResponse(error_code=ERROR_CODES["UNSUPPORTED_VERSION"], api_keys=(known,))

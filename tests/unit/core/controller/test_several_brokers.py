@@ -296,12 +296,18 @@ def test_a_broker_that_wants_its_fence_gets_it() -> None:
     )
 
 
-def test_the_replicas_of_a_failed_directory_are_neither_leader_nor_in_sync() -> None:
+def with_two_directories() -> tuple[Controller, Uuid]:
+    """A cluster of brokers 1 and 2, and the second directory of broker 2."""
     cluster = Controller()
     cluster.start(1)
     other = Uuid(b"\xee" * 16)
     cluster.register(2, log_dirs=(directory(2), other))
     cluster.beat(2)
+    return cluster, other
+
+
+def test_the_replicas_of_a_failed_directory_are_neither_leader_nor_in_sync() -> None:
+    cluster, other = with_two_directories()
     topic_id = cluster.create(2, 1)
     cluster.state.apply(PartitionChangeRecord(0, topic_id, directories=(other, directory(1))))
     cluster.beat(2, offline_log_dirs=(other,))
@@ -315,11 +321,7 @@ def test_the_replicas_of_a_failed_directory_are_neither_leader_nor_in_sync() -> 
 
 def test_a_replica_in_a_failed_directory_is_neither_leader_nor_in_sync() -> None:
     """No controller took the report before the one of the failure."""
-    cluster = Controller()
-    cluster.start(1)
-    other = Uuid(b"\xee" * 16)
-    cluster.register(2, log_dirs=(directory(2), other))
-    cluster.beat(2)
+    cluster, other = with_two_directories()
     topic_id = cluster.create(2, 1)
     cluster.beat(2, offline_log_dirs=(other,))
     assert cluster.partition.leader == 2
@@ -338,11 +340,7 @@ def test_a_replica_in_a_failed_directory_is_neither_leader_nor_in_sync() -> None
 
 
 def test_a_replica_in_a_failed_directory_is_not_elected() -> None:
-    cluster = Controller()
-    cluster.start(1)
-    other = Uuid(b"\xee" * 16)
-    cluster.register(2, log_dirs=(directory(2), other))
-    cluster.beat(2)
+    cluster, _ = with_two_directories()
     topic_id = cluster.create(1, 2)
     cluster.state.apply(PartitionChangeRecord(0, topic_id, directories=(directory(1), Uuid(b"\xff" * 16))))
     cluster.beat(1, want_fence=True)
