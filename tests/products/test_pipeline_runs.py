@@ -575,7 +575,7 @@ def test_a_pipeline_that_runs_is_told_is_not_reset_and_can_be_stopped(spec: Path
 
 
 @pytest.mark.parametrize("is_container", [False, True])
-def test_a_pipeline_that_runs_elsewhere_is_told_and_no_process_here_is_stopped_for_it(
+def test_a_pipeline_that_runs_elsewhere_is_reported_and_no_process_here_stops(
     spec: Path, capsys: pytest.CaptureFixture[str], is_container: bool
 ):
     """The checkpoint is on storage that both see; here the number in it is that of a process that runs no pipeline."""

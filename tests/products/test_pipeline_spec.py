@@ -459,7 +459,7 @@ def test_an_absent_file_is_a_pipeline_error(tmp_path: Path):
         load_spec(tmp_path / "none.yaml")
 
 
-def test_paths_of_a_pipeline_that_comes_through_a_pipe_start_at_the_working_directory(
+def test_paths_of_a_pipeline_from_a_pipe_start_at_the_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)

@@ -214,7 +214,7 @@ def test_levels_are_set_for_one_subject_or_all(registry: SchemaRegistry) -> None
 # --- deletion ---
 
 
-def test_what_is_deleted_softly_is_still_read_by_its_id_and_what_is_deleted_for_good_is_not(
+def test_a_soft_deleted_schema_is_read_by_its_id_and_a_hard_deleted_one_is_not(
     registry: SchemaRegistry, client: SchemaRegistryClient
 ) -> None:
     first, second = client.register_schema("a", avro(ORDER)), client.register_schema("a", avro(HAS_CITY))

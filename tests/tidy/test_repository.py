@@ -24,6 +24,7 @@ MAX_FUNCTION_LINES = 70
 MAX_PARAMETERS = 8
 FEW_PARAMETERS = [SOURCE / "moldau" / folder for folder in ("core", "errors", "wire")]
 MAX_REPOSITORY_FILE_BYTES = 1_000_000
+MAX_TEST_NAME_LENGTH = 80
 MAX_GUIDE_WORDS = 2000
 MAX_README_LINES = 120
 MAX_ARCHITECTURE_LINES = 250
@@ -60,6 +61,14 @@ def test_a_function_has_few_parameters() -> None:
 
     modules = [path for path in MODULES if not set(FEW_PARAMETERS).isdisjoint(path.parents)]
     assert found_in(modules, too_many) == {}
+
+
+def test_a_test_name_is_short() -> None:
+    def too_long(path: Path) -> list[str]:
+        names = [node.name for node in nodes_of(path) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        return [name for name in names if name.startswith("test_") and len(name) > MAX_TEST_NAME_LENGTH]
+
+    assert found_in(TESTS, too_long) == {}
 
 
 def test_names_say_what_a_thing_is() -> None:

@@ -378,7 +378,7 @@ def test_spark_finds_the_relations_that_we_find(spark, sql: str):
 
 
 @pytest.mark.slow
-def test_a_topic_that_was_made_anew_ends_the_pipeline_unless_it_may_skip_what_is_gone(
+def test_a_recreated_topic_ends_the_pipeline_unless_it_may_skip_lost_records(
     run_text, new_name, bootstrap_servers, tmp_path: Path
 ):
     name = new_name("anew").replace(".", "-")

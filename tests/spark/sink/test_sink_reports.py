@@ -92,7 +92,7 @@ class OlderNode(AnsweringNode):
         return FindCoordinatorResponse(node_id=1, host="127.0.0.1", port=self.port)
 
 
-def test_a_cluster_without_such_transactions_is_refused_with_the_delivery_that_it_can():
+def test_a_cluster_without_such_transactions_is_rejected_with_a_possible_delivery():
     node = OlderNode()
 
     async def begin() -> None:

@@ -98,7 +98,7 @@ def test_by_a_time_young_rows_wait(feed, table, connection):
     assert [row["name"] for row in reader.batch()] == ["in between"]
 
 
-def test_a_time_without_zone_is_young_by_the_clock_of_the_zone_that_the_address_names(connection, postgresql):
+def test_the_address_names_the_zone_that_tells_the_age_of_a_time_without_zone(connection, postgresql):
     """Whatever zone the server has; the writers write UTC."""
     name = f"zoned_{token_hex(4)}"
     connection.execute(f"create table {name} (name text, at timestamp)")

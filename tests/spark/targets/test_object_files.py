@@ -117,7 +117,7 @@ def test_a_line_without_an_end_is_refused_with_the_name_of_its_file(bucket):
         read_lines(f"{bucket.address}/in")
 
 
-def test_a_batch_takes_so_many_files_as_the_pipeline_says_and_one_look_serves_several(bucket, tmp_path):
+def test_a_batch_takes_the_configured_number_of_files_and_one_listing_serves_several(bucket, tmp_path):
     for number in range(5):
         bucket.put(f"in/{number}", b"%d" % number)
     reader = Reader(feed_of(f"{bucket.address}/in", tmp_path, max_files=2))

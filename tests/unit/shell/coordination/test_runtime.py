@@ -307,7 +307,7 @@ async def test_a_decision_that_pauses_when_the_shard_is_closed_is_not_written() 
     assert owner.partition.log.log_end_offset == 0
 
 
-async def test_records_that_are_being_applied_when_the_shard_is_closed_are_applied_no_further() -> None:
+async def test_closing_a_shard_stops_applying_records() -> None:
     owner = await started()
     long = later(owner, PutMany(KEYS, "1"))
     while owner.partition.log.log_end_offset == 0:

@@ -17,7 +17,7 @@ def test_files_and_connections_never_take_all(limit: int) -> None:
     assert shares.files + shares.connections <= limit - min(KEPT_BACK, limit // 2)
 
 
-def test_with_many_descriptors_the_files_get_what_the_settings_say_and_connections_the_rest() -> None:
+def test_with_many_descriptors_files_get_their_setting_and_connections_the_rest() -> None:
     shares = share_out(65_536, wanted_files=4096)
     assert (shares.files, shares.connections) == (4096, 65_536 - KEPT_BACK - 4096)
 

@@ -47,7 +47,7 @@ def test_an_answer_without_any_is_one_none() -> None:
     assert error_codes(MetadataResponse()) == list(each_error_code(MetadataResponse())) == [0]
 
 
-def test_the_rest_of_a_count_does_not_go_back_where_a_request_turns_out_to_be_of_the_part() -> None:
+def test_the_rest_of_a_count_never_decreases() -> None:
     whole, part, rest = RequestStats(1), RequestStats(1), RequestStats(1)
     found = []
     for of_whole, of_part in ((2, 0), (2, 1), (4, 1)):

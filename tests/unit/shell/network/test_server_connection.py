@@ -530,7 +530,7 @@ async def test_consumers_that_never_read_cannot_fill_the_memory(start_node: Any)
     assert len((await other.ask(ApiKey.METADATA, 9, MetadataRequest(topics=None))).topics) == 1
 
 
-async def test_many_consumers_that_never_read_hold_little_more_than_the_memory_for_responses(start_node: Any) -> None:
+async def test_consumers_that_never_read_hold_little_more_than_the_response_memory(start_node: Any) -> None:
     limit_bytes, count = 8 << 20, 150
     node = await start_node({"moldau.response.memory.bytes": str(limit_bytes)})
     await node.create_topic("t")

@@ -128,7 +128,7 @@ async def test_brokers_reach_each_other_where_clients_have_used_up_the_connectio
 
 
 @pytest.mark.asyncio
-async def test_connections_over_the_rate_of_their_address_take_no_more_than_there_is_either() -> None:
+async def test_connections_over_the_rate_of_their_address_also_respect_the_limit() -> None:
     network = FedNetwork()
     ports = NodePorts(ManualClock(), SeededRandom(7), MemoryDisk(), InlineWorkers(), network, max_open_connections=20)
     node = Node(parse_broker_settings({"listeners": CLIENTS}), ports)
@@ -155,7 +155,7 @@ async def test_connections_over_the_rate_of_their_address_take_no_more_than_ther
 
 
 @pytest.mark.asyncio
-async def test_a_limit_of_one_listener_is_changed_while_the_node_runs_and_is_in_the_metrics() -> None:
+async def test_a_limit_of_one_listener_changes_at_run_time_and_is_in_the_metrics() -> None:
     network = TwoListeners()
     ports = NodePorts(ManualClock(), SeededRandom(7), MemoryDisk(), InlineWorkers(), network)
     settings = {

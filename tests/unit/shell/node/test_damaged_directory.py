@@ -249,7 +249,7 @@ async def test_a_flipped_bit_in_a_topic_id_is_mended(start_node: Any, caplog: py
 
 
 @pytest.mark.parametrize("name", ["t", "unknown"])
-async def test_a_partition_of_another_topic_is_set_aside_with_its_records_and_named_at_each_start(
+async def test_a_partition_of_another_topic_is_set_aside_and_named_at_each_start(
     start_node: Any, caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
     disk = await used(start_node, is_clean=True)
@@ -268,7 +268,7 @@ async def test_a_partition_of_another_topic_is_set_aside_with_its_records_and_na
         await again.node.stop()
 
 
-async def test_a_partition_whose_replicas_are_on_other_brokers_is_set_aside_with_its_records(
+async def test_a_partition_with_replicas_on_other_brokers_is_set_aside_with_its_records(
     start_node: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     disk = await used(start_node, is_clean=False, topics=("t", "u"))
@@ -305,7 +305,7 @@ async def test_damage_inside_a_stray_refuses_no_start(start_node: Any) -> None:
     assert disk.read_file(f"{stray}/00000000000000000000.log") == damaged
 
 
-async def test_a_damaged_snapshot_is_passed_over_while_an_older_one_and_the_log_say_the_same(
+async def test_a_damaged_snapshot_is_skipped_if_an_older_one_and_the_log_suffice(
     start_node: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     disk = MemoryDisk()

@@ -50,7 +50,7 @@ async def test_a_further_directory_whose_meta_properties_cannot_be_read_is_left_
     assert await append(node.connect(), lost) == (0, 1)
 
 
-async def test_a_further_directory_without_room_for_its_recovery_is_offline_until_there_is_some(
+async def test_a_further_directory_is_offline_until_its_recovery_has_room(
     start_node: Any,
 ) -> None:
     disks = MemoryDisk(), MemoryDisk()
@@ -73,9 +73,7 @@ async def test_a_further_directory_without_room_for_its_recovery_is_offline_unti
 
 
 @pytest.mark.parametrize("reason", ["unopened", "faulty"])
-async def test_a_partition_whose_directory_is_not_known_yet_is_not_begun_anew_beside_one_that_is_offline(
-    start_node: Any, reason: str
-) -> None:
+async def test_a_partition_without_a_known_directory_waits_for_an_offline_one(start_node: Any, reason: str) -> None:
     """A crash came between its first records and the note of its directory in the metadata log."""
     disks = MemoryDisk(), MemoryDisk()
     node = await start_node(disk=disks[0], further_disks=disks[1:])

@@ -103,7 +103,7 @@ def run(asked: Remains, **brokers: OtherBroker) -> tuple[list[LiveBroker], float
         loop.close()
 
 
-def test_partitions_are_named_of_which_the_broker_has_all_records_and_the_node_may_not() -> None:
+def test_partitions_that_only_the_broker_has_completely_are_named() -> None:
     first = page(
         partition(0, (1, 2), isr=(1, 2)),
         partition(1, (1, 2), isr=(2,)),

@@ -439,7 +439,7 @@ async def test_a_move_waits_for_the_flush_that_runs(start_node: Any) -> None:
     assert await offsets_in(node.connect(), 0, 3) == [0, 1, 2]
 
 
-async def test_a_topic_that_is_deleted_while_its_move_waits_for_a_flush_holds_up_no_other_move(start_node: Any) -> None:
+async def test_a_topic_deleted_while_its_move_waits_for_a_flush_blocks_no_other_move(start_node: Any) -> None:
     disks, workers = (MemoryDisk(), MemoryDisk()), HeldWorkers()
     node = await start_node(disk=disks[0], further_disks=disks[1:], workers=workers)
     await node.create_topic("t", 2)

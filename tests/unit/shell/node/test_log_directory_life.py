@@ -79,7 +79,7 @@ async def test_a_moved_log_stays_as_clean_as_it_was(start_node: Any) -> None:
     assert not await cleaner.clean_one()
 
 
-async def test_the_holes_of_a_moved_log_are_no_damage_after_a_crash_although_its_topic_is_not_compacted_any_more(
+async def test_holes_of_a_moved_log_are_no_damage_after_compaction_ends_and_a_crash(
     start_node: Any,
 ) -> None:
     running, _, there = await two_directories(start_node, cleanup_policy="compact")

@@ -42,7 +42,7 @@ def write(running: Any, index: int, count: int = 1, topic: str = "t") -> None:
     running.node.broker.partitions.find(topic, index).append(rows(count), NOW_MS, AppendOrigin.CLIENT)
 
 
-async def test_a_reader_of_what_the_page_cache_has_not_and_the_disk_does_not_give_gets_an_error(
+async def test_a_reader_gets_an_error_if_neither_page_cache_nor_disk_has_the_bytes(
     start_node: Any,
 ) -> None:
     disks = MemoryDisk(), MemoryDisk()
@@ -128,7 +128,7 @@ async def test_a_partition_that_leaves_a_full_directory_makes_room_there(start_n
     assert not [name for name in disks[1].list_directory("") if name.startswith("t-")]
 
 
-async def test_a_new_partition_that_is_the_first_to_meet_a_failed_directory_begins_in_another_one(
+async def test_a_new_partition_that_meets_a_failed_directory_begins_in_another_one(
     start_node: Any,
 ) -> None:
     disks = MemoryDisk(), MemoryDisk()
@@ -155,7 +155,7 @@ async def test_a_new_partition_that_found_no_room_leaves_nothing_in_the_way_of_a
     assert [disk.exists("t-0") for disk in disks] == [False, True]
 
 
-async def test_a_start_that_finds_a_partition_twice_and_no_room_to_choose_leaves_that_directory_out(
+async def test_a_start_with_a_partition_twice_and_no_room_leaves_that_directory_out(
     start_node: Any,
 ) -> None:
     running, here, there = await two_directories(start_node)

@@ -166,7 +166,7 @@ def test_a_replica_is_moved_to_a_broker_one_of_whose_log_directories_is_offline(
     tell(story)
 
 
-def test_a_broker_copies_what_was_created_while_it_was_down_also_beside_an_offline_directory() -> None:
+def test_a_returned_broker_copies_new_partitions_despite_an_offline_directory() -> None:
     """The metadata names no log directory for it yet, of which the broker had two."""
 
     async def story(cluster: Cluster) -> None:

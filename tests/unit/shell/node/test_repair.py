@@ -149,7 +149,7 @@ async def test_a_repaired_metadata_log_leaves_strays_that_can_be_adopted(
     assert not [name for name in disk.list_directory("") if name.endswith("-stray")]
 
 
-async def test_positions_in_an_adopted_partition_are_listed_and_count_once_they_are_committed_again(
+async def test_offsets_of_an_adopted_partition_are_listed_and_count_after_a_commit(
     start_node: Any, tmp_path: Path
 ) -> None:
     """The topic that was created again has another id: `moldau offsets reset GROUP --shift-by 0` does this."""

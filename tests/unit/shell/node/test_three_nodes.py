@@ -241,7 +241,7 @@ def test_a_broker_that_stops_hands_over_what_it_leads_first(leaver: int) -> None
     tell(story)
 
 
-def test_the_broker_beside_the_active_controller_answers_for_a_topic_before_its_logs_are_made() -> None:
+def test_the_broker_of_the_active_controller_answers_before_logs_are_created() -> None:
     """As all others do: 2,000 logs take a second."""
 
     async def story(cluster: Cluster) -> None:
@@ -255,7 +255,7 @@ def test_the_broker_beside_the_active_controller_answers_for_a_topic_before_its_
     tell(story)
 
 
-def test_a_broker_whose_directories_are_cordoned_takes_no_new_replica_until_they_are_free_again() -> None:
+def test_a_cordoned_broker_takes_no_new_replica_until_it_is_uncordoned() -> None:
     """KIP-1066. The controller knows at once: no other heartbeat was due."""
 
     async def story(cluster: Cluster) -> None:
@@ -297,7 +297,7 @@ def test_a_broker_whose_directories_are_cordoned_takes_no_new_replica_until_they
     tell(story)
 
 
-def test_a_broker_refuses_what_its_own_file_forbids_before_the_controller_hears_of_it() -> None:
+def test_a_broker_rejects_what_its_file_forbids_before_the_controller() -> None:
     """The controller does not know which directories another broker has."""
 
     async def story(cluster: Cluster) -> None:

@@ -137,7 +137,7 @@ def test_a_peer_that_has_moved_is_asked_at_its_new_address():
     tell(story)
 
 
-def test_a_peer_that_runs_anew_is_asked_anew_though_its_end_of_the_connection_went_without_a_word():
+def test_a_restarted_peer_is_asked_again_despite_a_silent_end_of_the_connection():
     async def story(world):
         await world.listen()
         await world.peer.request(ASKED, 1_000)
@@ -212,7 +212,7 @@ def test_so_many_requests_are_under_way_at_once_and_no_more():
     tell(story)
 
 
-def test_who_gives_up_a_request_that_left_at_once_ends_the_connection_and_makes_room_for_another():
+def test_giving_up_a_sent_request_ends_the_connection_and_makes_room():
     async def story(world):
         await world.listen()
         await world.peer.request(ASKED, 1_000)
@@ -278,7 +278,7 @@ def test_behind_a_cut_link_a_request_ends_in_time():
 
 
 @pytest.mark.parametrize("way", [("me", HOST), (HOST, "me")])
-def test_a_request_over_a_link_that_is_cut_one_way_waits_two_seconds_and_the_next_one_until_it_is_whole(way):
+def test_a_request_over_a_link_cut_one_way_waits_two_seconds(way):
     async def story(world):
         await world.listen()
         await world.peer.request(ASKED, 1_000)
@@ -300,7 +300,7 @@ def test_a_request_over_a_link_that_is_cut_one_way_waits_two_seconds_and_the_nex
     tell(story)
 
 
-def test_a_connection_that_was_reset_at_the_other_end_alone_is_made_again_within_two_seconds():
+def test_a_connection_reset_at_the_other_end_is_replaced_within_two_seconds():
     async def story(world):
         await world.listen()
         await world.peer.request(ASKED, 1_000)

@@ -205,7 +205,7 @@ def test_topics_and_settings_are_administered_through_a_controller() -> None:
     asyncio.run(run())
 
 
-def test_topics_are_created_through_a_controller_as_fast_as_the_quota_of_the_client_allows() -> None:
+def test_a_controller_creates_topics_as_fast_as_the_clients_quota_allows() -> None:
     def create(port: int, client_id: str, *names: str) -> tuple[list[int], int]:
         """The codes, and for how many milliseconds the client has to wait."""
         request = CreateTopicsRequest(tuple(CreatableTopic(name, 1, 1) for name in names), TIMEOUT_MS)

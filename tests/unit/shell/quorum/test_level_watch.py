@@ -40,7 +40,7 @@ def test_a_node_of_another_make_that_registers_is_said_at_once_and_once(caplog: 
     assert watched.said() == ["group.version"]
 
 
-def test_a_level_that_is_written_later_is_said_at_once_and_again_after_it_was_taken_back(
+def test_a_level_written_later_is_reported_at_once_and_again_after_its_removal(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     watched = Watched(caplog)

@@ -115,9 +115,7 @@ def test_a_credential_is_shown_and_goes_into_a_snapshot_only_when_it_is_committe
         (encode_metadata_record(FeatureLevelRecord("later.version", 1), 0), "later.version is 1"),
     ],
 )
-def test_a_record_of_a_later_kafka_refuses_the_start_by_its_place_and_nothing_is_written(
-    frame: bytes, said: str
-) -> None:
+def test_a_record_of_a_later_kafka_refuses_the_start_and_nothing_is_written(frame: bytes, said: str) -> None:
     async def test() -> None:
         node = Node()
         await stop(await node.start())

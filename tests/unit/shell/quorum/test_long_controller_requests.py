@@ -128,7 +128,7 @@ async def test_a_long_request_that_is_refused_leaves_nothing() -> None:
 
 
 @pytest.mark.parametrize("turns", range(1, 24))
-async def test_a_flush_that_ends_within_a_long_request_answers_what_came_before_and_nothing_too_early(
+async def test_a_flush_during_a_long_request_answers_only_earlier_requests(
     turns: int,
 ) -> None:
     workers = GatedWorkers()

@@ -138,7 +138,7 @@ def test_a_leader_that_stops_cleanly_says_so_and_its_successor_need_not_wait() -
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_leader_whose_process_dies_is_followed_by_another_before_a_fetch_would_time_out(seed: int) -> None:
+def test_a_dead_leader_has_a_successor_before_a_fetch_would_time_out(seed: int) -> None:
     async def story(quorum: QuorumOfThree, network: SimulatedNetwork) -> None:
         network.weather = NetworkWeather(spike_share=0.0)
         await quorum.start()
@@ -153,7 +153,7 @@ def test_a_leader_whose_process_dies_is_followed_by_another_before_a_fetch_would
 
 
 @pytest.mark.parametrize("error", ["io", "full"])
-def test_a_voter_whose_disk_does_not_keep_its_vote_takes_no_part_until_it_starts_again(
+def test_a_voter_whose_disk_loses_its_vote_abstains_until_its_restart(
     error: Literal["io", "full"],
 ) -> None:
     async def story(quorum: QuorumOfThree, network: SimulatedNetwork) -> None:
@@ -369,7 +369,7 @@ def test_what_arrives_damaged_is_fetched_again_and_the_batches_before_it_count(p
     tell(story)
 
 
-def test_a_node_that_caught_up_by_a_snapshot_takes_one_itself_when_the_log_has_grown_by_as_much_again() -> None:
+def test_a_node_with_a_fetched_snapshot_takes_its_own_after_equal_growth() -> None:
     async def story(quorum: QuorumOfThree, network: SimulatedNetwork) -> None:
         leader, away = await begun(quorum)
         await away.starting

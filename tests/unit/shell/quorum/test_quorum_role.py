@@ -231,7 +231,7 @@ def test_a_failed_device_takes_the_role_offline(operation: str) -> None:
 
 
 @pytest.mark.parametrize("turns", range(1, 25, 4))
-def test_a_flush_that_fails_within_a_long_request_answers_everybody_and_keeps_what_is_committed(turns: int) -> None:
+def test_a_flush_that_fails_during_a_long_request_answers_all_and_keeps_commits(turns: int) -> None:
     async def test() -> None:
         node = Node()
         workers = GatedWorkers()
@@ -399,7 +399,7 @@ async def stopped_with_snapshots() -> tuple[Node, QuorumRole]:
     return node, role
 
 
-def test_snapshots_are_written_as_the_log_grows_and_a_start_folds_only_what_is_behind_the_newest() -> None:
+def test_snapshots_follow_the_log_and_a_start_folds_only_what_is_newer() -> None:
     async def test() -> None:
         node, role = await stopped_with_snapshots()
         names = list(role.image.topics_by_name)
@@ -438,7 +438,7 @@ def test_a_damaged_snapshot_that_was_to_replace_the_log_costs_nothing_of_it(dama
     run(test)
 
 
-def test_a_recovered_quorum_stays_where_a_crash_had_left_a_snapshot_that_was_to_replace_the_log() -> None:
+def test_a_recovered_quorum_survives_a_crash_before_a_snapshot_replaced_the_log() -> None:
     async def test() -> None:
         node, role = await stopped_with_snapshots()
         path = f"__cluster_metadata-0/{snapshots(node.disk)[-1]}"

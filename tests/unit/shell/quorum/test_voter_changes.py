@@ -130,7 +130,7 @@ def test_a_node_that_lost_its_disk_takes_its_own_place_again() -> None:
     tell(story)
 
 
-def test_an_observer_stays_one_until_an_operator_adds_it_and_leaves_when_one_removes_it() -> None:
+def test_an_observer_stays_one_until_an_operator_adds_it() -> None:
     async def story(quorum: GrowingQuorum) -> None:
         await quorum.start(2)
         await asyncio.sleep(10)
@@ -145,7 +145,7 @@ def test_an_observer_stays_one_until_an_operator_adds_it_and_leaves_when_one_rem
     tell(story)
 
 
-def test_the_leader_knows_that_a_change_of_the_voters_is_committed_when_nothing_follows_it() -> None:
+def test_the_leader_learns_of_a_committed_voter_change_without_later_records() -> None:
     async def story(quorum: GrowingQuorum) -> None:
         await quorum.start(2)
         await asyncio.sleep(2)

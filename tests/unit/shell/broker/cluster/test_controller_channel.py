@@ -271,7 +271,7 @@ def test_whoever_asks_is_told_when_the_connection_ends_and_when_another_node_lea
     tell(story)
 
 
-def test_a_request_to_a_controller_that_stands_still_is_asked_of_the_next_one_once_it_leads() -> None:
+def test_a_request_to_a_frozen_controller_is_sent_to_the_next_leader() -> None:
     async def story(world: World) -> None:
         leader, follower = await world.leader(), await world.a_follower()
         channel = world.channel(follower)
@@ -364,7 +364,7 @@ def test_the_controller_authorizes_the_client_of_a_forwarded_request() -> None:
     tell(story)
 
 
-def test_a_forwarded_request_that_is_undecided_when_another_node_leads_is_asked_again() -> None:
+def test_an_undecided_forwarded_request_is_repeated_at_the_next_leader() -> None:
     async def story(world: World) -> None:
         leader, follower = await world.leader(), await world.a_follower()
         await serve(world.channel(follower), follower.node_id)

@@ -64,7 +64,7 @@ def test_a_report_that_the_controller_did_not_take_is_sent_again_with_what_is_ne
     in_virtual_time(story)
 
 
-def test_a_controller_that_is_away_is_asked_more_and_more_seldom_and_hears_of_it_when_it_is_back(
+def test_a_missing_controller_is_asked_ever_less_often_and_gets_the_report_later(
     in_virtual_time: Any,
 ) -> None:
     async def story(start_node: Any) -> None:

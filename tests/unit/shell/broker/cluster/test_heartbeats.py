@@ -106,7 +106,7 @@ def test_a_broker_serves_once_it_has_its_registration_in_its_metadata() -> None:
     tell(story)
 
 
-def test_a_broker_takes_part_once_its_registration_is_in_the_metadata_and_serves_only_then() -> None:
+def test_a_broker_serves_once_its_registration_is_in_the_metadata() -> None:
     async def story(here: Story) -> None:
         await here.broker().start()
         registration, fenced, *later = here.asked
@@ -256,7 +256,7 @@ def test_failed_directories_are_reported() -> None:
     tell(story)
 
 
-def test_cordoned_directories_are_told_once_the_broker_has_caught_up_if_the_cluster_knows_of_such() -> None:
+def test_cordoned_directories_are_reported_after_the_broker_caught_up() -> None:
     async def story(here: Story) -> None:
         here.cordoned = (Uuid(b"\xd2" * 16),)
         await here.broker().start()

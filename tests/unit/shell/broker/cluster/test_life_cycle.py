@@ -23,7 +23,7 @@ def test_replicas_are_reported_in_the_order_in_which_they_came() -> None:
     assert last == AssignedDirectory(HERE, (*assigned(HERE, A, 3).topics, *assigned(HERE, B, 0).topics))
 
 
-def test_a_broker_registers_and_is_unfenced_with_one_flush_unless_an_earlier_life_must_be_ended_first() -> None:
+def test_a_broker_registers_and_is_unfenced_with_one_flush() -> None:
     async def test() -> None:
         node = Node()
         workers = GatedWorkers()

@@ -72,7 +72,7 @@ def test_only_the_leader_of_its_partition_coordinates_a_group() -> None:
     run_brokers(story, count=3)
 
 
-def test_the_next_coordinator_knows_what_was_committed_and_the_last_one_learns_it_anew() -> None:
+def test_the_next_coordinator_has_the_commits_and_the_last_one_loads_them_again() -> None:
     async def story(brokers: Brokers) -> None:
         await with_topics(brokers)
         assert await commit(brokers, 3, 5) == 0
@@ -138,7 +138,7 @@ def test_what_a_dead_coordinator_had_decided_the_next_one_ends() -> None:
     run_brokers(story, count=3)
 
 
-def test_the_only_replica_of_a_coordinator_ends_what_is_too_old_though_nobody_asks_it_after_its_restart() -> None:
+def test_a_restarted_single_coordinator_ends_old_transactions_without_a_request() -> None:
     async def story(brokers: Brokers) -> None:
         await with_open_transaction(brokers, coordinators=(1,))
         brokers.machines[1].kill("process")
@@ -234,7 +234,7 @@ def need_in_sync(brokers: Brokers, replicas: int) -> None:
     brokers.controller.publish(MetadataDelta(end_offset=brokers.controller.image.end_offset, configs={topic: configs}))
 
 
-def test_positions_expire_at_a_coordinator_that_nobody_has_asked_since_it_was_elected() -> None:
+def test_offsets_expire_at_an_elected_coordinator_without_a_request() -> None:
     """Broker 1 has looked for groups once, before it was elected."""
 
     async def story(brokers: Brokers) -> None:

@@ -98,7 +98,7 @@ async def test_a_log_that_cannot_be_read_counts_as_no_load(start_node: Any) -> N
     assert all(map(math.isnan, await load_times(node, "transaction")))
 
 
-async def test_what_leaders_hear_of_partitions_is_counted_by_request_and_by_failed_partition(start_node: Any) -> None:
+async def test_reports_to_leaders_are_counted_by_request_and_by_failed_partition(start_node: Any) -> None:
     node = await start_node(SETTINGS)
     await node.create_topic("t", 2)
     producer_id, epoch = await begun(node)

@@ -87,7 +87,7 @@ async def test_a_caller_that_wakes_after_a_second_creation_began_sees_its_own(st
     await later[0]
 
 
-async def test_whoever_finds_a_coordinator_is_served_though_another_client_is_making_the_topic(start_node: Any) -> None:
+async def test_finding_a_coordinator_works_while_another_client_creates_the_topic(start_node: Any) -> None:
     node = await start_node(SETTINGS | {"offsets.topic.num.partitions": "100"})
     first, others = node.connect(), [node.connect() for _ in range(40)]
     first.send(ApiKey.FIND_COORDINATOR, 1, FindCoordinatorRequest(key="g"))

@@ -104,7 +104,7 @@ async def test_pending_offsets_and_their_marker_survive_a_crash(start_node: Any,
     assert await position(node) == (found, 0)
 
 
-async def test_a_marker_for_a_partition_that_is_not_here_is_refused_as_by_the_leader_of_any_topic(
+async def test_a_marker_for_a_partition_of_another_leader_is_rejected(
     start_node: Any,
 ) -> None:
     """A coordinator of Apache Kafka knows no NOT_COORDINATOR in the answer for a partition: it would not try again."""
@@ -185,7 +185,7 @@ async def test_an_open_transaction_is_not_verified_again_but_another_epoch_is(st
     ("producer_id", "epoch", "version", "code"),
     [(9, 1, 0, INVALID_TXN_STATE), (8, 1, 0, 0), (9, 1, 2, 0), (9, 2, 2, INVALID_PRODUCER_EPOCH)],
 )
-async def test_a_marker_of_the_transaction_that_comes_during_the_verification_makes_it_worthless(
+async def test_a_marker_during_the_verification_invalidates_it(
     start_node: Any, producer_id: int, epoch: int, version: int, code: int
 ) -> None:
     """Else the commit would stand behind the marker, and be pending until another transaction of this producer ends.
@@ -256,7 +256,7 @@ async def test_the_markers_of_a_request_wait_together_for_the_load_of_their_log(
     assert await position(node) == (5, 0)
 
 
-async def test_a_commit_and_its_marker_are_decided_in_the_order_in_which_they_come_also_during_a_load(
+async def test_a_commit_and_its_marker_keep_their_order_even_during_a_load(
     start_node: Any,
 ) -> None:
     node = await started(start_node)

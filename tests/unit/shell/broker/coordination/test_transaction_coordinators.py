@@ -144,7 +144,7 @@ async def test_on_a_single_node_the_answer_comes_behind_the_markers_and_needs_no
     assert node.node.broker.transactions.markers.in_flight == 0
 
 
-async def test_where_others_may_lead_partitions_the_client_has_its_answer_before_the_markers(start_node: Any) -> None:
+async def test_with_several_brokers_the_client_is_answered_before_the_markers(start_node: Any) -> None:
     node, client, producer_id = await begun(start_node)
     brokers = node.node.broker.image.brokers
     brokers[9] = brokers[1]

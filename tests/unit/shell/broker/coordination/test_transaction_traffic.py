@@ -94,7 +94,7 @@ async def replicate_once(brokers: Brokers, leader: int, topic: str, follower: in
     await brokers.pass_time(SHORT_S)
 
 
-def test_the_markers_of_many_transactions_wait_twice_for_the_followers_of_another_broker() -> None:
+def test_markers_of_many_transactions_wait_twice_for_followers_of_another_broker() -> None:
     """Broker 1 coordinates, 2 leads topic t, 3 follows it."""
 
     async def story(brokers: Brokers) -> None:
@@ -118,7 +118,7 @@ def test_the_markers_of_many_transactions_wait_twice_for_the_followers_of_anothe
     run_brokers(story, count=3)
 
 
-def test_partitions_that_join_many_transactions_wait_twice_for_the_followers_of_the_coordinator() -> None:
+def test_joining_many_transactions_waits_twice_for_followers_of_the_coordinator() -> None:
     """Broker 1 coordinates, 2 leads topic t, 3 follows the coordinator."""
 
     async def story(brokers: Brokers) -> None:

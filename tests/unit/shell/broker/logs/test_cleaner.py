@@ -194,7 +194,7 @@ async def test_a_log_that_is_cut_when_its_round_is_almost_over_is_clean_up_to_th
 
 
 @pytest.mark.asyncio
-async def test_the_holes_of_a_first_round_that_a_crash_ends_are_no_damage_where_the_topic_is_not_compacted_any_more(
+async def test_holes_of_an_interrupted_first_round_are_no_damage_after_compaction_ends(
     start_node: Any,
 ) -> None:
     def keep_disk() -> None:
@@ -219,7 +219,7 @@ async def test_the_holes_of_a_first_round_that_a_crash_ends_are_no_damage_where_
 
 
 @pytest.mark.asyncio
-async def test_an_active_segment_that_finds_no_room_to_be_sealed_keeps_no_log_from_its_round(start_node: Any) -> None:
+async def test_an_active_segment_without_room_to_be_sealed_does_not_block_its_round(start_node: Any) -> None:
     running = await start_node()
     await running.create_topic("a", cleanup_policy="compact", max_compaction_lag_ms="1000", segment_ms="1000")
     await running.create_topic("b", cleanup_policy="compact")

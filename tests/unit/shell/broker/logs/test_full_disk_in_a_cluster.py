@@ -65,7 +65,7 @@ def test_a_replica_that_had_no_room_is_in_sync_again_and_may_lead_once_there_is_
     run_brokers(story, count=3)
 
 
-def test_a_leader_that_no_in_sync_replica_can_follow_stays_and_is_read_on_a_full_disk() -> None:
+def test_a_leader_without_a_possible_successor_stays_and_is_read_on_a_full_disk() -> None:
     async def story(brokers: Brokers) -> None:
         await with_topics(brokers, t=(1,), u=(1, 2))
         brokers.machines[2].kill("process")

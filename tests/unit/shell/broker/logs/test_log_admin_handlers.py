@@ -82,7 +82,7 @@ async def test_a_start_that_is_told_is_on_the_disk_even_if_another_request_moved
     assert node.node.broker.partitions.find("t", 0).log.log_start_offset == 3
 
 
-async def test_a_start_that_is_told_is_on_the_disk_though_there_was_no_room_for_its_epochs_at_first(
+async def test_a_reported_log_start_is_on_the_disk_despite_an_earlier_lack_of_room(
     start_node: Any,
 ) -> None:
     disk = MemoryDisk()

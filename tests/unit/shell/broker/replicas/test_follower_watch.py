@@ -88,7 +88,7 @@ async def test_a_request_costs_what_it_names_and_what_changed(start_node: Any) -
 
 
 @pytest.mark.asyncio
-async def test_once_a_broker_that_came_back_may_be_in_sync_all_its_partitions_are_looked_at(start_node: Any) -> None:
+async def test_all_partitions_are_checked_once_a_returned_broker_may_be_in_sync(start_node: Any) -> None:
     """It fetches before its fence is lifted, and nothing may be written since: else it would join seconds later."""
     node = await led_here(start_node, is_in_sync=False)
     register(node, FOLLOWER, is_fenced=True)

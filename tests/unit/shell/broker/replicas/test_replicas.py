@@ -92,7 +92,7 @@ async def test_a_replica_that_follows_serves_fetches_only(start_node: Any) -> No
         assert await codes_of_each(node.connect(), 0) == [NOT_LEADER, 0, NOT_LEADER, NOT_LEADER, NOT_LEADER]
 
 
-async def test_a_new_leader_that_knows_an_older_high_watermark_tells_no_consumer_where_the_log_ends(
+async def test_a_new_leader_with_an_older_high_watermark_hides_the_log_end(
     start_node: Any,
 ) -> None:
     node = await with_two_replicas(start_node)

@@ -324,7 +324,7 @@ def test_a_follower_that_finds_no_room_to_begin_anew_knows_that_its_log_was_cut(
     run_brokers(story)
 
 
-def test_a_follower_whose_disk_fails_takes_its_partition_offline_and_the_others_go_on() -> None:
+def test_a_follower_with_a_failed_disk_goes_offline_and_the_others_continue() -> None:
     async def story(brokers: Brokers) -> None:
         await with_topic(brokers, 1, 2, 3)
         await write(brokers, 1, 0, 3)

@@ -149,7 +149,7 @@ async def test_readers_of_committed_records_hear_which_transactions_were_aborted
     assert await aborted(99, 12, isolation_level=1) == [None, (), ()]
 
 
-async def test_a_damaged_index_of_transactions_is_told_to_readers_of_committed_records_only(start_node: Any) -> None:
+async def test_a_damaged_transaction_index_fails_readers_of_committed_records_only(start_node: Any) -> None:
     disk = MemoryDisk()
     first = await start_node(disk=disk)
     await first.create_topic("t")

@@ -55,7 +55,7 @@ async def test_readers_that_are_woken_at_once_are_answered_over_several_turns(st
     assert all(len(reader.answers()) == 1 for reader in readers)
 
 
-async def test_readers_that_ask_at_once_are_answered_over_several_turns_and_one_that_finds_little_now(
+async def test_many_readers_are_answered_over_several_turns_and_a_small_read_at_once(
     start_node: Any,
 ) -> None:
     node = await start_node()

@@ -160,7 +160,7 @@ async def test_many_groups_are_asked_for_their_positions(start_node: Any) -> Non
     assert [row.committed_offset for row in answer.groups[-1].topics[0].partitions] == [1, 1]
 
 
-async def test_a_group_all_of_whose_positions_are_asked_for_again_and_again_is_answered_once(start_node: Any) -> None:
+async def test_a_group_named_many_times_for_all_offsets_is_answered_once(start_node: Any) -> None:
     client = (await started(start_node)).connect()
     every = OffsetFetchRequestGroup(group_id="g", topics=None)
     one = OffsetFetchRequestGroup(group_id="g", topics=(OffsetFetchRequestTopics(name="t", partition_indexes=(1,)),))

@@ -177,7 +177,7 @@ async def test_batches_of_another_epoch_producer_or_transactional_id_are_refused
 
 
 @pytest.mark.parametrize("version", [9, 11, 12])
-async def test_behind_a_marker_of_a_later_epoch_a_batch_gets_47_before_the_coordinator_is_asked(
+async def test_after_a_marker_of_a_later_epoch_a_batch_gets_47_without_the_coordinator(
     start_node: Any, version: int
 ) -> None:
     producer = await producer_on(start_node, version)
@@ -283,7 +283,7 @@ async def test_batches_stay_in_order_while_the_coordinator_waits_for_the_disk(st
     assert await committed(node) == ([b"0", b"1", b"2", b"3", b"4", MARKER], [], 6)
 
 
-async def test_a_client_that_goes_away_while_the_coordinator_waits_leaves_a_transaction_that_can_be_ended(
+async def test_a_client_that_leaves_during_the_wait_leaves_an_endable_transaction(
     start_node: Any,
 ) -> None:
     node = await start_node(SETTINGS | {"log.flush.interval.messages": "1"})

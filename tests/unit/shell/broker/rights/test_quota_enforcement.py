@@ -114,7 +114,7 @@ async def test_a_consumer_over_its_quota_gets_nothing_now_and_all_after_the_wait
 
 
 @pytest.mark.asyncio
-async def test_changes_of_topics_over_the_quota_are_refused_from_the_version_that_can_say_so(start_node: Any) -> None:
+async def test_topic_changes_over_the_quota_are_rejected_from_the_version_with_that_code(start_node: Any) -> None:
     node = await start_node()
     await set_quota(node, "controller_mutation_rate", 1)
     client = node.connect()
