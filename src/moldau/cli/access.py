@@ -1,6 +1,6 @@
 """Which cluster a command reaches, and how: `-b`, `--profile`, `--command-config`, and the environment.
 
-No flag takes a secret: it stands in a file, in the environment, or on standard input (`--command-config -`).
+No flag takes a secret. Secrets come from a file, the environment or standard input (`--command-config -`).
 """
 
 from __future__ import annotations

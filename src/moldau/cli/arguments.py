@@ -1,4 +1,4 @@
-"""What flags take: numbers, times, durations, files."""
+"""Parses the values of flags: numbers, times, durations, files."""
 
 from __future__ import annotations
 

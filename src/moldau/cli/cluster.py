@@ -1,4 +1,4 @@
-"""What nouns that talk to a cluster share: the address option, and confluent-kafka clients that fail in words."""
+"""Shared by commands of a cluster: the flags that name it, and confluent-kafka clients with readable errors."""
 
 from __future__ import annotations
 

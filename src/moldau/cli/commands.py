@@ -1,4 +1,4 @@
-"""The tree of commands: one module for each noun, and the help over all of them."""
+"""The tree of commands, one module for each noun, and the help of `moldau`."""
 
 from __future__ import annotations
 

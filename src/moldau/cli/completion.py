@@ -1,8 +1,7 @@
-"""`moldau completion bash|zsh|fish`: prints what a shell needs to complete our commands, flags, topics and groups.
+"""`moldau completion bash|zsh|fish`: shell completion of commands, flags, topics and groups.
 
-The scripts ask `moldau` itself (`moldau completion words -- WORD ...`), so they are never older than the commands.
-Topics and groups come from the broker that the line names. Nothing is remembered between two calls: an answer from a
-broker nearby takes a few milliseconds, and an old list would offer topics that are gone.
+The scripts ask `moldau` itself (`moldau completion words -- WORD ...`), so they never get out of date. Topics and
+groups come from the broker that the command line names. They are not cached: a cache would offer deleted topics.
 """
 
 from __future__ import annotations

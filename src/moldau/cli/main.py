@@ -1,4 +1,4 @@
-"""`moldau`: runs the command that the words name, and makes one sentence of every error that a user can cause."""
+"""`moldau`: runs a command. An error that a user can cause becomes one sentence."""
 
 from __future__ import annotations
 

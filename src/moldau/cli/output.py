@@ -1,4 +1,4 @@
-"""How commands answer: a table for people, JSON for programs, one sentence for an error."""
+"""The output of commands: a table for people, JSON for programs, one sentence for an error."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The parser of every command: flags stand anywhere between words, a misspelt word gets a hint, help has examples.
+"""The parser of all commands: flags anywhere between words, hints for misspelt words, examples in help.
 
-argparse takes the words of one positional argument only in one place (`produce TOPIC --key k VALUE` fails); each
-command without commands below it therefore puts its flags before its words and then lets argparse read them.
+argparse wants all words of a positional argument in one place (`produce TOPIC --key k VALUE` fails). Each command
+without subcommands therefore puts its flags before its words, and then lets argparse read them.
 """
 
 from __future__ import annotations

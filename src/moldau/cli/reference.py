@@ -1,4 +1,4 @@
-"""The page of all commands, which a test compares with the commands.
+"""Writes the reference page of all commands. A test compares it with the commands.
 
 python -m moldau.cli.reference > docs/reference/command-line.md
 """

@@ -1,4 +1,4 @@
-"""The client's decisions driven on an event loop: requests go out at once, and each answer resolves its future."""
+"""Drives the client on an event loop: requests go out at once, and each answer resolves its future."""
 
 from __future__ import annotations
 

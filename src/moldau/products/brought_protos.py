@@ -1,7 +1,7 @@
-"""`.proto` files that every schema registry brings, so serializers leave them out of a schema's references.
+"""`.proto` files that every schema registry has. Serializers do not list them as references.
 
-Google's own types (`google/protobuf`) come with its compiler, its common types with the package
-googleapis-common-protos. Those of Confluent are its interface: their names and numbers stand here.
+Google's types (`google/protobuf`) come with its compiler, its common types with the package googleapis-common-protos.
+Confluent's are part of its interface, and are written here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 r"""Patterns of JSON Schemas as Python's `re` reads them.
 
-JSON Schema has the regular expressions of ECMA-262. What those have, `re` lacks and schemas use is `\p{L}`: a character
+JSON Schema has the regular expressions of ECMA-262. Schemas use one part of them that `re` lacks, `\p{L}`: a character
 of a general category of Unicode.
 """
 

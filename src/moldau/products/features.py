@@ -1,4 +1,4 @@
-"""What a client may ask for and not every cluster serves, read from a broker's answer to ApiVersions."""
+"""Optional features of a cluster, read from a broker's answer to ApiVersions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""JSON Schemas with the texts that they build on. A `$ref` leads to a part by its place, or by a name: relative to the
-`$id` around it, as JSON Schema says, or else the one that a registry has for a text."""
+"""JSON Schemas and the schemas that they refer to.
+
+A `$ref` names a part of a schema by its place, or another schema by a name: relative to the enclosing `$id`, or the
+name that a registry has for it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Keys and values of records by the schemas of a registry, as JSON has them: what people read of Avro, Protobuf and
-JSON Schema. Pipelines decode whole columns instead (`pipelines/formats`).
+"""Decodes keys and values with the schemas of a registry, to JSON for people.
+
+Pipelines decode whole columns instead (`pipelines/formats`).
 """
 
 from __future__ import annotations

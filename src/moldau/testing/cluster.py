@@ -1,7 +1,7 @@
-"""A cluster in this process: one broker or several, each in a thread and an event loop of its own.
+"""A cluster in this process: one broker or several, each in its own thread and event loop.
 
-It touches nothing of its host: no event loop policy, no signal handler, no gc setting. A forked child gives up its
-copies of the sockets, so that the parent's broker stays the only one.
+It does not change the host process: no event loop policy, no signal handler, no gc setting. A forked child closes its
+copies of the sockets, which belong to the parent's broker.
 """
 
 from __future__ import annotations

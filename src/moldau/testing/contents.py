@@ -1,4 +1,4 @@
-"""Topics, records and groups of a cluster, without a client: each asked of the broker that can answer."""
+"""Topics, records and groups of a cluster, without a client. Asks the broker that can answer."""
 
 from __future__ import annotations
 

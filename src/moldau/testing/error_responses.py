@@ -1,8 +1,7 @@
-"""The answer that refuses a request as a whole, made from the schemas alone.
+"""Makes an error response to any request from the schemas.
 
-Where a response, or a part of it, has an error of its own, the code stands there and what is below is left out, as
-Kafka does: a client that finds a code beside each partition too takes it for something lasting. Where it has none,
-everything that was asked about is in the answer, each with the code.
+If a response, or a part of it, has an error code, the code is set there and everything below is omitted, as Kafka
+does. Otherwise the response names everything that was asked for, each with the code.
 """
 
 from __future__ import annotations

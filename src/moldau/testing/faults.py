@@ -1,4 +1,4 @@
-"""What a test wants to go wrong, and what went wrong because of it."""
+"""`cluster.faults`: faults that a test asks for, and a log of their effects."""
 
 from __future__ import annotations
 

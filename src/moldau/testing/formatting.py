@@ -1,4 +1,4 @@
-"""The directories of a new cluster of several brokers, each the node's own, all of one cluster."""
+"""Formats the directories of a new cluster of several brokers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Where faults happen: between the connections of a node and its dispatcher.
+"""Injects faults into requests, between the connections of a node and its dispatcher.
 
-A request that no fault is meant for goes through as it is. For what happens after the work is done, the handler is
-given a connection that looks like the client's and keeps the answer to itself.
+Other requests pass unchanged. For a fault after the work is done, the handler gets a connection that keeps the answer
+back.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a test asks of the broker without a client: topics, records, groups. Coroutines, for the broker's own loop."""
+"""Topics, records and groups of a broker, without a client. Coroutines for the broker's loop."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The network between the brokers of a cluster, which a test may cut and slow. Clients are not on it.
 
-A cut link loses nothing: as between two machines, what was sent stands still, on both sides, until the link is healed
-or somebody gives up. New connections wait likewise.
+A cut link loses nothing. As between two machines, sent bytes wait until the link is healed or a side gives up. New
+connections wait too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One broker of a cluster in this process: its disk, its ports, its life. All methods are for other threads."""
+"""One broker of a cluster in this process: its disk, its ports, start and stop. For other threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The brokers of a cluster together: how they are made, who leads what, and the way to the node that can answer."""
+"""All brokers of a cluster: creation, leaders, and the broker that can answer a question."""
 
 from __future__ import annotations
 

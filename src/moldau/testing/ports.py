@@ -1,4 +1,4 @@
-"""The ports of a cluster, kept from its first start to its last stop, so that a restart finds them free."""
+"""The ports of a cluster, reserved from its first start to its last stop."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The pytest plugin. It imports nothing of Moldau until a test asks for one of its fixtures.
 
-After each test that uses the shared cluster, also through another fixture: nothing goes wrong any more, the broker runs
-again if the test killed or paused it, and a rule that the broker itself has broken fails the test with the trace.
+After each test that uses the shared cluster, also through another fixture: faults end, a killed or paused broker runs
+again, and an InvariantError of the broker fails the test with its trace.
 """
 
 from __future__ import annotations

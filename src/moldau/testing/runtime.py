@@ -1,4 +1,4 @@
-"""One node in a thread and an event loop of its own, and the way into it from any other thread."""
+"""One node in its own thread and event loop, with calls from other threads."""
 
 from __future__ import annotations
 

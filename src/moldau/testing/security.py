@@ -1,7 +1,7 @@
-"""What the brokers of a test ask of their clients: TLS, logins, ACLs; and what a client must be given for it.
+"""TLS, logins and ACLs of a test cluster, and the client settings for them.
 
-One user is the cluster's own: its brokers reach each other as this one, and no ACL concerns it. Keys are made once for
-each process and are nowhere on the disk.
+The brokers log in to each other as one user of the cluster, to which no ACL applies. Keys are made once for each
+process and are not written to disk.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which errors say everything by themselves: a test shows its own line and the sentence, and no frame of the kit."""
+"""Shortens tracebacks: a failed test shows its own line and the sentence, without our frames."""
 
 from __future__ import annotations
 

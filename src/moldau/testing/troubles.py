@@ -1,4 +1,4 @@
-"""Troubles of a cluster, drawn from a seed: one at a time, and over before the next one begins."""
+"""Random troubles of a cluster, from a seed: one at a time, each ended before the next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions that a test waits for, and what the error says when they do not come."""
+"""Conditions that a test waits for, and the error message when they are not reached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records that a test writes without a client: what they are made of, and which partition takes which."""
+"""Records that a test writes without a client: their content and their partitions."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Clients of a cluster, opened as a `ClusterAccess` says. All connect at first use, but for a connection alone.
+"""Opens clients of a cluster by a `ClusterAccess`. They connect at first use; a single connection connects at once.
 
-`dialer`: what a caller puts around the network, such as a ListeningDialer; by default nothing. TLS comes on top of it.
-All raise INVALID_CONFIG where a store or a secret of the access cannot be read.
+`dialer` wraps the network, such as a ListeningDialer; TLS runs on top of it. All raise INVALID_CONFIG if a store or a
+secret of the access cannot be read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Assertions by which a client tells an issuer who it is (RFC 7523, KIP-1258), signed by its private key."""
+"""Assertions that authenticate a client at an issuer (RFC 7523, KIP-1258), signed by its private key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small certificate authority: its own key and certificate, and those that it issues. Keys are of the curve P-256.
+"""A small certificate authority: its key and certificate, and those that it issues. Keys use P-256.
 
 A certificate is for clients and for servers, because a node is both. Needs the extra `tls`.
 """

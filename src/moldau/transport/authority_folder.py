@@ -1,11 +1,11 @@
 """The folder of a small certificate authority.
 
     authority.pem        its certificate: clients and nodes trust it
-    authority.key.pem    its key (mode 0600): who has it can issue certificates in its name
+    authority.key.pem    its key (mode 0600), which can issue certificates in its name
     NAME.pem             an issued key with its certificate (mode 0600)
     NAME.p12             the same as PKCS#12, encrypted (mode 0600)
 
-Files are replaced only where the caller says so. Needs the extra `tls`.
+Files are replaced only if the caller asks for it. Needs the extra `tls`.
 """
 
 from __future__ import annotations

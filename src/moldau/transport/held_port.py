@@ -1,4 +1,4 @@
-"""A port that is kept for a server which is still to start, or starts again."""
+"""Reserves a port for a server that starts later, or starts again."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Who asks over HTTP by the header `Authorization`: Basic (RFC 7617) or Bearer (RFC 6750). Secrets of 256 random bits
-are known by their SHA-256 alone; that is no protection for a password that a person chose.
+"""The HTTP header `Authorization`: Basic (RFC 7617) or Bearer (RFC 6750).
+
+Secrets of 256 random bits are stored as SHA-256. That would not protect a password that a person chose.
 """
 
 from __future__ import annotations

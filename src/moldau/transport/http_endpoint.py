@@ -1,9 +1,8 @@
-"""A listener for operators: GET of a few paths over HTTP/1.1, on the node's own loop, with bounds and nothing else.
+"""A small HTTP/1.1 server for operators, on the node's loop: GET of a few paths, within bounds.
 
-One request for each connection, then it is closed; a head of more than 8 KiB or a peer that takes longer than TIMEOUT_S
-ends it. Where there are MAX_CONNECTIONS, another one ends the oldest that has asked for nothing yet. On a loopback
-listener the Host header must name a loopback address, so that a web page elsewhere cannot read it under a name of its
-own (DNS rebinding).
+A connection serves one request and is closed. A head of more than 8 KiB or a peer slower than TIMEOUT_S closes it too.
+Beyond MAX_CONNECTIONS, a new connection closes the oldest that has not sent a request. On a loopback listener the Host
+header must name a loopback address, which prevents DNS rebinding by foreign web pages.
 """
 
 from __future__ import annotations

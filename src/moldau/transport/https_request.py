@@ -1,7 +1,6 @@
-"""One HTTPS request to an issuer of tokens: a bounded time for all of it, a bounded answer, and no redirect.
+"""One HTTPS request to an issuer of tokens: bounded time, bounded answer, no redirect.
 
-It blocks its thread; a node and other users of an event loop give it a thread. HTTP without TLS reaches the loopback
-only.
+It blocks its thread, so users of an event loop run it in a worker thread. Plain HTTP is allowed to the loopback only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A `ClusterAccess` in the words of librdkafka, for the clients of confluent-kafka."""
+"""A `ClusterAccess` as settings of librdkafka, for the clients of confluent-kafka."""
 
 from __future__ import annotations
 

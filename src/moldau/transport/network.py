@@ -1,6 +1,6 @@
-"""The network port, and its real form: TCP on the running loop.
+"""The network port, and its real implementation: TCP on the running loop.
 
-The simulated form (`moldau.simulation.network`) feeds the same protocol class byte by byte.
+The simulated implementation (`moldau.simulation.network`) feeds the same protocol class byte by byte.
 """
 
 from __future__ import annotations

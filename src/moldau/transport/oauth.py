@@ -1,7 +1,7 @@
-"""Tokens of OAUTHBEARER for our own clients and nodes: asked of an issuer, read from a file, or supplied by the caller.
+"""Tokens of OAUTHBEARER for our clients and nodes: from an issuer, a file or the caller.
 
-A token is kept until it must be replaced (`client.protocol.bearer`), and asked for when a login needs one: there is no
-thread that refreshes it. A token that is due and cannot be replaced is used until it expires.
+A login asks for a token if it has none or if it is due (`client.protocol.bearer`). No thread refreshes it. A token that
+is due and cannot be replaced is used until it expires.
 """
 
 from __future__ import annotations
@@ -107,13 +107,6 @@ class TokenSource:
     async def bearer_soon(self) -> BearerToken:
         """See TokenSupply."""
         return BearerToken(await self.token(), self._extensions)
-
-    def expires_in_ms(self) -> int | None:
-        """Of the token that `current` gave last; None where there is none, or it does not say."""
-        with self._lock:
-            if self._kept is None or self._kept.lifetime_ms is None:
-                return None
-            return max(0, self._ends_ms - self._dialer.monotonic_ms())
 
     def _keep(self, granted: Granted) -> str:
         now_ms = self._dialer.monotonic_ms()

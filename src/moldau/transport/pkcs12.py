@@ -1,4 +1,4 @@
-"""Stores of PKCS#12 as PEM, through the package `cryptography` (the extra `tls`)."""
+"""Converts PKCS#12 stores to PEM, with the package `cryptography` (the extra `tls`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Profiles: how clusters are reached, by name, in one file of the user.
+"""Profiles: named settings that reach clusters, in one file of the user.
 
     [profiles.production]
     bootstrap.servers = "kafka.example.org:9093"
@@ -9,7 +9,7 @@
     sasl.username = "alice"
     sasl.password = {env = "KAFKA_PASSWORD"}    # or {file = "PATH"}, or the password itself
 
-The names are those of Kafka's clients. The file is read by its owner alone, or refused.
+The names are those of Kafka's clients. A file that others can read is rejected.
 """
 
 from __future__ import annotations

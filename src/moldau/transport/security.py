@@ -1,4 +1,4 @@
-"""What a `ClusterAccess` says of security, made ready for connections: secrets are read, contexts of TLS made."""
+"""Prepares the security of a `ClusterAccess` for connections: reads secrets, makes TLS contexts."""
 
 from __future__ import annotations
 

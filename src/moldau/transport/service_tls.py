@@ -1,6 +1,6 @@
 """The TLS of an HTTP service, by the `ssl.*` settings of Kafka; its files are read again when they change.
 
-A connection takes the context of the moment at which it begins its handshake.
+A connection uses the context that is current when its handshake begins.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""TCP behind the Dialer port: the connections of clients that block their thread."""
+"""The Dialer port over TCP, for clients that block their thread."""
 
 from __future__ import annotations
 

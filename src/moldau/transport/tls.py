@@ -1,8 +1,7 @@
-"""Contexts of TLS, from settings and the files that they name.
+"""TLS contexts from settings and their files.
 
-The floor, whatever the settings say: TLS 1.2, with suites that have forward secrecy and authenticated encryption.
-Keys that are no file (PEM in a setting, a key of PKCS#12) reach OpenSSL through a file in memory: its Python module
-reads keys from files only.
+The minimum for all settings is TLS 1.2, with suites that have forward secrecy and authenticated encryption. The module
+`ssl` reads keys from files only, so keys from elsewhere (PEM in a setting, PKCS#12) go through a file in memory.
 """
 
 from __future__ import annotations
@@ -94,8 +93,8 @@ def check_renewal(settings: TlsSettings, old: TlsMaterial, new: TlsMaterial) -> 
         )
 
 
-class ServerTls:
-    """The TLS of one listener: a connection takes the `context` of the moment at which it is accepted."""
+class _Tls:
+    """Each new connection takes the `context` of its moment."""
 
     __slots__ = ("context",)
 
@@ -107,17 +106,16 @@ class ServerTls:
         self.context = context
 
 
-class ClientTls:
-    """The TLS of connections to one kind of listener, as `ServerTls`."""
+class ServerTls(_Tls):
+    """The TLS of one listener."""
 
-    __slots__ = ("context",)
+    __slots__ = ()
 
-    def __init__(self, context: ssl.SSLContext) -> None:
-        self.context = context
 
-    def use(self, context: ssl.SSLContext) -> None:
-        """From the next connection on."""
-        self.context = context
+class ClientTls(_Tls):
+    """The TLS of connections to one kind of listener."""
+
+    __slots__ = ()
 
 
 def load_material(settings: TlsSettings) -> TlsMaterial:

@@ -1,7 +1,7 @@
 """TLS on top of any Dialer, for clients that block their thread.
 
-TLS runs between two buffers in memory and not in a socket of the module ssl: so it works above every Dialer, and a call
-to the system takes up to READ_BYTES of ciphertext where such a socket makes two calls for each 16 KiB.
+TLS runs between two buffers in memory, not in a socket of the module `ssl`. So it works on every Dialer, and one system
+call reads up to READ_BYTES of ciphertext; an SSL socket makes two calls for each 16 KiB.
 """
 
 from __future__ import annotations

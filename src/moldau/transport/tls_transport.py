@@ -1,9 +1,9 @@
 """TLS on top of another transport: ciphertext below, the plain bytes of a BufferedProtocol above.
 
-Why not the loop's own TLS. Both loops keep 256 KiB of buffers for each connection; here all connections of a network
-share one. They hide a handshake from the protocol: a connection that does not end its handshake is not counted, and
-nobody hears why one failed. And they handle all handshakes that arrive together in one turn of the loop, up to a
-millisecond each (docs/decisions/0082).
+The loop's own TLS has three faults. Both loops keep 256 KiB of buffers for each connection; here all connections of a
+network share one. They hide the handshake from the protocol: unfinished handshakes are not counted, and the reason of a
+failure is lost. And they handle all handshakes that arrive together in one turn of the loop, up to a millisecond each
+(docs/decisions/0082).
 """
 
 from __future__ import annotations

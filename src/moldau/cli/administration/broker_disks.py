@@ -1,4 +1,4 @@
-"""The disks of brokers: each broker is asked by itself, so that one that is gone does not hold the others back."""
+"""Asks each broker for its disks, on a connection for each: an unreachable broker does not delay the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`moldau events`: what each broker of a cluster learns, when it learns it."""
+"""`moldau events`: changes of a cluster as each broker learns them."""
 
 from __future__ import annotations
 

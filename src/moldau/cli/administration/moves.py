@@ -1,4 +1,4 @@
-"""Replicas that go to other brokers: first shown, and with `--execute` moved, while clients are served."""
+"""Moves replicas to other brokers: prints the plan, and with `--execute` carries it out."""
 
 from __future__ import annotations
 

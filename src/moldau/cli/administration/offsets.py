@@ -1,4 +1,4 @@
-"""`moldau offsets list|reset|delete`: where partitions begin and end, and where groups are."""
+"""`moldau offsets list|reset|delete`: first and last offsets of partitions, committed offsets of groups."""
 
 from __future__ import annotations
 

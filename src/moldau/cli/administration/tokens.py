@@ -1,4 +1,4 @@
-"""`moldau tokens create|renew|expire|list`: delegation tokens, by which clients log in as their owner for a while."""
+"""`moldau tokens create|renew|expire|list`: delegation tokens. A client with a token logs in as its owner."""
 
 from __future__ import annotations
 

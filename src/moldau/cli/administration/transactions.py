@@ -1,4 +1,4 @@
-"""`moldau transactions list|describe|abort|find-hanging`: transactional producers and what they have open."""
+"""`moldau transactions list|describe|abort|find-hanging`: transactional producers and their open transactions."""
 
 from __future__ import annotations
 

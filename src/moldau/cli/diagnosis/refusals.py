@@ -1,6 +1,6 @@
-"""Why a cluster does not serve a client, as far as TLS, logins and ACLs go: a sentence, and one on what to do.
+"""Explains failures of TLS, logins and ACLs: one sentence for the cause, one for the remedy.
 
-`moldau doctor` and all other commands say the same.
+`moldau doctor` and all other commands use the same sentences.
 """
 
 from __future__ import annotations

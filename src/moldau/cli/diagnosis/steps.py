@@ -1,7 +1,7 @@
-"""What stands between a client and a cluster, found out step by step: name, port, protocol, advertised addresses.
+"""The steps of `doctor` from a client to a cluster: name, port, protocol, advertised addresses.
 
-A client connects twice: to the address that it was given, then to those that the brokers advertise. Most clusters that
-"do not work" answer the first and advertise something that leads nowhere from where the client is.
+A client connects twice: to the bootstrap address, then to the addresses that the brokers advertise. Most clusters that
+"do not work" answer at the bootstrap address and advertise addresses that the client cannot reach.
 """
 
 from __future__ import annotations

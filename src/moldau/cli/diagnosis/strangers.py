@@ -1,4 +1,4 @@
-"""What listens at an address where a Kafka client is not served: TLS or plain text, HTTP, SASL."""
+"""Finds out what listens at an address that does not answer a Kafka client: TLS, HTTP, SASL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of the broker's own topics and of the metadata log as JSON, with Kafka's names of fields."""
+"""Records of internal topics and of the metadata log as JSON, with Kafka's field names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Kafka's dump-log tool says of indexes: do their entries fit the segment, and does a start trust them."""
+"""Checks indexes as Kafka's dump-log tool does: whether entries match the segment, and a start trusts them."""
 
 from __future__ import annotations
 

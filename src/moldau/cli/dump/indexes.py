@@ -1,4 +1,4 @@
-"""All files of a log directory but the segments: indexes, producer snapshots, checkpoints, properties."""
+"""Files of a log directory other than segments: indexes, producer snapshots, checkpoints, properties."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`--print-metrics`: the figures of a client in the table of Kafka's tools.
+"""`--print-metrics`: prints the metrics of a client in the table of Kafka's tools.
 
-The client is librdkafka: the names are those of its statistics, not those of the Java client's metrics.
+The client is librdkafka, so the metrics have the names of its statistics, not those of the Java client.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Settings of Kafka's Java clients, as the console tools take them, for librdkafka.
+"""Translates settings of Kafka's Java clients for librdkafka.
 
-Most names are the same. What only Java knows is left out, as Kafka's clients do with a name that they do not know.
+Most names are the same. Settings that only Java has are ignored, as Kafka's clients ignore unknown names.
 """
 
 from __future__ import annotations

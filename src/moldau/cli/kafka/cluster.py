@@ -1,4 +1,4 @@
-"""`kafka-cluster`: the id of a cluster, its brokers or controllers, and forgetting one that is gone."""
+"""`kafka-cluster`: prints the cluster id, lists brokers or controllers, unregisters a broker."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`kafka-consumer-groups`: list, describe and delete groups, reset and delete their offsets.
 
-As with Kafka's tool, a failure is a line `Error: ...` on standard output, and the exit code stays 0.
+As with Kafka's tool, an error is a line `Error: ...` on standard output, and the exit code is 0.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`kafka-consumer-perf-test`: reads records as fast as it can, and says how fast that was. The client is librdkafka."""
+"""`kafka-consumer-perf-test`: measures how fast a consumer (librdkafka) reads."""
 
 from __future__ import annotations
 

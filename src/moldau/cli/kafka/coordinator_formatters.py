@@ -1,6 +1,6 @@
-"""How `kafka-console-consumer` writes the records of coordinators, those of `__consumer_offsets` and
-`__transaction_state`: each as one JSON object. Nothing stands between two objects, not even a line's end, as Kafka's
-own formatters have it (`jq` and `json_pp` read that).
+"""Formats records of `__consumer_offsets` and `__transaction_state` for `kafka-console-consumer`.
+
+Each record is one JSON object. As with Kafka's own formatters, no line break separates the objects.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`kafka-delete-records`: deletes what lies before an offset of each partition that a JSON file names."""
+"""`kafka-delete-records`: deletes records before the offsets that a JSON file names."""
 
 from __future__ import annotations
 

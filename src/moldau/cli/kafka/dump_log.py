@@ -1,4 +1,4 @@
-"""`kafka-dump-log`: what the files of a log directory hold. The reading is that of `moldau log dump` (`cli/dump`)."""
+"""`kafka-dump-log`: prints files of a log directory, with the readers of `moldau log dump` (`cli/dump`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kafka-features`: the feature levels of a cluster, up and down."""
+"""`kafka-features`: shows, upgrades and downgrades feature levels."""
 
 from __future__ import annotations
 

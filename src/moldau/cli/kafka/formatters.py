@@ -1,6 +1,6 @@
-"""How `kafka-console-consumer` writes a record: the columns of Kafka's DefaultMessageFormatter, its deserializers.
+"""Formats records for `kafka-console-consumer`: the columns of DefaultMessageFormatter, and deserializers.
 
-Formatters that write the records of coordinators are in `coordinator_formatters`.
+`coordinator_formatters` has the formatters for records of coordinators.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`kafka-get-offsets`: where partitions end, begin, or stand at a time."""
+"""`kafka-get-offsets`: latest and earliest offsets of partitions, and offsets by timestamp."""
 
 from __future__ import annotations
 

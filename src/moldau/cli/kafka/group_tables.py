@@ -1,4 +1,4 @@
-"""The three tables of `kafka-consumer-groups --describe`: positions, members, state."""
+"""The three tables of `kafka-consumer-groups --describe`: committed offsets, members, state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A consumer of the topics that an expression means: those of librdkafka know less than those of Kafka's tools."""
+"""A consumer of topics that match a Java pattern, which librdkafka cannot subscribe to."""
 
 from __future__ import annotations
 

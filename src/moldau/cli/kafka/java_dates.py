@@ -1,4 +1,4 @@
-"""Times as the patterns of Java's SimpleDateFormat write them, in the zone of the machine."""
+"""Formats times as Java's SimpleDateFormat does, in the time zone of the machine."""
 
 from __future__ import annotations
 

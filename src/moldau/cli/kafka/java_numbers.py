@@ -1,4 +1,4 @@
-"""Numbers as Java's `%.2f` writes them: a half is rounded up, and what is no number has a name."""
+"""Formats numbers as Java's `%.2f` does: halves are rounded up, and NaN and Infinity are words."""
 
 from __future__ import annotations
 

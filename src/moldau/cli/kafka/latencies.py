@@ -1,4 +1,4 @@
-"""The lines of `kafka-producer-perf-test`: how many records went out, how fast, and how late their answers came."""
+"""The lines of `kafka-producer-perf-test`: records sent, throughput, latency."""
 
 from __future__ import annotations
 

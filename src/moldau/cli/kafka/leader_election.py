@@ -1,4 +1,4 @@
-"""`kafka-leader-election`: has the preferred replicas lead, or with loss any that lives."""
+"""`kafka-leader-election`: elects the preferred replica, or (unclean) any live replica, as leader."""
 
 from __future__ import annotations
 

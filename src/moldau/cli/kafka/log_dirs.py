@@ -1,4 +1,4 @@
-"""`kafka-log-dirs`: what lies in the log directories of the brokers, as one line of JSON."""
+"""`kafka-log-dirs`: the log directories of brokers as one line of JSON."""
 
 from __future__ import annotations
 

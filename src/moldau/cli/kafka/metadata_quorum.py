@@ -1,4 +1,4 @@
-"""`kafka-metadata-quorum`: who leads the quorum of the metadata log, how far the others are, and who votes in it."""
+"""`kafka-metadata-quorum`: leader, voters and observers of the metadata quorum, and changes of voters."""
 
 from __future__ import annotations
 

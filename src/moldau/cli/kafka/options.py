@@ -1,5 +1,6 @@
-"""Flags as Kafka's tools read them (jopt-simple): no abbreviations, `--flag value` or `--flag=value`, words left over
-are ignored. argparse differs in each of these points, and in the exit codes.
+"""Reads flags as Kafka's tools do (jopt-simple): no abbreviations, `--flag value` or `--flag=value`.
+
+Surplus words are ignored. argparse differs in each of these points, and in the exit codes.
 """
 
 from __future__ import annotations

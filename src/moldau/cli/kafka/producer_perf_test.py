@@ -1,4 +1,4 @@
-"""`kafka-producer-perf-test`: writes records, and says how fast they went out and how late the answers came.
+"""`kafka-producer-perf-test`: measures throughput and latency of a producer.
 
 The client is librdkafka with the defaults of Kafka's Java producer: batches of 16 KiB, 5 ms of linger, acks=all.
 """

@@ -1,4 +1,4 @@
-"""`kafka-reassign-partitions`: moves replicas to other brokers, and tells how far that is."""
+"""`kafka-reassign-partitions`: moves replicas to other brokers, and shows the progress."""
 
 from __future__ import annotations
 

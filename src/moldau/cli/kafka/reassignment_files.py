@@ -1,4 +1,4 @@
-"""The JSON of `kafka-reassign-partitions`: which partitions go where, and which topics are to move."""
+"""The JSON of `kafka-reassign-partitions`: the new replicas of partitions, and the topics to move."""
 
 from __future__ import annotations
 

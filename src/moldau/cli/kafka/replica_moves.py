@@ -1,4 +1,4 @@
-"""The replicas that `kafka-reassign-partitions` sends from one log directory of their broker to another."""
+"""Moves of replicas between log directories of one broker, for `kafka-reassign-partitions`."""
 
 from __future__ import annotations
 

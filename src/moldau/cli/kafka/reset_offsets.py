@@ -1,4 +1,4 @@
-"""`kafka-consumer-groups --reset-offsets`: the plan as a table or CSV, and with --execute its deed."""
+"""`kafka-consumer-groups --reset-offsets`: prints the plan as a table or CSV, and with --execute commits it."""
 
 from __future__ import annotations
 

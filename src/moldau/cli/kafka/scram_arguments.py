@@ -1,4 +1,4 @@
-"""`--add-scram` of `kafka-storage`: credentials that a new cluster begins with (KIP-900)."""
+"""`--add-scram` of `kafka-storage`: the first SCRAM credentials of a new cluster (KIP-900)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SCRAM credentials of users in `kafka-configs`: what is typed, and what is printed."""
+"""SCRAM credentials of users in `kafka-configs`: how they are written and printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kafka-storage`: gives the directories of a node to a cluster, before its first start, and tells whose they are."""
+"""`kafka-storage`: formats the directories of a node before its first start, and describes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools with sub-commands, as argparse4j reads them: each has flags of its own, beside those of the connection."""
+"""Tools with subcommands, as argparse4j reads them: each has its own flags and those of the connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of the tools, and how one is run: `moldau kafka-topics ...` comes here before argparse sees a flag."""
+"""The list of the tools, and how one runs: `moldau kafka-topics ...` bypasses argparse."""
 
 from __future__ import annotations
 

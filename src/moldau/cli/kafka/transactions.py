@@ -1,4 +1,4 @@
-"""`kafka-transactions`: what transactions there are, what hangs, and how it is ended."""
+"""`kafka-transactions`: lists and describes transactions, finds hanging ones, aborts them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`moldau log dump FILE`: what the files of a log directory hold, without a broker. Its other verbs: log_repair."""
+"""`moldau log dump FILE`: prints files of a log directory, without a broker. `log_repair` has the other verbs."""
 
 from __future__ import annotations
 

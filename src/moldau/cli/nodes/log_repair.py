@@ -1,4 +1,4 @@
-"""`moldau log repair|strays`: ways out of a refused start, and what to do with partitions that were set aside."""
+"""`moldau log repair|strays`: repairs damaged logs that prevent a start, and lists partitions set aside."""
 
 from __future__ import annotations
 

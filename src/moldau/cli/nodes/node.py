@@ -1,4 +1,4 @@
-"""`moldau node --config FILE`: one node of a cluster, with the settings of its file and no others."""
+"""`moldau node --config FILE`: one node of a cluster, with the settings of the file only."""
 
 from __future__ import annotations
 

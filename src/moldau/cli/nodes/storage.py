@@ -1,4 +1,4 @@
-"""`moldau storage format|info`: gives the directories of a node to a cluster, and tells whose they are."""
+"""`moldau storage format|info`: formats the directories of a node, and describes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`moldau up --tls`: an authority of its own in a folder, a certificate for the nodes, and what clients are told.
+"""`moldau up --tls`: a certificate authority in a folder, a certificate for the nodes, settings for clients.
 
 authority.pem, ...   see `moldau.transport.authority_folder`
 node.pem             of all nodes that this command runs

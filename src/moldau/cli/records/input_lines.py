@@ -1,4 +1,4 @@
-"""The lines of standard input, read so that a signal ends the reading and loses no line that was read."""
+"""Lines of standard input. A signal ends the reading, and loses no line that was read."""
 
 from __future__ import annotations
 

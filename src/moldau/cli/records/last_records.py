@@ -1,4 +1,4 @@
-"""The last records of a topic, of all its partitions together."""
+"""The last records of a topic over all its partitions."""
 
 from __future__ import annotations
 

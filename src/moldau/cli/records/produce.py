@@ -1,4 +1,4 @@
-"""`moldau produce TOPIC [VALUE ...]`: records from the command line, or a line of standard input each."""
+"""`moldau produce TOPIC [VALUE ...]`: sends values of the command line, or lines of standard input."""
 
 from __future__ import annotations
 

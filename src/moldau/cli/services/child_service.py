@@ -1,9 +1,8 @@
-"""A service beside a broker (the page, the registry), at no cost until somebody asks: the broker's process holds the
-socket, and the first request starts a process of its own that takes it over.
+"""A service next to a broker (web console, registry) that starts at its first request.
 
-What `moldau up` pays for it is one listening socket. The child ends when its standard input closes, which happens
-when this process ends in whatever way; after IDLE_EXIT_S without a request it ends by itself, and the next request
-starts it again. It shares nothing with the broker's loop: each service is a Kafka client.
+The broker's process has only a listening socket, and the first request starts a child process that serves it. The child
+ends when its standard input closes, which also happens if the broker's process is killed. It ends after IDLE_EXIT_S
+without a request, and the next request starts it again. Each service is a Kafka client.
 """
 
 from __future__ import annotations

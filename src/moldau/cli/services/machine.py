@@ -1,4 +1,4 @@
-"""`moldau machine NAME`: a secret for a program that asks services, and the lines by which they know it."""
+"""`moldau machine NAME`: a secret for a program, and the settings with which services recognize it."""
 
 from __future__ import annotations
 

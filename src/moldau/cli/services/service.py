@@ -1,4 +1,4 @@
-"""What commands share that serve a cluster over HTTP: which cluster, who may ask, which port, and the socket."""
+"""Shared by commands that serve HTTP: the cluster, the logins, the port and the socket."""
 
 from __future__ import annotations
 

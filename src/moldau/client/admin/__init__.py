@@ -1,4 +1,4 @@
-"""What administrators ask a cluster, as functions over a client.
+"""Requests of administrators, as functions over a client.
 
 acls: access control lists, and those that a kind of client needs
 brokers: brokers, their APIs, unregistration

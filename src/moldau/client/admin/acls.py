@@ -1,4 +1,4 @@
-"""Access control lists (KIP-140): described, created, deleted; and which ones a kind of client needs."""
+"""Access control lists (KIP-140): describes, creates and deletes them, and knows which a kind of client needs."""
 
 from __future__ import annotations
 

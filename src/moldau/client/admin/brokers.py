@@ -1,4 +1,4 @@
-"""The brokers of a cluster: who they are, what each of them serves, and forgetting one that is gone."""
+"""The brokers of a cluster, their APIs, and unregistration."""
 
 from __future__ import annotations
 

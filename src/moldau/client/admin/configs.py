@@ -1,4 +1,4 @@
-"""Settings of topics, brokers, groups and loggers: what holds, where it comes from, and changes to it."""
+"""Settings of topics, brokers, groups and loggers: their values, the sources of the values, and changes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What Kafka's clients call an error, and what they say of it where the broker sends no sentence of its own.
+"""Class names and default messages that Kafka's Java clients have for errors.
 
-Tools print both: `org.apache.kafka.common.errors.GroupNotEmptyException: The group is not empty.` Only the errors that
-an answer to a request of ours may hold stand here; any other is shown by its name.
+Tools print both: `org.apache.kafka.common.errors.GroupNotEmptyException: The group is not empty.` The table has the
+errors that our requests can get. Any other error is shown by its name.
 """
 
 from __future__ import annotations

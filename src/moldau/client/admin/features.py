@@ -1,4 +1,4 @@
-"""Feature levels of a cluster: which there are, which are finalized, and changing them (KIP-584, 1022)."""
+"""Feature levels of a cluster: supported and finalized levels, and changes (KIP-584, 1022)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Consumer groups: who is in them, what they have committed, and changes to both."""
+"""Consumer groups: members, committed offsets, and changes to both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where partitions begin and end, and where a group's positions shall go: the plan of a reset, before anything is done.
+"""First and last offsets of partitions, and the plan that resets a group's committed offsets.
 
 Both `moldau offsets reset` and `kafka-consumer-groups --reset-offsets` make their plan here.
 """

@@ -1,4 +1,4 @@
-"""Partitions: their leaders elected, their replicas moved, their records deleted, their place on disk."""
+"""Partitions: elections, reassignments, deletion of records, log directories."""
 
 from __future__ import annotations
 

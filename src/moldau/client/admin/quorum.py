@@ -1,4 +1,4 @@
-"""The quorum of the metadata log: who leads, who votes, who only reads, and how far each of them is (KIP-595, 836)."""
+"""The quorum of the metadata log: leader, voters, observers and their lag (KIP-595, 836)."""
 
 from __future__ import annotations
 

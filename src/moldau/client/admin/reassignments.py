@@ -1,4 +1,4 @@
-"""Replicas are moved to other brokers and log directories, no faster than a throttle lets them (KIP-73, 113, 455)."""
+"""Moves replicas to other brokers and log directories, within a throttle (KIP-73, 113, 455)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SCRAM credentials of users (KIP-554): set, removed, described. Passwords stay here: what is sent is salted."""
+"""SCRAM credentials of users (KIP-554): sets, removes and describes them. Passwords are salted before they are sent."""
 
 from __future__ import annotations
 

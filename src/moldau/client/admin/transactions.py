@@ -1,4 +1,4 @@
-"""Transactions (KIP-664): which there are, what belongs to one, how one is aborted by hand, which hang."""
+"""Transactions (KIP-664): lists, describes and aborts them, and finds hanging ones."""
 
 from __future__ import annotations
 

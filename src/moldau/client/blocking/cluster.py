@@ -1,8 +1,8 @@
 """A blocking client of a whole cluster: metadata, leaders, connections by broker, bounded retries.
 
-`ClusterClient` keeps one connection per broker, and one more to lend. It asks for metadata when it must: a topic not
-seen yet, or an answer that says the leader has moved. Not thread-safe: one client per thread. How long it tries again
-is decided in `client.protocol.retries`; the logger `moldau.client` gets one line every 10 s of that.
+`ClusterClient` keeps one connection per broker, and one more to lend. It asks for metadata for an unknown topic, or
+when a leader has moved. It is not thread-safe: use one client per thread. `client.protocol.retries` decides how long it
+retries; the logger `moldau.client` gets one line every 10 s while it does.
 """
 
 from __future__ import annotations

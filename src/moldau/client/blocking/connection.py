@@ -1,11 +1,10 @@
 """One blocking connection to one broker, Moldau's or Apache Kafka's (2.8 and later, by negotiated versions).
 
-For columns and Spark tasks, which fetch megabytes at a time in a thread or process of their own and want no object per
-record, and for administration. Requests may be pipelined: `send` several, `receive` in the same order, as Kafka
-answers. Not thread-safe.
+For columns and Spark tasks, which fetch megabytes at a time and want no object per record, and for administration.
+Requests may be pipelined: `send` several, then `receive` in the same order. Not thread-safe.
 
 Every failure of the connection, also a timeout, is a KafkaError (NETWORK_EXCEPTION or REQUEST_TIMED_OUT, both
-retriable) and leaves the connection closed: what was in flight is unknown to the caller.
+retriable) and closes the connection. The outcome of unanswered requests is unknown.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a client asks about offsets: a partition's ends, the offset of a timestamp, a group's positions.
+"""Asks for the first and last offsets of partitions, offsets by timestamp, and committed offsets.
 
-Functions over a ClusterClient; each retries what is worth retrying, within the client's times.
+Functions over a ClusterClient. Each retries retriable errors, within the client's times.
 """
 
 from __future__ import annotations

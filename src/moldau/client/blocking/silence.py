@@ -1,8 +1,7 @@
-"""Which brokers do not answer: each is waited for once, and not by every question again.
+"""Remembers brokers that do not answer, so that only one request waits for each.
 
-A broker that stands still (paused, swapped out, its disk hangs) is connected to by its kernel all the same, and then
-says nothing. Who looks at a cluster again and again asks many questions of all its brokers, and would wait for that one
-in each of them.
+The kernel of a paused broker still accepts connections, and then no answer comes. A console that asks all brokers again
+and again would wait for that broker in each request.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The requests of a transactional producer that go to coordinators. Functions over a ClusterClient.
+"""Requests of a transactional producer to coordinators, as functions over a ClusterClient.
 
-Each tries again what is worth it, within the client's times; an EndTxn that is sent twice ends the transaction once,
-because its epoch is in it (KIP-890).
+Each retries retriable errors, within the client's times. A repeated EndTxn ends the transaction once, because it
+contains the epoch (KIP-890).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How a client gets at a cluster: its brokers, and how the client names itself and how long it waits.
+"""`ClusterAccess`: how a client reaches a cluster: bootstrap servers, client id, timeouts, security.
 
-`ClusterAccess` is a value. It opens nothing (`moldau.transport.access` does): it is compared, is a key of pools, is
-pickled to tasks of Spark, and is told to Spark in its own words (to librdkafka: `moldau.transport.librdkafka`). No
-secret is in what it shows, pickles or tells: see `client.protocol.secrets`.
+It is a value and opens nothing (`moldau.transport.access` does). It can be compared, be the key of a pool, be pickled
+to Spark tasks, and be written as options of Spark or settings of librdkafka (`moldau.transport.librdkafka`). None of
+these forms contains a secret: see `client.protocol.secrets`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Logins by OAUTHBEARER (KIP-255, 768, 1139): where a client has its token from, as values, and what an issuer answers.
+"""Logins by OAUTHBEARER (KIP-255, 768, 1139): settings of the token, and answers of the issuer.
 
     sasl.oauthbearer.token.endpoint.url                     https://..., http:// to the loopback, file:///...
     sasl.oauthbearer.client.credentials.client.id, .secret  of the grant client_credentials (RFC 6749, 4.4)

@@ -1,11 +1,10 @@
-"""What is said on one connection: frames, correlation ids, versions. Bytes come in and go out; a driver moves
-them and does the waiting.
+"""One connection without its socket: frames, correlation ids, versions. A driver moves the bytes and waits.
 
-The order of things: `versions_request`, then `take_versions` for each answer until it gives no further request. After
+The order of calls: `versions_request`, then `take_versions` for each answer until it gives no further request. After
 that any number of `request`, up to MAX_IN_FLIGHT of them unanswered; each answer is `response_length` of its first four
 bytes, then `response_body` of the frame. Kafka answers in the order of the requests.
 
-An error of the protocol is final: half an answer is read, so nothing that follows can be understood.
+A protocol error is final: the rest of the stream cannot be read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a client knows of a cluster: where its brokers listen, who has answered, and who leads which partition."""
+"""Metadata of a cluster at a client: addresses of brokers, which have answered, leaders of partitions."""
 
 from __future__ import annotations
 

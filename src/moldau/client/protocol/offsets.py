@@ -1,4 +1,4 @@
-"""What a client asks about offsets, and what it takes from the answers: a partition's ends, a group's positions."""
+"""Requests and answers about offsets: first and last offsets of partitions, committed offsets."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How long a client tries again, and how long it pauses between two tries. The time is an argument.
+"""How long a client retries, and the pauses between tries. The time is an argument.
 
-Pauses are 50 ms, doubling to 1 s. How long they go on depends on what is known: `first_contact_timeout_ms` while no
-broker of the cluster has ever answered (an unknown host ends them at once: the name is probably misspelt), 15 s for a
-topic that is not there, and `retry_timeout_ms` for everything else, such as a broker that was lost.
+Pauses begin at 50 ms and double to 1 s. A client retries for `first_contact_timeout_ms` while no broker of the cluster
+has ever answered (not for an unknown host, whose name is probably misspelt), for 15 s if a topic does not exist, and
+for `retry_timeout_ms` in all other cases, such as a lost broker.
 """
 
 from __future__ import annotations

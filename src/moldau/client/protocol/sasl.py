@@ -1,8 +1,7 @@
-"""SASL on the client's side: PLAIN, SCRAM and OAUTHBEARER (KIP-43, 48, 84, 152, 255, 368), as requests to send and
-answers to take.
+"""The client's side of SASL: PLAIN, SCRAM and OAUTHBEARER (KIP-43, 48, 84, 152, 255, 368).
 
-A driver sends what `authenticating` gives, in turn, and gives it each answer (`go_on`). Of both APIs the versions of
-KIP-152 and later are spoken: no token goes without a header.
+A driver sends each request that `authenticating` yields, and passes the answer back (`go_on`). Both APIs are used in
+the versions of KIP-152 and later, so each token has a header.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Secrets of a client, by reference: where a password or a key is, and not what it is.
+"""References to the secrets of a client: the place of a password or key, not its value.
 
 A reference is written in Kafka's form of external values (KIP-297, 887), in any setting that holds a secret:
 
@@ -6,8 +6,8 @@ A reference is written in Kafka's form of external values (KIP-297, 887), in any
     ${file:PATH:NAME}            the entry NAME of a properties file, or of the profiles (`profiles.PROFILE.NAME`)
     ${directory:DIRECTORY:FILE}  a whole file, without the line break at its end
 
-A secret that was given as it is stays in the memory of this process: it is neither shown nor pickled. Values only:
-`moldau.transport.secrets` reads them.
+A secret that was given by value stays in the memory of this process: it is neither shown nor pickled.
+`moldau.transport.secrets` reads the references.
 """
 
 from __future__ import annotations

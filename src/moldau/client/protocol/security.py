@@ -5,8 +5,8 @@
     sasl.mechanism, sasl.jaas.config       PLAIN and SCRAM, SCRAM also by a delegation token (`tokenauth="true"`)
     sasl.oauthbearer.*                     BEARER_SETTINGS: tokens of an issuer, for OAUTHBEARER
 
-Three names of librdkafka are understood, too: `ssl.ca.location`, and `sasl.username` with `sasl.password`. Others than
-these are left alone, as Kafka's clients do.
+Three names of librdkafka work too: `ssl.ca.location`, and `sasl.username` with `sasl.password`. Unknown names are
+ignored, as in Kafka's clients.
 """
 
 from __future__ import annotations

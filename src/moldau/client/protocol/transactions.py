@@ -1,7 +1,7 @@
-"""What a client of transactions knows and asks: who the producer is, the positions that join, how it ends.
+"""State and requests of a transactional producer: its id and epoch, offsets to commit, the end.
 
-Only transactions v2 (KIP-890, `transaction.version` 2, Apache Kafka 4.0 and later): a partition joins with the first
-records that it gets, each end gives the epoch of the next transaction, and an end that comes late is refused.
+Transactions v2 only (KIP-890, `transaction.version` 2, Apache Kafka 4.0 and later): a partition joins with its first
+records, each end gives the epoch of the next transaction, and a late end is rejected.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`python -m moldau.products.console --fd N --access NAME=VALUE ...`: the page as a child of a broker's process."""
+"""`python -m moldau.products.console --fd N --access NAME=VALUE ...`: the web console as a child of a broker."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The cluster as the page sees it: what any Kafka client may ask. Blocking; called from worker threads.
+"""Questions of the web console to the cluster, by requests of any Kafka client.
 
-Where the broker does not say how large its logs are, the page shows a dash.
+They block and run on worker threads. If a broker does not return the size of its logs, the console shows a dash.
 """
 
 from __future__ import annotations

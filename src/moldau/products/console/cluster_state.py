@@ -1,4 +1,4 @@
-"""How a cluster of several brokers stands: who serves, what is not in sync, what moves, who votes."""
+"""The state of a cluster: fenced brokers, replicas out of sync, reassignments, voters."""
 
 from __future__ import annotations
 

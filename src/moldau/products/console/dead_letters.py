@@ -1,4 +1,4 @@
-"""The newest dead letters of a pipeline, with the reasons that stand in their headers."""
+"""The newest dead letters of a pipeline, with the reasons in their headers."""
 
 from __future__ import annotations
 

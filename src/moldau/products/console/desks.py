@@ -1,7 +1,7 @@
-"""The pages of each person: everything that they show was asked for with the person's own access to the cluster.
+"""The pages of each person, filled with the person's own access to the cluster.
 
-People of a service without logins, and those for whom it acts under its own name, share one desk. A desk whose sampler
-nobody looks at asks the cluster nothing.
+People of a service without logins share one desk, as do those for whom the service acts under its own name. A desk
+without a viewer asks the cluster nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Records by our own client, for logins that librdkafka does not have: delegation tokens and bearer tokens.
 
-It has the few methods of confluent-kafka's consumer that the pages use. It joins no group and commits nothing.
+It has the methods of confluent-kafka's consumer that the console uses. It joins no group and commits nothing.
 """
 
 from __future__ import annotations

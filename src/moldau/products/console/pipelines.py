@@ -1,8 +1,8 @@
-"""Pipelines as a cluster knows them: groups called `moldau.…`, or whose offsets have a pipeline's note beside them.
+"""Finds pipelines by their groups: named `moldau.…`, or with commit metadata of a pipeline.
 
-A pipeline is no member of its group, so the state of the group says nothing of it: what shows that a pipeline runs is
-that its offsets move. All of this is text of clients. No address is taken from it: a board is a port, and is linked
-only where the note comes from a run on this machine.
+A pipeline is not a member of its group, so the state of the group does not tell whether it runs: moving offsets do.
+Commit metadata is text of clients, so no address is taken from it. A board is a port, and is linked only for a run on
+this machine.
 """
 
 from __future__ import annotations

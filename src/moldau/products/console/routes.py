@@ -1,8 +1,7 @@
-"""The pages of one access to a cluster; their paths stand in `desks.py`.
+"""The pages of one access to a cluster. `desks.py` has their paths.
 
-Every page is whole without JavaScript; `/live` streams the same markup again when it changed. Read-only: GET and HEAD
-only. Nothing is loaded from elsewhere, no script or style stands in the markup, and every foreign text goes through the
-templates' escaping.
+Every page is complete without JavaScript; `/live` streams the markup again when it changes. Only GET and HEAD are
+served. Pages load nothing from other hosts and contain no inline script or style. Templates escape all foreign text.
 """
 
 from __future__ import annotations

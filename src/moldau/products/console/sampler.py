@@ -1,7 +1,6 @@
-"""Asks the cluster every few seconds while a page is open, and keeps what charts are drawn from.
+"""Asks the cluster every few seconds while a page is open, and keeps the samples of charts.
 
-One snapshot serves all viewers: twenty of them cost the cluster what one does. Nobody looking for IDLE_S: it asks
-nothing any more, and the charts begin again with the next viewer.
+One snapshot serves all viewers. After IDLE_S without a viewer it stops asking, and the next viewer starts new charts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The page as a service: who may ask, and the desks with its pages."""
+"""The web console as a service: its admission, and the desks with its pages."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Records of one topic for one viewer, as they come. No group, no commit.
+"""The live tail: new records of a topic for one viewer. No group, no commit.
 
-A viewer sees at most MAX_PER_SECOND records; of a faster topic it sees a part, and how many were left out.
+A viewer sees at most MAX_PER_SECOND records. Of a faster topic it sees a part, and the number of skipped records.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The demo's picture: what went through, and what was found, from the Parquet files that Spark wrote."""
+"""The picture of a demo run: throughput and anomalies, from the Parquet files that Spark wrote."""
 
 from __future__ import annotations
 

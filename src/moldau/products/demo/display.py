@@ -1,4 +1,4 @@
-"""The demo as one sees it: a live table on a terminal, one line a second anywhere else."""
+"""Shows the demo: a live table on a terminal, otherwise one line a second."""
 
 from __future__ import annotations
 

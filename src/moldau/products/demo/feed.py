@@ -1,6 +1,6 @@
-"""What goes in: this machine's metrics and a replay of them, or the lines of a file, as records at a steady pace.
+"""Sends this machine's metrics and a replay of them, or the lines of a file, at a steady pace.
 
-Each feed counts what it has sent, for the count at the end: what comes out of Spark must be the same, to the record.
+Each feed counts the records that it has sent. At the end, Spark must have written exactly as many.
 """
 
 from __future__ import annotations

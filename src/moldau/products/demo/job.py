@@ -1,7 +1,7 @@
-"""The demo from its first line to its last: start everything, send, watch, close, count, draw, say ok or what differs.
+"""The demo from start to verdict: start, send, watch, close, count, draw, compare.
 
-Sending ends by itself. Then the queries catch up to lag 0; then one record for each partition, dated after the
-watermark's delay, closes every window; then everything is read back and must add up to what was sent, to the record.
+When sending ends, the queries catch up to lag 0. One record for each partition, dated after the watermark's delay,
+closes every window. Then everything is read back and compared with what was sent, to the record.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""This machine's own metrics, as numbers under names."""
+"""Metrics of this machine: numbers by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys whose anomalies are known beforehand: noise that never leaves its bounds, and one great value in each.
+"""Keys with known anomalies: bounded noise, and one large value in each.
 
 The noise is uniform, so a value is at most 1.8 standard deviations from the mean; the planted value is about 14.
 """

@@ -1,4 +1,4 @@
-"""What Spark does in the demo: windowed statistics and anomalies, each into a topic and a Parquet directory."""
+"""The Spark queries of the demo: windowed statistics and anomalies, into a topic and Parquet files."""
 
 from __future__ import annotations
 

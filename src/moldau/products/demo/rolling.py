@@ -1,7 +1,7 @@
 """Anomalies: a value more than four rolling standard deviations from its rolling mean.
 
-"Rolling" are the WINDOW_VALUES values of the same key just before the value, which itself is not among them: one great
-value would hide in its own deviation. With fewer than MIN_VALUES before it, nothing can be said about a value.
+The window is the WINDOW_VALUES values of the same key before the value. It excludes the value itself, because a large
+value would hide in its own deviation. A value with fewer than MIN_VALUES before it is not judged.
 """
 
 from __future__ import annotations

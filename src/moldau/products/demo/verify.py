@@ -1,6 +1,6 @@
-"""The count at the end: what was sent, what the topic holds, what the Parquet files hold, and what is left unread.
+"""The count at the end: records sent, in the topic, in the Parquet files, and unread.
 
-Read back by other means than it was written by: the topic with confluent-kafka, the files with pyarrow.
+The topic is read with confluent-kafka and the files with pyarrow, not with what wrote them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Paths to questions and writes: Confluent's HTTP interface. Answers are JSON, errors with its `error_code`."""
+"""Confluent's HTTP interface: paths, questions and writes. Answers are JSON, errors have an `error_code`."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""The registry's topic, read from its beginning and written by one registry at a time: with plain Kafka clients.
+"""The registry's topic: every registry reads all of it, and one registry at a time writes.
 
-Every registry reads the records as they are committed and folds them into its state. The writer has the topic's
-transactional id: to take it fences the registry that had it, and the first transaction of a new holder is a record that
-changes nothing. Once that is read back, all that others wrote before is in the state. So each transaction is decided on
-a state that has all committed ones before it, and no two registries give one id to two schemas. A write is answered
-when its own record was read back.
+Every registry folds the committed records into its state. The writer has the topic's transactional id; taking the id
+fences the writer before it. The first transaction of a new writer is a record that changes nothing. Once the writer
+reads it back, its state has all earlier records. So each transaction is decided on a complete state, and no two
+registries give the same id to two schemas. A write is answered when its own record was read back.
 """
 
 from __future__ import annotations

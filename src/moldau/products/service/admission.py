@@ -2,7 +2,7 @@
 
 1. `Admit` is an async function of the request and of the role that its route needs. It gives the `Person` who asks, or
    a `Refusal`. Where the route needs Role.NOBODY, it gives `NOBODY` for a request without a login. Elsewhere it
-   refuses such a request: a browser is led to the login page (303), all others get 401 with WWW-Authenticate.
+   rejects such a request: a browser is redirected to the login page (303), others get 401 with WWW-Authenticate.
 2. `Service` asks it before each request and then compares roles: a person whose role is lower than the route needs gets
    403. An endpoint reads the Person by `person_of(request)` and decides nothing about roles.
 3. A route is a `ServedRoute` or `ServedFiles` (`routes.py`) and names its least role. `Service.app` takes no other.

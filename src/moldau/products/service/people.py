@@ -1,9 +1,9 @@
-"""Who asks a service: a person, or a machine, with a role.
+"""Persons and machines that use a service, each with a role.
 
     NOBODY < VIEWER < EDITOR < ADMIN
 
-Every route declares the least role that it needs (`routes.py`). `Admit` of `admission.py` finds out who asks, and the
-service puts the Person into the request: `person_of(request)`.
+Every route declares the least role that it needs (`routes.py`). `Admit` of `admission.py` identifies the Person, and
+the service puts it into the request: `person_of(request)`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The connections of a service: what clients sent is overwritten once it is read. A request may hold a password, and
-freed memory keeps its bytes until something longer comes to the same place, which may be never."""
+"""Connections that overwrite received bytes after use.
+
+A request may contain a password, and freed memory keeps its bytes until something overwrites them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""What every HTTP service of a product has in common: its application, its streams, its numbers, its end.
+"""The common part of HTTP services: application, streams, metrics, stop.
 
-A service brings its routes, each with the role that it needs, and says who may ask (`Admit`: the contract stands in
-`admission.py`). It gets `/metrics`, headers that keep a browser from loading or embedding anything foreign, and a bound
-on its streams.
+A service has routes, each with its least role, and an `Admit` (see `admission.py`). It gets `/metrics`, headers that
+keep a browser from loading or embedding foreign content, and a bound on its streams.
 """
 
 from __future__ import annotations

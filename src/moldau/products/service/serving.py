@@ -1,5 +1,6 @@
-"""A service on a socket: uvicorn in this process, until a signal stops it, its parent is gone or nobody looks; or in a
-thread beside other work."""
+"""Runs a service on a socket with uvicorn, in this process or in a thread.
+
+In this process it runs until a signal, until its parent ends, or until it is idle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the committed offset of a group may be, with commits that overlap and commits whose outcome is unknown."""
+"""Possible committed offsets of a group, with overlapping commits and commits of unknown outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a topic is a copy of another one: each record once, and in order for each partition."""
+"""Whether one topic is a copy of another: each record once, in order for each partition."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Circles of transactions: each has read what the next one wrote, or has written before it.
+"""Cycles of transactions: each has read what the next one wrote, or has written before it.
 
-A transaction that reads another's record comes after it, and so does what its process polled since its last
-transaction. In Kafka the writes of transactions that run at one time interleave, so the order of writes is looked at
-only where the writers promise to run one after the other (Elle's `ww` beside `wr`).
+A transaction that reads a record of another comes after it, and so do records that its process polled since its last
+transaction. In Kafka the writes of concurrent transactions interleave, so the order of writes counts only if the
+writers promise to run one after the other (Elle's `ww` and `wr`).
 """
 
 from __future__ import annotations

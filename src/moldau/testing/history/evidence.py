@@ -1,4 +1,4 @@
-"""Folds the lines of a history, in one pass, into what the rules look at. What one line alone proves is found here."""
+"""Folds the lines of a history in one pass into the input of the rules, and finds what one line proves."""
 
 from __future__ import annotations
 

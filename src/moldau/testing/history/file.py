@@ -1,4 +1,4 @@
-"""A history as a file of JSON lines, which several processes may append to while others read it."""
+"""A history as a file of JSON lines, to which several processes may append while others read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a history proves against a cluster."""
+"""Findings against a cluster, with their proof."""
 
 from __future__ import annotations
 

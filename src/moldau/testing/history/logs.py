@@ -1,7 +1,6 @@
-"""What a history tells of the partitions: which record stands where, who sent it, and which ways readers took.
+"""The partitions of a history: records by offset, their senders, and the paths of readers.
 
-Everything is kept in columns, some fifty bytes for each record beside its name, so that millions of records are judged
-in bounded memory.
+Columns hold about fifty bytes for each record, and its name, so millions of records fit in memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Names of records: what tells one from another in a history."""
+"""Names that identify records in a history."""
 
 from __future__ import annotations
 

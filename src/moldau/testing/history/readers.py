@@ -1,4 +1,4 @@
-"""The way of one consumer through its partitions: what it passed over, and where it went back."""
+"""The path of one consumer through its partitions: skipped records and steps back."""
 
 from __future__ import annotations
 

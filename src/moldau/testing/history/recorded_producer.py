@@ -1,4 +1,4 @@
-"""A producer of confluent-kafka that records; else it is as it was."""
+"""A producer of confluent-kafka that records, and otherwise behaves as before."""
 
 from __future__ import annotations
 

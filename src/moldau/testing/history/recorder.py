@@ -1,4 +1,4 @@
-"""Writes down what clients do and see: the file, and the clients of confluent-kafka that record."""
+"""Records what clients do and see: the file, and recording clients of confluent-kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of single records: lost, twice, out of order, read although they do not count, passed over."""
+"""The rules of single records: lost, duplicated, out of order, read after an abort, skipped."""
 
 from __future__ import annotations
 

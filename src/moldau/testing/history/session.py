@@ -1,4 +1,4 @@
-"""What all recorded clients of one recorder share."""
+"""State that all recording clients of one recorder share."""
 
 from __future__ import annotations
 

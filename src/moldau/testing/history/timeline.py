@@ -1,4 +1,4 @@
-"""What happened when: a history as a picture."""
+"""Draws a history as a picture over time."""
 
 from __future__ import annotations
 

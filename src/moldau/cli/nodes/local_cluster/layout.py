@@ -1,10 +1,10 @@
-"""The directory of a cluster on one machine, and what each of its nodes is started with.
+"""The directory of a cluster on one machine, and the settings of its nodes.
 
     node-1/              the log directory of node 1, as that of any node
     node-1.properties    its settings, written at each start; `moldau up --config` runs this node alone
-    forming/             log directories of a cluster that is being formatted: nobody has started from them
+    forming/             log directories while the cluster is formatted; no node has started with them
 
-A controller keeps its port, for the metadata log names it. Brokers may have other ones at each start.
+A controller keeps its port, because the metadata log contains it. Brokers may get new ports at each start.
 """
 
 from __future__ import annotations

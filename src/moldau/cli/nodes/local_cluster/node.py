@@ -1,5 +1,6 @@
-"""One node of a cluster on this machine, as a process: `moldau up`, which also ends when the process that started it
-does, in whatever way. That process holds the other end of standard input."""
+"""One node of a cluster on this machine: `moldau up` in a process that ends with its parent.
+
+The parent has the other end of standard input, which closes when the parent ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps the processes of a cluster on this machine: started together, started again when one ends, stopped in order."""
+"""Runs the processes of a cluster on this machine: starts, restarts and stops them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a viewer asks of a topic's records: where to begin, which partition, which texts. Read from a query string.
+"""A search over the records of a topic, read from a query string: start, partition, texts.
 
-Nothing here raises: a value that means nothing becomes a sentence in `trouble`, and the rest of the question stands.
+Nothing here raises. An invalid value becomes a sentence in `trouble`, and the rest of the search still applies.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which groups the page asks about, where a cluster has more than it asks about."""
+"""Chooses the groups to ask about in a cluster with many groups."""
 
 from __future__ import annotations
 

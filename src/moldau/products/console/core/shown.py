@@ -1,6 +1,6 @@
-"""Foreign bytes and numbers as people read them. Nothing here raises, whatever the bytes are.
+"""Foreign bytes and numbers as text for people. Nothing here raises.
 
-What comes out is plain text: the templates escape it once more, and the live tail sets it as text, never as markup.
+The result is plain text. The templates escape it, and the live tail sets it as text, never as markup.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What is to be written for a request, as the state is: records for the topic, and the answer to give once they are in.
+"""Decides a write: the records for the topic, and the answer once they are committed.
 
-Nothing here changes the state. What is not permitted is raised as a Refusal.
+Nothing here changes the state. A rejected request raises a Refusal.
 """
 
 from __future__ import annotations

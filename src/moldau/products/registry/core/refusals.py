@@ -1,4 +1,4 @@
-"""What the registry answers instead of a result: HTTP status, error code and sentence, as Confluent's registry does."""
+"""Errors of the registry: HTTP status, error code and sentence, as in Confluent's registry."""
 
 from __future__ import annotations
 

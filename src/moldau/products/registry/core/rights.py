@@ -1,8 +1,8 @@
 """What a person may do in the registry: a role for all subjects, and roles for the subjects of a prefix.
 
-Roles only add up: the greatest of those that cover a subject counts, so the order of a file means nothing and no
-longer prefix takes away what a shorter one gave. A subject that a person may not read is in no list for them; asked for
-by its name it is refused before anything is looked up, so the answer does not tell whether it is there.
+Of the roles that cover a subject, the greatest counts: the order of a file has no meaning, and a longer prefix never
+reduces a role. Lists omit subjects that the person may not read. A request for such a subject is denied before the
+lookup, so the answer does not tell whether it exists.
 """
 
 from __future__ import annotations

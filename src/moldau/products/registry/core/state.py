@@ -1,4 +1,4 @@
-"""What the topic's records say together: subjects with their versions, schemas by id, levels and modes.
+"""The state that the topic's records add up to: subjects and versions, schemas by id, levels, modes.
 
 Folding the same records gives the same state in every registry. Only `apply` changes it.
 """

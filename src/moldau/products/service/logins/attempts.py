@@ -1,8 +1,8 @@
 """Bounds on login attempts, by address and by user, in bounded memory. Decides; `now_s` is given.
 
-After FREE failures an address waits before its next attempt, twice as long each time, at most LONGEST_S. The same holds
-for a user, but not for an address without a failure of its own: guesses of a password from elsewhere do not keep
-the user out. A right login forgives nothing: an attacker may have an account too.
+After FREE failures an address waits before its next attempt, twice as long each time, at most LONGEST_S. The same
+applies to a user, except at an address without a failure: an attacker elsewhere cannot lock the user out. A successful
+login resets nothing, because an attacker may have an account too.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Logins of the users of a cluster: the password is tried there, exchanged for a delegation token, and forgotten.
+"""Logins of users of a cluster: the password is tried there and exchanged for a delegation token.
 
-What the person does is then done with that token, under the person's own name. Where the cluster has no delegation
-tokens the login is refused, or, where the file of people says so, the service reads under its own name for people with
-a role (docs/decisions/0108-people-act-by-delegation-tokens.md).
+The service then acts with that token under the person's name, and forgets the password. If the cluster has no
+delegation tokens, the login is rejected; with `without_tokens = "service"` the service reads under its own name
+(docs/decisions/0108-people-act-by-delegation-tokens.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Forms that a browser posts, read with a bound; and where a browser may be led."""
+"""Reads posted forms within a bound, and makes safe redirects."""
 
 from __future__ import annotations
 

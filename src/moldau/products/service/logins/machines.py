@@ -1,5 +1,6 @@
-"""Programs that ask a service: Prometheus, serializers, scripts. They say who they are in each request, by the header
-`Authorization`: Basic with a name and a secret, or Bearer with the secret alone.
+"""Programs with secrets: Prometheus, serializers, scripts.
+
+Each request has the header `Authorization`: Basic with a name and a secret, or Bearer with the secret alone.
 
     [machines.prometheus]
     role = "viewer"
@@ -9,8 +10,8 @@
     sha256 = "..."
     subjects = {"orders-" = "editor"}
 
-`moldau machine NAME` makes a secret of 256 random bits and the lines for the file, which holds the hash alone: a
-plain hash is no protection for a password that a person chose.
+`moldau machine NAME` makes a secret of 256 random bits and the lines for the file, which contain only its hash. A plain
+hash would not protect a password that a person chose.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A service as its command line asks for it: who may ask, and over which TLS. What would be open to all is refused."""
+"""Admission and TLS of a service from its command line. A service open to everybody is rejected."""
 
 from __future__ import annotations
 

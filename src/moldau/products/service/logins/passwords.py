@@ -1,8 +1,7 @@
-"""Passwords of the cluster's users, for requests that carry them each time (Basic): tried at a broker, and then known
-for a short time, so that not every request is a login.
+"""Basic passwords of the cluster's users: tried at a broker, then remembered for a short time.
 
-What is kept is a salted hash, for KEPT_S: so long the old password of a user still works after it was changed, or the
-user deleted. A wrong password changes nothing of what is known.
+A salted hash is kept for KEPT_S. For that time an old password still works after it was changed or the user deleted. A
+wrong password changes nothing.
 """
 
 from __future__ import annotations

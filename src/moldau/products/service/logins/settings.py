@@ -1,4 +1,4 @@
-"""The file of people of a service: who may log in, with which role, over which TLS.
+"""The file of `--login`: logins, roles and TLS of a service.
 
     [login]
     source = "cluster"                  # or "oidc"
@@ -27,7 +27,7 @@
     # principal.claim = "sub"
     # audience = "moldau"               # of a registry: takes access tokens for this audience as Bearer
 
-The file is read by its owner alone, or refused. Paths begin at its folder. Only `[tls]` takes a secret as it is.
+A file that others can read is rejected. Paths are relative to its folder. Only `[tls]` may contain a secret itself.
 """
 
 from __future__ import annotations

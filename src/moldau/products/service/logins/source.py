@@ -1,4 +1,4 @@
-"""What a source of people gives: a login, or why there is none."""
+"""The interface of a source of people: a login, or the reason why it fails."""
 
 from __future__ import annotations
 

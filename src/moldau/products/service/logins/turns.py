@@ -1,5 +1,6 @@
-"""Whose login is tried now: one of each address, in the order in which they came. Behind a proxy all people have one
-address, so the others of it wait, within bounds. Used from the loop of a service."""
+"""Tries one login of each address at a time, in the order of arrival.
+
+Behind a proxy all people have one address, so others wait, within bounds. Used from the loop of a service."""
 
 from __future__ import annotations
 

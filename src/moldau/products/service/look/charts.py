@@ -1,4 +1,4 @@
-"""Small charts as the points of an SVG polyline: numbers only, so nothing foreign can get in."""
+"""Small charts as the points of an SVG polyline: numbers only, so no foreign text can get in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was sampled lately: totals that grow, and the rates between two samples."""
+"""Recent samples of growing totals, and the rates between two samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Templates that stand in the frame of all pages, and the files that the frame loads."""
+"""Templates in the common frame, and the static files of the frame."""
 
 from __future__ import annotations
 

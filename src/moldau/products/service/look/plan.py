@@ -1,4 +1,4 @@
-"""Steps, and what goes from one to the next, as an SVG picture: each step in a column behind those that it takes from.
+"""Draws steps and edges as an SVG picture: each step in a column after the steps that it reads.
 
 Every text is escaped here. Colours and type come from the style sheet of the page that shows the picture, or from the
 picture's own (`style`).

@@ -1,4 +1,4 @@
-"""Numbers and foreign text as people read them. Nothing here raises; what comes out is plain text, to be escaped."""
+"""Numbers and foreign text for people. Nothing here raises; the result is plain text, to be escaped."""
 
 from __future__ import annotations
 

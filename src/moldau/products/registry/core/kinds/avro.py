@@ -1,4 +1,4 @@
-"""Avro: parsed, and compared by the rules of schema resolution, by Apache Avro's own library."""
+"""Avro: Apache Avro's library parses schemas, and compares them by the rules of schema resolution."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Whether the default of each field is of its type: Avro for Java refuses a schema where one is not, Avro for Python
-takes it."""
+"""Checks that the default of each field has its type. Avro for Java requires it, Avro for Python does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the keywords of one node of a JSON Schema say together, and those of several nodes that all must hold."""
+"""The combined keywords of one node of a JSON Schema, or of several nodes that must all match."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Patterns in JSON Schemas come from strangers, and some take Python's `re` longer than anybody waits: only those are
-run that cannot."""
+"""Decides which patterns of JSON Schemas may run: only those that Python's `re` matches in bounded time."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Whether a reader's JSON Schema allows every document that a writer's allows.
 
-What says the same in both is no problem. The rest is told keyword by keyword, and errs on the safe side: what the
-keywords do not tell is a problem. Two things are taken as people mean them: a property that must be there is no problem
-where it has a `default`, and `format` says nothing.
+Equal parts are compatible. The rest is compared keyword by keyword: if the keywords do not prove compatibility, it is a
+problem. Two rules follow what people mean: a required property with a `default` is no problem, and `format` is ignored.
 """
 
 from __future__ import annotations

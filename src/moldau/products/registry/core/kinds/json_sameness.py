@@ -1,4 +1,4 @@
-"""Whether two JSON Schemas say the same: but for annotations, and with all that they refer to."""
+"""Whether two JSON Schemas are equal, with their references and without annotations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the registry asks of a kind of schemas: the form that it keeps, and what a reader cannot read of a writer."""
+"""The base class of kinds of schemas: canonical form, and compatibility of reader and writer."""
 
 from __future__ import annotations
 

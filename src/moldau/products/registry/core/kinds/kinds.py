@@ -1,4 +1,4 @@
-"""The kinds of schemas by the names that records and requests have for them."""
+"""The kinds of schemas by the names that records and requests use."""
 
 from __future__ import annotations
 

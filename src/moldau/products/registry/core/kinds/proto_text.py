@@ -1,7 +1,7 @@
-"""A FileDescriptorProto as the text of a `.proto`: the same for what means the same, and compiled to it again.
+"""Writes a FileDescriptorProto as canonical `.proto` text, which compiles to the same descriptor.
 
-Messages keep their places, which stand in records; of a map field, its entry's place. What the text cannot say again is
-refused, not left out: groups, editions.
+Messages keep their order, because records contain their indexes, and so do the entries of map fields. Groups and
+editions are rejected, because the text cannot express them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Protobuf: compiled by Google's compiler, kept as the text of what it compiled to, so comments are not kept.
+"""Protobuf: compiled by Google's compiler, and kept as canonical text without comments.
 
 A client may send the text of a `.proto`, or a serialized FileDescriptorProto as base64, as Confluent's clients for
 Python do: both are kept as the same text. A reader can read a writer as Protobuf's rules for updated messages say:
