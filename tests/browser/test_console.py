@@ -131,7 +131,7 @@ def test_a_topic_that_is_called_tail_has_both_pages(running: BrokerWithConsole, 
 
 def test_a_page_that_is_none_is_told_as_the_others(running: BrokerWithConsole, browser: Chrome, wait: Wait) -> None:
     browser.get(f"{running.page}/nowhere/<b>")
-    wait(browser, "There is no such page")
+    wait(browser, "Page not found")
     assert browser.find_element("link text", "Topics").is_displayed()
 
 
@@ -257,9 +257,9 @@ def test_it_follows_the_colours_of_the_system(
 
 def test_a_page_that_is_not_there_says_so(running: BrokerWithConsole, browser: Chrome, wait: Wait) -> None:
     browser.get(f"{running.page}/topics/no-such-topic")
-    wait(browser, "There is no such topic")
+    wait(browser, "Topic not found")
     browser.get(f"{running.page}/groups/no-such-group")
-    wait(browser, "There is no such group")
+    wait(browser, "Group not found")
 
 
 def produce_numbered(running: BrokerWithConsole, topic: str, count: int) -> None:

@@ -57,7 +57,7 @@ def check_without_script(browser: Chrome, page: str) -> None:
     browser.get(f"{page}/brokers/3")
     assert "it does not serve now" in browser.find_element("tag name", "main").text
     browser.get(f"{page}/brokers/4")
-    assert "There is no such broker" in browser.find_element("tag name", "main").text
+    assert "Broker not found" in browser.find_element("tag name", "main").text
 
 
 @pytest.mark.slow

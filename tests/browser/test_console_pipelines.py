@@ -124,7 +124,7 @@ def test_the_page_of_a_pipeline_has_its_picture_charts_and_newest_dead_letters(
     wait(browser, "Committed")
     browser.get(browser.execute_script("return document.querySelector('main h1 a.button').href"))
     wait(browser, "Newest dead letters")
-    href = browser.execute_script("return document.querySelector('#letters a').href")
+    href = browser.execute_script("return document.querySelector('#dead-letters a').href")
     browser.get(href)
     wait(browser, "came while it was looked at")
 
@@ -135,8 +135,8 @@ def test_it_is_whole_without_javascript(shop: BrokerWithConsole, browser_without
         ("/pipelines", "shop.totals"),
         ("/pipelines/moldau.shop.totals", "Newest dead letters"),
         ("/pipelines/audits-own-group", "port 9701 of another-machine"),
-        ("/pipelines/readers", "There is no such pipeline"),
-        ("/pipelines/moldau.nobody", "There is no such pipeline"),
+        ("/pipelines/readers", "Pipeline not found"),
+        ("/pipelines/moldau.nobody", "Pipeline not found"),
     )
     assert_shown(browser_without_script, shop.page, texts)
 

@@ -20,11 +20,11 @@ Generated: `python -m moldau.cli.reference > docs/reference/command-line.md`.
 environment's `MOLDAU_BOOTSTRAP_SERVER`, then 127.0.0.1:9092. Each takes `--profile NAME` or `--command-config FILE`,
 too, which say how the cluster is secured ([profiles](../use/profiles.md)). Most take `--json` (`--format json`).
 Flags stand anywhere between the words; words after `--` are no flags. A FILE of `-`, and a
-VALUE of `-` alone, is standard input. `python -m moldau` is the same command, with the Python that is named.
+VALUE of `-` alone, is standard input. `python -m moldau` is the same command.
 
 An error that a user can cause is one sentence on standard error and exit code 1. A misspelt command or flag gets a
-hint, the usage of that command, and exit code 2. `moldau pipeline` exits with 2 where a page cannot be run as it is
-written, and with 1 where a run or a test fails.
+hint, the usage of that command, and exit code 2. `moldau pipeline` exits with 2 if a pipeline file
+is invalid, and with 1 if a run or a test fails.
 
 A time is a date (`2026-01-31`), a date with a time (`2026-01-31T12:00:00`, in UTC unless it names a zone), or a
 duration before now. A duration is a number and a unit: `90s`, `15m`, `1h30m`, `2d`, `1w`, or ISO 8601's `PT1H30M`.
@@ -32,9 +32,9 @@ duration before now. A duration is a number and a unit: `90s`, `15m`, `1h30m`, `
 `moldau consume --json` prints each record as one line of JSON, and `moldau produce --json` reads such lines back: key,
 value, headers, timestamp and partition, byte for byte ([decision 0022](../decisions/0022-records-as-json.md)).
 `moldau produce` writes every line that was read, also after Ctrl-C or SIGTERM, and prints how many records were
-written, with their offsets. `consume` and `page` decode Avro, Protobuf and JSON Schema by the schema registry that
+written, with their offsets. `consume` and `console` decode Avro, Protobuf and JSON Schema by the schema registry that
 `--registry`, or the environment's `MOLDAU_REGISTRY`, names; such lines of JSON are for people and for `jq`, and
-`produce` refuses them.
+`produce` rejects them.
 
 `eval "$(moldau completion bash)"` completes commands, flags, topics and groups in bash; zsh and fish have scripts of
 their own. Topics and groups come from the broker that the line names with `-b`, else as above; the broker
@@ -49,18 +49,18 @@ has half a second to answer.
 TOOLS_INTRODUCTION = """
 ## Kafka's own tools
 
-`moldau kafka-topics ...` and its kin take the flags of Apache Kafka 4.4's tools (the older spellings too, as Kafka
+`moldau kafka-topics` and the other tools take the flags of Apache Kafka 4.4's tools (the older spellings too, as Kafka
 does), print what they print and exit as they do: `--help` exits 1 (but 0 of
 `kafka-features`, `kafka-metadata-quorum` and `kafka-storage`), as does a call without flags, and
-`kafka-consumer-groups` exits 0 after an error. They are plain clients and work with Apache Kafka too. What was compared
-with Kafka's own tools, line by line, stands in `tests/conformance/kafka_tools`.
+`kafka-consumer-groups` exits 0 after an error. They are plain clients and work with Apache Kafka too.
+`tests/conformance/kafka_tools` compares them with Kafka's own tools, line by line.
 
 What differs: the texts of `--help`; a Java trace on standard error is one sentence here; listings are sorted where
 Kafka's come out of a hash map; an absent broker is reported at once, where Kafka tries for a minute (the
 console tools report it and try again until Ctrl-C).
 
 TLS and SASL (PLAIN, SCRAM, OAUTHBEARER) are set in the file of `--command-config`, as for Kafka's tools; a JKS store is
-refused with the line that converts it, and passwords may be references (`${env:NAME}`) without `config.providers`.
+rejected with the command that converts it, and passwords may be references (`${env:NAME}`) without `config.providers`.
 
 What is missing: SASL GSSAPI, groups of the new protocol (KIP-848) in
 `kafka-consumer-groups --describe`, formatters of share groups and of one's own, line readers other than Kafka's own.

@@ -49,7 +49,7 @@ class ServiceTls:
             check_renewal(self._settings, self._material, material)
             self._newest = server_context(self._settings, material)
         except KafkaError as error:
-            return f"the service goes on with its old certificate: {error.message or error.name}"
+            return f"the service keeps its old certificate: {error.message or error.name}"
         self._material = material
         return "the service uses its new certificate for new connections"
 

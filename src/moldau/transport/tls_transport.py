@@ -396,7 +396,7 @@ def handshake_sentence(error: ssl.SSLError) -> str:
         "peer_did_not_return_a_certificate": "the other side gave no certificate, and one is required",
         "unsupported_protocol": "the other side knows no version of TLS that is enabled here",
         "tlsv1_alert_protocol_version": "the other side enables no version of TLS that is known here",
-        "no_shared_cipher": "there is no cipher suite that both sides enable",
+        "no_shared_cipher": "no cipher suite is enabled on both sides",
         "sslv3_alert_handshake_failure": "the other side accepts none of the cipher suites, or asks for a certificate",
         "wrong_version_number": "the other side does not speak TLS",
     }

@@ -264,7 +264,7 @@ FAILURES: list[tuple[str, dict[str, str], Callable[[], ClientTls], str, str]] = 
         {"cipher_suites": "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"},
         lambda: client(cipher_suites="TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"),
         "the other side accepts none of the cipher suites, or asks for a certificate",
-        "there is no cipher suite that both sides enable",
+        "no cipher suite is enabled on both sides",
     ),
 ]
 

@@ -39,7 +39,7 @@ _SUPER = "super users (super.users of the nodes' settings), whom ACLs do not con
 
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser("acls", help="who may do what: list, add, remove, explain")
+    parser = subparsers.add_parser("acls", help="access control lists: list, add, remove, explain")
     verbs = parser.add_subparsers(metavar="VERB", required=True)
 
     listing = verbs.add_parser(
@@ -72,7 +72,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         )
         _add_resources(changing)
         changing.add_argument("--to", action="append", default=[], metavar="NAME", help="with --as copier: a topic")
-        changing.add_argument("--prefixed", action="store_true", help="the names are those that others begin with")
+        changing.add_argument("--prefixed", action="store_true", help="the names are prefixes")
         changing.add_argument("--host", default=WILDCARD, metavar="ADDRESS", help="one address or network (default: *)")
         changing.add_argument("--deny", action="store_true", help="ACLs that deny, which outweigh all that allow")
         add_cluster_arguments(changing, run, rights={"cluster": "alter"})
@@ -262,7 +262,7 @@ def _wanted(arguments: argparse.Namespace) -> Wanted:
         written = [*resources(AclResourceType.TOPIC, arguments.to), *transactional_ids]
         return questions.copier_needs([*topics, *groups], written)
     if not named or not arguments.operation:
-        raise CommandError("say what is done, by --operation or --as, and to what: --topic, --group, ... or --cluster")
+        raise CommandError("name an operation (--operation, --as) and a resource (--topic, --group, ... or --cluster)")
     with _as_command_errors():
         operations = tuple(dict.fromkeys(map(operation_of, arguments.operation)))
         for resource in named:

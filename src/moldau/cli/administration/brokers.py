@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser("brokers", help="the brokers of a cluster, what each holds, taking one out")
+    parser = subparsers.add_parser("brokers", help="list, describe and decommission brokers")
     verbs = parser.add_subparsers(metavar="VERB", required=True)
 
     listing = verbs.add_parser(
-        "list", help="list brokers with what they lead and hold", examples=("moldau brokers list",)
+        "list", help="list brokers with their leaders and replicas", examples=("moldau brokers list",)
     )
     add_cluster_arguments(listing, list_brokers)
 

@@ -25,9 +25,9 @@ Facts = dict[str, str]
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser(
         "events",
-        help="show what each broker learns of brokers, topics and leaders",
-        description="Asks every broker what it knows; with --follow again and again, with a line for each thing that a "
-        "broker has learnt since.",
+        help="show changes of brokers, topics and leaders as each broker learns them",
+        description="Prints the brokers, topics and leaders that each broker knows. With --follow it prints each "
+        "change when a broker learns it.",
         examples=("moldau events --follow", "moldau events --follow --json"),
     )
     parser.add_argument("--follow", action="store_true", help="until Ctrl-C")

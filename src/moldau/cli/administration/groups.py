@@ -67,7 +67,7 @@ def list_groups(arguments: argparse.Namespace) -> int:
     with cluster_admin(arguments) as admin:
         found = known_groups(admin, states=arguments.state, only_consumers=False)
     rows = [{"group": row.group_id, "state": row.group_state, "protocol": row.protocol_type or None} for row in found]
-    empty = f"no group is {' or '.join(arguments.state)}" if arguments.state else "there are no groups yet"
+    empty = f"no group is {' or '.join(arguments.state)}" if arguments.state else "no groups yet"
     print_rows(rows, ["group", "state"], as_json=arguments.json, empty=empty)
     return 0
 

@@ -28,7 +28,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
     listing = verbs.add_parser(
         "list",
-        help="list where partitions begin, end, or stand at a time",
+        help="list first and last offsets of partitions, or offsets at a time",
         examples=("moldau offsets list orders", "moldau offsets list orders:0 users --at 1h"),
     )
     listing.add_argument("topic", nargs="+", metavar="TOPIC[:0,1]")

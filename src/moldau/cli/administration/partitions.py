@@ -23,7 +23,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     )
     describe.add_argument("topic", nargs="*", default=[], help="without it, all topics")
     describe.add_argument(
-        "--under-replicated", action="store_true", help="only where a replica is not in sync, or nobody leads"
+        "--under-replicated", action="store_true", help="only partitions with a replica out of sync or without a leader"
     )
     add_cluster_arguments(describe, describe_partitions)
 

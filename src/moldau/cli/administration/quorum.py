@@ -33,7 +33,7 @@ REQUEST_TIMED_OUT and at once; so does one that makes another change."""
 
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser("quorum", help="who votes on the metadata; recover a cluster from one node")
+    parser = subparsers.add_parser("quorum", help="voters of the metadata quorum; recover a cluster from one node")
     verbs = parser.add_subparsers(metavar="VERB", required=True)
 
     describe = verbs.add_parser(
@@ -55,7 +55,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
     recover = verbs.add_parser(
         "recover",
-        help="let the one node that is left go on alone",
+        help="let the only remaining node continue alone",
         description="For a cluster that has lost a majority of its voters for good. Run on the stopped node that has "
         "survived, this makes it the only voter, and the leader of every partition that it has a replica of. It says "
         "first from which offset on records of each partition may be missing, and asks. The other nodes must not come "

@@ -46,7 +46,7 @@ def _add_entity(parser: argparse.ArgumentParser) -> None:
     for name, what in (("user", "this user"), ("client", "this client id"), ("ip", "this address")):
         chosen = parser.add_mutually_exclusive_group()
         chosen.add_argument(f"--{name}", metavar="NAME", help=what)
-        chosen.add_argument(f"--{name}-default", action="store_true", help=f"every {name} without a limit of its own")
+        chosen.add_argument(f"--{name}-default", action="store_true", help=f"every {name} without its own limit")
 
 
 def _parts(arguments: argparse.Namespace) -> list[Part]:
@@ -89,7 +89,7 @@ def alter_quotas(arguments: argparse.Namespace) -> int:
 
     parts = _parts(arguments)
     if not parts:
-        raise CommandError("say whose limits: --user, --client or --ip, or --user-default and the like")
+        raise CommandError("name an entity: --user, --client or --ip, or --user-default and the like")
     to_set: dict[str, float] = {}
     for text in arguments.set:
         name, value = split_setting("--set", text)

@@ -38,7 +38,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
             "moldau tokens create --owner ann --renewer etl --max-lifetime 12h --profile admin",
         ),
     )
-    create.add_argument("--owner", type=not_empty, metavar="NAME", help="ann or User:ann (default: who asks)")
+    create.add_argument("--owner", type=not_empty, metavar="NAME", help="ann or User:ann (default: you)")
     create.add_argument(
         "--renewer",
         action="append",

@@ -202,7 +202,7 @@ def list_topics(arguments: argparse.Namespace) -> int:
         rows,
         ["topic", "partitions", "replication_factor"],
         as_json=arguments.json,
-        empty=f"no topic matches {arguments.pattern}" if arguments.pattern else "there are no topics yet",
+        empty=f"no topic matches {arguments.pattern}" if arguments.pattern else "no topics yet",
     )
     return 0
 

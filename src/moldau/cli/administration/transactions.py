@@ -100,7 +100,7 @@ def list_transactions(arguments: argparse.Namespace) -> int:
         for row in found
     ]
     is_filtered = arguments.state or arguments.producer_id or arguments.longer_than >= 0 or arguments.regex
-    empty = "no transactional id is like that" if is_filtered else "there are no transactional ids yet"
+    empty = "no transactional id is like that" if is_filtered else "no transactional ids yet"
     columns = ["transactional_id", "state", "producer_id", "coordinator"]
     print_rows(rows, columns, as_json=arguments.json, empty=empty)
     return 0

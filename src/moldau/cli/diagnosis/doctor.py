@@ -20,7 +20,7 @@ _MARKS = {"ok": "ok  ", "warning": "warn", "failed": "FAIL"}
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser(
         "doctor",
-        help="find out why a client cannot use a cluster, and what to set",
+        help="find out why a client cannot use a cluster, and how to fix it",
         examples=("moldau doctor", "moldau doctor kafka.example.org:9092 --round-trip"),
     )
     parser.add_argument("address", nargs="?", metavar="HOST:PORT", help=f"any broker (default: {BOOTSTRAP_DEFAULT})")

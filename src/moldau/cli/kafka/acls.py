@@ -49,7 +49,7 @@ OPTIONS = (
     Option("transactional-id", "A transactional id; '*' is every one. May be repeated.", "transactional-id"),
     Option("idempotent", "With --producer: also the right to write idempotently, as old brokers want it."),
     Option("delegation-token", "A delegation token; '*' is every one. May be repeated.", "delegation-token"),
-    Option("user-principal", "A user, as a resource: who may make tokens for it. May be repeated.", "user-principal"),
+    Option("user-principal", "A user as a resource: rights to make tokens for it. May be repeated.", "user-principal"),
     Option(
         "resource-pattern-type",
         "How names are meant: literal or prefixed; to list and remove also any (either, of this very name) and match "

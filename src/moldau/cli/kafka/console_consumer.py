@@ -42,7 +42,7 @@ OPTIONS = (
     ),
     Option("offset", "Where to begin: a number, earliest or latest.", "offset", default="latest"),
     Option("group", "The consumer group; without it one for this call.", "consumer group id"),
-    Option("from-beginning", "Begin with the first record where the group has no position."),
+    Option("from-beginning", "Begin with the first record if the group has no committed offset."),
     Option("max-messages", "Stop after this number of records.", "num_messages", kind="int"),
     Option("timeout-ms", "Stop when no record came for this time.", "timeout_ms", kind="long"),
     Option("isolation-level", "read_committed or read_uncommitted.", "isolation level", default="read_uncommitted"),

@@ -35,10 +35,10 @@ OPTIONS = (
     bootstrap_server(is_required=False),
     command_config(),
     Option("list", "Print the names of the groups."),
-    Option("describe", "Print what a group has committed and how far behind it is."),
+    Option("describe", "Print committed offsets and lag of a group."),
     Option("delete", "Delete groups without members."),
-    Option("reset-offsets", "Move the positions of a group without members; a dry run without --execute."),
-    Option("delete-offsets", "Delete the positions of a group on some topics."),
+    Option("reset-offsets", "Reset the committed offsets of a group without members; a dry run without --execute."),
+    Option("delete-offsets", "Delete the committed offsets of a group on some topics."),
     Option("validate-regex", "Say whether brokers would take this regular expression (RE2).", "regex"),
     Option("group", "The group; may be repeated.", "consumer group"),
     Option("all-groups", "All groups."),
@@ -46,7 +46,7 @@ OPTIONS = (
     Option("all-topics", "All topics on which the group has committed."),
     Option("members", "With --describe: the members."),
     Option("verbose", "With --describe: more columns."),
-    Option("offsets", "With --describe: positions and lag, as without it."),
+    Option("offsets", "With --describe: committed offsets and lag (the default)."),
     Option(
         "state",
         "With --describe: the state of the group. With --list: the state too, or only groups in these states.",
@@ -57,7 +57,7 @@ OPTIONS = (
     Option(
         "timeout", "How long answers are waited for, in milliseconds.", "timeout (ms)", kind="long", default="30000"
     ),
-    Option("dry-run", "Only print what a reset would do."),
+    Option("dry-run", "Only print the plan of a reset."),
     Option("execute", "Do the reset."),
     Option("export", "Print the plan of a reset as CSV."),
     Option("to-earliest", "Reset to the first record."),

@@ -39,7 +39,7 @@ OPTIONS = (
     Option("num-records", "How many records to read.", "count", kind="long", is_required=True),
     Option("messages", "Now --num-records.", "count", kind="long", is_deprecated=True),
     Option("group", "The consumer group; without it one for this call.", "gid"),
-    Option("from-latest", "Begin with the last record where the group has no position, not with the first."),
+    Option("from-latest", "Begin with the last record, not the first, if the group has no committed offset."),
     Option("fetch-size", "Bytes of one partition in one answer.", "size", kind="int", default="1048576"),
     Option("socket-buffer-size", "Bytes of the socket's buffer.", "size", kind="int", default="2097152"),
     Option(

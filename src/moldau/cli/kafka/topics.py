@@ -51,7 +51,7 @@ OPTIONS = (
     Option("if-exists", "Do nothing where the topic does not exist."),
     Option("if-not-exists", "Do nothing where the topic exists."),
     Option("exclude-internal", "Leave out the topics of the broker itself."),
-    Option("topics-with-overrides", "Describe only topics with settings of their own, without partitions."),
+    Option("topics-with-overrides", "Describe only topics with their own settings, without partitions."),
     Option("unavailable-partitions", "Describe only partitions without a leader that lives."),
     Option("under-replicated-partitions", "Describe only partitions with replicas out of sync."),
     Option("under-min-isr-partitions", "Describe only partitions with fewer replicas in sync than required."),

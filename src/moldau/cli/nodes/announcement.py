@@ -54,7 +54,7 @@ def announce(
     lines += [f"  {name:<10} {address}" for name, address in beside.items()]
     if node.operations is not None:
         lines.append(
-            f"  {METRICS}    {node.operations.scheme}://{node.operations.address}/metrics (/live and /ready beside it)"
+            f"  {METRICS}    {node.operations.scheme}://{node.operations.address}/metrics (also /live and /ready)"
         )
     if settings.is_broker:
         lines.append(line_to_try(connect.split(" ")[0], tls))

@@ -96,7 +96,7 @@ def init_authority(arguments: argparse.Namespace) -> int:
 
         folder = AuthorityFolder.create(Path(arguments.dir), arguments.name, _now(), _days(arguments))
     print(f"{folder.certificate_path}: the certificate that clients and nodes trust")
-    print(f"{folder.key_path}: the key of the authority, which nobody else may have")
+    print(f"{folder.key_path}: the key of the authority, to be kept secret")
     return 0
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def add_verbs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
     repair = verbs.add_parser(
         "repair",
-        help="show what keeps a broker from starting on damaged files, and cut it off",
+        help="show damage that prevents the start of a broker, and cut it off",
         description="Shows where logs are damaged that refuse the start of their broker, which must be stopped. With "
         "--execute each of them ends at its first damage; what lies behind is kept in files named .cut-OFFSET.",
         examples=("moldau log repair moldau-data", "moldau log repair moldau-data --execute"),
@@ -61,7 +61,7 @@ def repair_directory(arguments: argparse.Namespace) -> int:
             count += 1
             print(sentence if arguments.execute else f"would have {sentence}")
     if not count:
-        print("nothing that would refuse a start is damaged")
+        print("no damage that would prevent a start")
     elif not arguments.execute:
         print("nothing was changed: --execute does it")
     return 1 if count and not arguments.execute else 0
@@ -74,7 +74,7 @@ def list_strays(arguments: argparse.Namespace) -> int:
     _check_is_log_directory(arguments.directory)
     found = repair.list_strays(OsDisk(str(arguments.directory)))
     rows = [{"name": name, "bytes": size} for name, size in found]
-    print_rows(rows, ("name", "bytes"), as_json=arguments.json, empty="there are no strays")
+    print_rows(rows, ("name", "bytes"), as_json=arguments.json, empty="no strays")
     return 0
 
 

@@ -10,7 +10,7 @@ from moldau.cli.output import CommandError, print_rows
 
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser("storage", help="give the directories of a node to a cluster, tell whose they are")
+    parser = subparsers.add_parser("storage", help="format the directories of a node, and describe them")
     verbs = parser.add_subparsers(metavar="VERB", required=True)
 
     format_ = verbs.add_parser(
@@ -43,9 +43,9 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         metavar="LIST",
         help="the first controllers, the same for all nodes: id@host:port:directory, separated by commas",
     )
-    format_.add_argument("-g", "--ignore-formatted", action="store_true", help="leave what is formatted as it is")
+    format_.add_argument("-g", "--ignore-formatted", action="store_true", help="leave formatted directories unchanged")
     format_.add_argument(
-        "-r", "--release-version", metavar="NAME", help="the release of Kafka whose levels the cluster gets"
+        "-r", "--release-version", metavar="NAME", help="the release of Kafka whose feature levels the cluster gets"
     )
     format_.add_argument(
         "-f",
@@ -67,7 +67,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
     info = verbs.add_parser(
         "info",
-        help="tell whose the directories of a node are",
+        help="show to which node and cluster directories belong",
         examples=("moldau storage info --config node-1.properties",),
     )
     info.add_argument("-c", "--config", required=True, metavar="FILE", help="the settings of the node")

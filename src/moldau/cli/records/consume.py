@@ -68,7 +68,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         "--until", type=time_ms, metavar="TIME", help="stop in each partition at its first record of this time or later"
     )
     parser.add_argument("--count", type=int64, metavar="N", help="stop after N records")
-    parser.add_argument("--group", help="read as a member of this group and commit what was printed")
+    parser.add_argument("--group", help="read as a member of this group, and commit offsets of printed records")
     parser.add_argument("--partition", type=int32, metavar="N", help="only this partition (not with --group)")
     parser.add_argument("--keys", action="store_true", help="print the key before the value, with a tab between")
     parser.add_argument(
@@ -84,7 +84,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         "; what names no schema is printed as it is",
     )
     parser.add_argument(
-        "--null", default="null", metavar="TEXT", help="printed for what is absent (default %(default)s)"
+        "--null", default="null", metavar="TEXT", help="printed for a missing value (default %(default)s)"
     )
     add_cluster_arguments(parser, consume, rights={"topic": "read", "group": "read"})
 

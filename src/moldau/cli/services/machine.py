@@ -31,7 +31,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         "--subject",
         type=not_empty,
         metavar="PREFIX",
-        help="of a registry: the role is for subjects that begin so, and there is none elsewhere",
+        help="for a registry: the role applies only to subjects with this prefix",
     )
     parser.add_argument(
         "--secret-file", type=not_empty, metavar="FILE", help="write the secret there, readable by its owner alone"

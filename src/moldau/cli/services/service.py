@@ -38,9 +38,7 @@ def add_listen_argument(parser: argparse._ActionsContainer, what: str = "listen"
 
 
 def add_login_argument(parser: argparse._ActionsContainer) -> None:
-    parser.add_argument(
-        "--login", type=Path, metavar="FILE", help="who may log in, with which role, and the TLS of the service"
-    )
+    parser.add_argument("--login", type=Path, metavar="FILE", help="logins, roles and TLS of the service")
 
 
 def opening_of(arguments: argparse.Namespace) -> Opening:

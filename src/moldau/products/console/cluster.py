@@ -56,7 +56,7 @@ class SilentError(ClusterError):
     """The one broker that knows does not answer; others do."""
 
 
-NO_NOTE = CommitMetadata()
+NO_METADATA = CommitMetadata()
 
 
 class PartitionFacts(msgspec.Struct, frozen=True):
@@ -172,7 +172,7 @@ class GroupFacts(msgspec.Struct, frozen=True):
     protocol: str
     members: tuple[GroupMember, ...] = ()
     rows: tuple[LagRow, ...] = ()
-    note: CommitMetadata = NO_NOTE
+    commit_metadata: CommitMetadata = NO_METADATA
     """What a pipeline left beside its offsets."""
 
     @property
@@ -197,7 +197,7 @@ def total(values: Iterable[int | None]) -> int | None:
 
 
 class Cluster:
-    """One per page server; thread-safe: a question has a client of its own while it is asked."""
+    """One per console. Thread-safe: each question uses its own client."""
 
     def __init__(self, access: ClusterAccess, dialer: Dialer = TCP) -> None:
         self.access = access

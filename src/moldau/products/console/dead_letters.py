@@ -14,7 +14,7 @@ from moldau.products.console.core.browsing import Question
 from moldau.products.pipelines.core.commit_metadata import REASON_HEADER
 from moldau.products.service.look.words import visible
 
-MAX_LETTERS = 10
+MAX_DEAD_LETTERS = 10
 """Of one pipeline; those of each topic that are read, too."""
 MAX_TOPICS = 4
 MAX_KEPT = 50
@@ -24,7 +24,7 @@ MAX_WORDS = 400
 Find = Callable[[TopicFacts, Question], Found]
 
 
-class Letter(msgspec.Struct, frozen=True):
+class DeadLetter(msgspec.Struct, frozen=True):
     """`topic`, `partition` and `offset` say where the dead letter is; `origin` says where its record came from, in
     words."""
 
@@ -36,32 +36,32 @@ class Letter(msgspec.Struct, frozen=True):
     origin: str
 
 
-class LettersWatch:
+class DeadLettersWatch:
     """For all viewers: a topic is read again when it has grown. Thread-safe."""
 
     def __init__(self, find: Find) -> None:
         self._find = find
         self._lock = threading.Lock()
-        self._kept: dict[str, tuple[TopicFacts, list[Letter]]] = {}
+        self._kept: dict[str, tuple[TopicFacts, list[DeadLetter]]] = {}
 
-    def newest(self, topics: Sequence[TopicFacts]) -> list[Letter]:
+    def newest(self, topics: Sequence[TopicFacts]) -> list[DeadLetter]:
         """The newest first. Raises ClusterError."""
-        found = [letter for topic in topics[:MAX_TOPICS] for letter in self._letters(topic)]
+        found = [letter for topic in topics[:MAX_TOPICS] for letter in self._newest_of(topic)]
         found.sort(key=lambda letter: (letter.timestamp_ms, letter.offset), reverse=True)
-        return found[:MAX_LETTERS]
+        return found[:MAX_DEAD_LETTERS]
 
-    def _letters(self, topic: TopicFacts) -> list[Letter]:
+    def _newest_of(self, topic: TopicFacts) -> list[DeadLetter]:
         if not topic.records:
             return []
         with self._lock:
-            seen, letters = self._kept.get(topic.name, (None, []))
+            seen, dead_letters = self._kept.get(topic.name, (None, []))
             if seen is None or _bounds(seen) != _bounds(topic):
-                messages = self._find(topic, Question(count=MAX_LETTERS)).messages
-                letters = [_letter(message) for message in messages]
+                messages = self._find(topic, Question(count=MAX_DEAD_LETTERS)).messages
+                dead_letters = [_dead_letter(message) for message in messages]
                 if len(self._kept) >= MAX_KEPT:
                     self._kept.clear()
-                self._kept[topic.name] = (topic, letters)
-            return letters
+                self._kept[topic.name] = (topic, dead_letters)
+            return dead_letters
 
 
 def _bounds(topic: TopicFacts) -> list[tuple[int | None, int | None]]:
@@ -69,7 +69,7 @@ def _bounds(topic: TopicFacts) -> list[tuple[int | None, int | None]]:
     return [(partition.start, partition.end) for partition in topic.partitions]
 
 
-def _letter(message: Message) -> Letter:
+def _dead_letter(message: Message) -> DeadLetter:
     headers = {name: value for name, value in message.headers() or [] if isinstance(value, bytes)}
 
     def words(name: str) -> str:
@@ -78,7 +78,7 @@ def _letter(message: Message) -> Letter:
     kind, timestamp_ms = message.timestamp()
     place = "-".join(part for part in (words("moldau.topic"), words("moldau.partition")) if part)
     offset = words("moldau.offset")
-    return Letter(
+    return DeadLetter(
         topic=message.topic() or "",
         partition=message.partition() or 0,
         offset=message.offset() or 0,

@@ -33,29 +33,29 @@ class TopicLag(msgspec.Struct, frozen=True):
 
 
 class PipelineFacts(msgspec.Struct, frozen=True):
-    """`page`: the name of its page, which may have several queries; `query`: its own name there, empty where the page
-    has one only. `letters`: the topics with its dead letters. `board_port`: of the board of its run, `board_tls`:
-    with TLS; `board_host`: where that is, None: on this machine."""
+    """`spec`: the name of its pipeline file, which may have several queries; `query`: its name there, empty for the
+    only one. `dead_letter_topics`: the topics of its dead letters. `board_port`: of the board of its run, `board_tls`:
+    with TLS, `board_host`: its machine, None for this one."""
 
     name: str
-    page: str
+    spec: str
     query: str
     group: GroupFacts
     topics: tuple[TopicLag, ...]
-    letters: tuple[TopicFacts, ...]
+    dead_letter_topics: tuple[TopicFacts, ...]
     board_port: int | None
     board_host: str | None
     board_tls: bool
 
     @property
     def dead_letters(self) -> int | None:
-        """How many records are in those topics; 0 where there is no such topic."""
-        return total(topic.records for topic in self.letters) if self.letters else 0
+        """The number of records in those topics; 0 without such a topic."""
+        return total(topic.records for topic in self.dead_letter_topics) if self.dead_letter_topics else 0
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """How a pipeline stands, in words; `kind`: the badge. `seen_s`: how long ago its offsets moved; None: not while
-    the page looked."""
+    """The state of a pipeline in words; `kind`: the badge. `seen_s`: seconds since its offsets moved; None: not while
+    the console looked."""
 
     words: str
     kind: str
@@ -63,43 +63,44 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 def is_pipeline(group: GroupFacts) -> bool:
-    return group.group_id.startswith(GROUP_PREFIX) or group.note.pipeline is not None
+    return group.group_id.startswith(GROUP_PREFIX) or group.commit_metadata.pipeline is not None
 
 
 def pipelines_of(groups: Sequence[GroupFacts], topics: Sequence[TopicFacts]) -> list[PipelineFacts]:
-    """The groups of pipelines: one for each query, those of a page one after the other."""
+    """The groups of pipelines: one for each query, sorted by pipeline file."""
     by_name = {topic.name: topic for topic in topics}
     here = socket.gethostname()
     found = [_facts(group, by_name, here) for group in groups if is_pipeline(group)]
-    return sorted(found, key=lambda pipeline: (pipeline.page, pipeline.query, pipeline.group.group_id))
+    return sorted(found, key=lambda pipeline: (pipeline.spec, pipeline.query, pipeline.group.group_id))
 
 
 def _facts(group: GroupFacts, topics: dict[str, TopicFacts], here: str) -> PipelineFacts:
-    note = group.note.pipeline
-    name = note.pipeline if note is not None else group.group_id.removeprefix(GROUP_PREFIX) or group.group_id
-    page = note.spec if note is not None and note.spec is not None and _is_of(name, note.spec) else name
-    named = note.dead_letters if note is not None else ()
-    letters = [topics[each] for each in (named or _letters_by_name(name, topics)) if each in topics]
+    metadata = group.commit_metadata.pipeline
+    name = metadata.pipeline if metadata is not None else group.group_id.removeprefix(GROUP_PREFIX) or group.group_id
+    named_spec = metadata.spec if metadata is not None else None
+    spec = named_spec if named_spec is not None and _is_of(name, named_spec) else name
+    named = metadata.dead_letters if metadata is not None else ()
+    found = [topics[each] for each in (named or _dead_letters_by_name(name, topics)) if each in topics]
     return PipelineFacts(
         name=name,
-        page=page,
-        query=name.removeprefix(page).removeprefix("."),
+        spec=spec,
+        query=name.removeprefix(spec).removeprefix("."),
         group=group,
         topics=_topics(group),
-        letters=tuple(letters),
-        board_port=note.board_port if note is not None else None,
-        board_host=note.host or "another machine" if note is not None and note.host != here else None,
-        board_tls=note is not None and note.board_tls,
+        dead_letter_topics=tuple(found),
+        board_port=metadata.board_port if metadata is not None else None,
+        board_host=metadata.host or "another machine" if metadata is not None and metadata.host != here else None,
+        board_tls=metadata is not None and metadata.board_tls,
     )
 
 
-def _is_of(query: str, page: str) -> bool:
-    """Whether a query of that name can be one of the page: a note is text of any client."""
-    return query == page or query.startswith(f"{page}.")
+def _is_of(query: str, spec: str) -> bool:
+    """Whether the pipeline file can have this query: any client can write commit metadata."""
+    return query == spec or query.startswith(f"{spec}.")
 
 
-def _letters_by_name(name: str, topics: dict[str, TopicFacts]) -> list[str]:
-    """The query `shop.lake` of the page `shop` keeps its dead letters where the page does, in `shop.dead-letters`."""
+def _dead_letters_by_name(name: str, topics: dict[str, TopicFacts]) -> list[str]:
+    """The query `shop.lake` of the pipeline file `shop` uses the topic `shop.dead-letters`, as the file does."""
     while name and name + DEAD_LETTERS_SUFFIX not in topics:
         name = name.rpartition(".")[0]
     return [name + DEAD_LETTERS_SUFFIX] if name else []
@@ -116,7 +117,7 @@ def _topics(group: GroupFacts) -> tuple[TopicLag, ...]:
 
 
 def standing(pipeline: PipelineFacts, series: Series) -> Standing:
-    """`series`: of what its group has committed, as the page saw it."""
+    """`series`: samples of the committed offsets of its group."""
     seen_s = None if series.changed_s is None else int(series.changed_s)
     lag = pipeline.group.lag
     if not lag and not pipeline.group.is_lag_known:
@@ -136,16 +137,16 @@ def standing(pipeline: PipelineFacts, series: Series) -> Standing:
 
 
 def picture_of(
-    pipeline: PipelineFacts, rates: dict[str, float | None], letter_rates: dict[str, float | None]
+    pipeline: PipelineFacts, rates: dict[str, float | None], dead_letter_rates: dict[str, float | None]
 ) -> tuple[list[Box], list[Edge]]:
     """The topics that it reads, the pipeline, and its dead letters, with rates on the lines."""
-    read, letters = pipeline.topics[:MAX_DRAWN_TOPICS], pipeline.letters
+    read = pipeline.topics[:MAX_DRAWN_TOPICS]
     boxes = [Box(visible(each.topic), "source", f"lag {show_count(each.lag)}") for each in read]
     middle = len(boxes)
     boxes.append(Box(visible(pipeline.name), "flow", f"lag {show_count(pipeline.group.lag)}"))
     edges = [Edge(place, middle, f"{show_rate(rates.get(each.topic))}/s") for place, each in enumerate(read)]
-    for topic in letters:
-        edges.append(Edge(middle, len(boxes), f"{show_rate(letter_rates.get(topic.name))}/s"))
+    for topic in pipeline.dead_letter_topics:
+        edges.append(Edge(middle, len(boxes), f"{show_rate(dead_letter_rates.get(topic.name))}/s"))
         note = f"{show_count(topic.records)} dead letter{'' if topic.records == 1 else 's'}"
         boxes.append(Box(visible(topic.name), "target", note, bool(topic.records)))
     return boxes, edges

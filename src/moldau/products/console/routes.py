@@ -28,7 +28,7 @@ from moldau.products.console.cluster import Cluster, ClusterError, ConfigFacts, 
 from moldau.products.console.cluster_state import MAX_ROWS, ClusterWatch, is_whole
 from moldau.products.console.core.browsing import COUNTS, MAX_PARTITIONS, Question, read_question, write_next
 from moldau.products.console.core.shown import ShownRecord
-from moldau.products.console.dead_letters import Letter, LettersWatch
+from moldau.products.console.dead_letters import DeadLetter, DeadLettersWatch
 from moldau.products.console.pipelines import (
     PipelineFacts,
     Standing,
@@ -86,7 +86,7 @@ class Pages:
         self.sampler = sampler
         self.watch = ClusterWatch(cluster)
         self.certificates = Certificates(cluster.access)
-        self.letters = LettersWatch(self._find)
+        self.dead_letters = DeadLettersWatch(self._find)
         self.templates = templates_in(_HERE / "templates")
         self.templates.filters.update(when=show_time, path=quote_path)
         self.templates.globals["m"] = self.templates.get_template("macros.html").module
@@ -115,7 +115,7 @@ class Pages:
         return HTMLResponse(await run_in_threadpool(self._render, name, values), status)
 
     async def no_such_page(self, request: Request, _: Exception) -> Response:
-        values = {"title": "There is no such page", "reason": visible(request.url.path), "here": "", "live": "/"}
+        values = {"title": "Page not found", "reason": visible(request.url.path), "here": "", "live": "/"}
         return HTMLResponse(
             await run_in_threadpool(self._render, "page_missing.html", self._frame(request) | values), 404
         )
@@ -184,7 +184,7 @@ class Pages:
         topic = self.find_topic(name)
         if topic is None:
             near = hint(name, (topic.name for topic in self.cluster.overview().topics))
-            return 404, "error.html", {"title": "There is no such topic", "reason": visible(name + near)}
+            return 404, "error.html", {"title": "Topic not found", "reason": visible(name + near)}
         values["topic"] = topic
         if path.endswith("/tail") and path.count("/") == 3:  # a topic may be called so too
             newest = self._find(topic, Question()).messages
@@ -215,7 +215,7 @@ class Pages:
         else:
             if topic is None or found is None:
                 status, name = 404, "error.html"
-                values = {"title": "There is no such topic", "reason": visible(request.path_params["topic"])}
+                values = {"title": "Topic not found", "reason": visible(request.path_params["topic"])}
             else:
                 status, name = 200, "records.html"
                 shown = _found_values(dict(request.query_params), found, self.values)
@@ -270,25 +270,25 @@ class Pages:
             reason = f"Not answering: {', '.join(silent)}. Nobody else knows the members and offsets of this group."
             return 503, "error.html", {"title": "The coordinator of the group does not answer", "reason": reason}
         if group.state == "Dead" and not group.rows:
-            return 404, "error.html", {"title": "There is no such group", "reason": visible(group_id)}
+            return 404, "error.html", {"title": "Group not found", "reason": visible(group_id)}
         return 200, "group.html", values | {"group": group, "idle": _idle(group), "is_pipeline": is_pipeline(group)}
 
     def _pipeline(self, group_id: str, snapshot: Snapshot, values: dict[str, Any]) -> tuple[int, str, dict[str, Any]]:
         found = [group for group in snapshot.groups if group.group_id == group_id]
         pipelines = pipelines_of(found, snapshot.topics)
         if not pipelines:
-            return 404, "error.html", {"title": "There is no such pipeline", "reason": visible(group_id)}
+            return 404, "error.html", {"title": "Pipeline not found", "reason": visible(group_id)}
         [pipeline] = pipelines
-        letters: list[Letter] = []
+        dead_letters: list[DeadLetter] = []
         error: str | None = None
         try:
-            letters = self.letters.newest(pipeline.letters)
+            dead_letters = self.dead_letters.newest(pipeline.dead_letter_topics)
         except ClusterError as failure:
             error = str(failure)
         rates = {each.topic: self._rate(topic_series(group_id, each.topic)) for each in pipeline.topics}
-        letter_rates = {topic.name: self._rate(f"in:{topic.name}") for topic in pipeline.letters}
-        drawn = draw_plan(*picture_of(pipeline, rates, letter_rates))
-        mine = {"pipeline": pipeline, "letters": letters, "letters_error": error, "plan": drawn}
+        dead_letter_rates = {topic.name: self._rate(f"in:{topic.name}") for topic in pipeline.dead_letter_topics}
+        drawn = draw_plan(*picture_of(pipeline, rates, dead_letter_rates))
+        mine = {"pipeline": pipeline, "dead_letters": dead_letters, "dead_letters_error": error, "plan": drawn}
         return 200, "pipeline.html", values | mine
 
     def _broker(self, number: str, snapshot: Snapshot, values: dict[str, Any]) -> tuple[int, str, dict[str, Any]]:
@@ -298,7 +298,7 @@ class Pages:
             raise ClusterError(seen.error or "the cluster does not answer")
         row = state.broker(int(number)) if _is_number(number) else None
         if row is None:
-            return 404, "error.html", {"title": "There is no such broker", "reason": visible(number)}
+            return 404, "error.html", {"title": "Broker not found", "reason": visible(number)}
         configs: list[ConfigFacts] = []
         error: str | None = "it does not serve now"
         if not row.is_fenced:  # nobody would answer, and the page would wait for the time-out

@@ -17,7 +17,7 @@ from moldau.products.console.cluster import Cluster as ConsoleCluster
 from moldau.products.console.cluster import GroupFacts, LagRow, PartitionFacts, TopicFacts
 from moldau.products.console.core.browsing import Question
 from moldau.products.console.core.pipeline_groups import choose_groups
-from moldau.products.console.dead_letters import MAX_LETTERS, LettersWatch
+from moldau.products.console.dead_letters import MAX_DEAD_LETTERS, DeadLettersWatch
 from moldau.products.console.pipelines import PipelineFacts, picture_of, pipelines_of, standing
 from moldau.products.pipelines.core.commit_metadata import CommitMetadata, PipelineMetadata
 from moldau.products.service.look.history import Series
@@ -42,7 +42,7 @@ def series(*samples: tuple[float, float]) -> Series:
     return found
 
 
-def test_a_pipeline_is_a_group_of_that_name_or_with_a_pipelines_note() -> None:
+def test_a_pipeline_is_a_group_of_that_name_or_with_commit_metadata_of_a_pipeline() -> None:
     own = group("own-name", note=PipelineMetadata("audit"))
     found = pipelines_of([group("moldau.shop"), group("readers"), own, group("moldau."), group("moldau")], [])
     assert [each.name for each in found] == ["audit", "moldau.", "shop"]
@@ -71,17 +71,17 @@ def test_a_pipeline_of_which_no_partition_answers_has_offsets_all_the_same() -> 
     ("pipeline", "letters"),
     [("shop", 3), ("shop.lake", 3), ("shop.lake.two", 3), ("shopping", 0), ("other.shop", 0)],
 )
-def test_a_query_keeps_its_dead_letters_where_its_page_does(pipeline: str, letters: int) -> None:
+def test_a_query_keeps_its_dead_letters_where_its_pipeline_file_does(pipeline: str, letters: int) -> None:
     topics = [topic("shop.dead-letters", 3), topic(".dead-letters", 9), topic("lake.dead-letters", 9)]
     [found] = pipelines_of([group(f"moldau.{pipeline}")], topics)
     assert found.dead_letters == letters
 
 
-def test_dead_letters_are_those_of_the_note_that_are_there() -> None:
+def test_dead_letters_are_the_existing_ones_of_the_commit_metadata() -> None:
     note = PipelineMetadata("shop", dead_letters=("refused", "gone", "unknown-size"))
     topics = [topic("shop.dead-letters", 3), topic("refused", 4), topic("unknown-size", None)]
     [found] = pipelines_of([group("moldau.shop", note=note)], topics)
-    assert [each.name for each in found.letters] == ["refused", "unknown-size"]
+    assert [each.name for each in found.dead_letter_topics] == ["refused", "unknown-size"]
     assert found.dead_letters == 4
 
 
@@ -132,7 +132,7 @@ def test_the_queries_of_a_page_are_one_pipeline() -> None:
         group("forged", note=PipelineMetadata("other", spec="shop")),
         group("moldau.old.lake", note=PipelineMetadata("old.lake")),
     ]
-    found = [(each.page, each.query) for each in pipelines_of(groups, [])]
+    found = [(each.spec, each.query) for each in pipelines_of(groups, [])]
     assert found == [("old.lake", ""), ("other", ""), ("shop", "db"), ("shop", "lake"), ("shop.eu", "")]
 
 
@@ -181,7 +181,7 @@ def test_the_newest_dead_letters_are_read_again_only_when_there_are_more(broker:
         finally:
             browser.close()
 
-    watch = LettersWatch(find)
+    watch = DeadLettersWatch(find)
 
     def newest() -> list[tuple[str, str]]:
         topics = [topic for topic in page.overview().topics if topic.name == "shop.dead-letters"]
@@ -198,5 +198,5 @@ def test_the_newest_dead_letters_are_read_again_only_when_there_are_more(broker:
     assert newest() == letters
     assert len(asked) == 2
     produce(broker, *[b"many"] * 20)
-    assert newest() == [("many", "")] * MAX_LETTERS
+    assert newest() == [("many", "")] * MAX_DEAD_LETTERS
     page.close()

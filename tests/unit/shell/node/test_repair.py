@@ -87,7 +87,7 @@ async def test_a_whole_directory_needs_no_repair(start_node: Any, tmp_path: Path
     before = content(tmp_path)
     for words in ((), ("--execute",)):
         assert main(["log", "repair", str(tmp_path), *words]) == 0
-        assert capsys.readouterr().out == "nothing that would refuse a start is damaged\n"
+        assert capsys.readouterr().out == "no damage that would prevent a start\n"
     assert content(tmp_path) == before
 
 

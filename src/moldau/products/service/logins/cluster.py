@@ -25,7 +25,7 @@ from moldau.wire.protocol.security_protocols import has_sasl
 WRONG = "The name or the password is wrong."
 SILENT = "The cluster does not answer. Try again in a moment."
 WITHOUT_TOKENS = (
-    "This cluster gives no delegation tokens, so nobody can act here under the own name. Set "
+    "This cluster has no delegation tokens, so you cannot act under your own name. Set "
     'delegation.token.secret.key on its brokers, or without_tokens = "service" in the file of --login.'
 )
 TIMEOUT_MS = 15_000

@@ -92,7 +92,7 @@ class Gate:
         if session is None:
             return NOBODY if needs is Role.NOBODY else _who_are_you(request)
         if changes and request.url.path != LOGIN and not await _has_token(request, session.person.csrf):
-            return Refusal(403, "the form is not of this session: load the page again")
+            return Refusal(403, "the form belongs to another session: reload the page")
         put_admitted(request.scope, lambda: not session.is_over)
         return session.person
 
@@ -152,7 +152,7 @@ class Gate:
         then = local_path(form.get("next", "/"))
         nonce = request.cookies.get(self._cookie(request, "-form"), "")
         if not is_same(form.get("csrf", ""), self._form_token(nonce)):
-            return self._login_page(request, then, "The page was too old. Try again.", 403)
+            return self._login_page(request, then, "The page is too old. Try again.", 403)
         name, address = form.get("name", "").strip(), _address(request)
         wait_s = self._attempts.wait_s(address, name[:MAX_NAME], time.monotonic())
         if wait_s > 0:

@@ -25,7 +25,7 @@ from moldau.transport.service_tls import ServiceTls
 from moldau.wire.protocol.security_protocols import is_loopback
 
 LINES = """\
---login FILE            who may log in, with which role: [login] and [roles]
+--login FILE            logins and their roles: [login] and [roles]
 [tls] in that file      ssl.keystore.type = "PEM" and ssl.keystore.location: a key with its certificate"""
 """What mends a service that would be open to all."""
 
