@@ -103,8 +103,8 @@ def test_a_role_is_the_rights_that_it_needs(run: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("ann", "--topic", "t"), "say what is done"),
-        (("ann", "--operation", "read"), "say what is done"),
+        (("ann", "--topic", "t"), "name an operation"),
+        (("ann", "--operation", "read"), "name an operation"),
         (("ann", "--operation", "raed", "--topic", "t"), "did you mean read?"),
         (("ann", "--operation", "write", "--group", "g"), "write is not done to a group"),
         (("ann", "--as", "consumer", "--topic", "t"), "--as consumer wants --group"),
