@@ -79,12 +79,20 @@ def counted(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def hint(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
-    """`; did you mean X?`, or "" if no known word is similar. `cutoff`: the required similarity; 1 is equal."""
+def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """The known word that is most like `word` in lower case; None if none is near. `cutoff`: the least likeness; 1 is
+    equal."""
     from difflib import get_close_matches  # only where somebody made a mistake
 
-    found = get_close_matches(word, list(known), n=1, cutoff=cutoff)
-    return f"; did you mean {found[0]}?" if found else ""
+    by_lower = {one.lower(): one for one in known}
+    found = get_close_matches(word.lower(), list(by_lower), n=1, cutoff=cutoff)
+    return by_lower[found[0]] if found else None
+
+
+def hint(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """`; did you mean X?` with the nearest known word, or nothing."""
+    near = nearest(word, known, cutoff=cutoff)
+    return "" if near is None else f"; did you mean {near}?"
 
 
 def uuid_to_text(uuid: Uuid) -> str:

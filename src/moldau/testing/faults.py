@@ -14,6 +14,7 @@ import msgspec
 
 from moldau.errors import ERROR_CODES, ERROR_NAMES
 from moldau.testing.tracebacks import hides
+from moldau.types import nearest
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
 
 __tracebackhide__ = hides
@@ -526,10 +527,8 @@ def _one_key(known: dict[str, ApiKey], name: str) -> ApiKey:
 
 def _hint(wanted: str, known: Mapping[str, str], cutoff: float = 0.7) -> str:
     """`; did you mean ...?` with the value of the nearest key, where one is near."""
-    import difflib
-
-    near = difflib.get_close_matches(wanted, known, n=1, cutoff=cutoff)
-    return f"; did you mean {known[near[0]]}?" if near else ""
+    near = nearest(wanted, known, cutoff=cutoff)
+    return "" if near is None else f"; did you mean {known[near]}?"
 
 
 def _check_selectors(keys: tuple[ApiKey, ...] | None, topic: str | None, group: str | None) -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import NoReturn
+
+from moldau.types import nearest
 
 SYNONYMS = {
     "boolean": "boolean", "tinyint": "tinyint", "byte": "tinyint", "smallint": "smallint", "short": "smallint",
@@ -94,7 +95,7 @@ def columns_of(text: str) -> Mapping[str, str]:
 def nearest_type(word: str) -> str | None:
     """A type of Spark that somebody may have meant."""
     other = OTHER_WORDS.get(word.lower())
-    return other or next(iter(get_close_matches(word.lower(), [*SYNONYMS, *COMPLEX], n=1)), None)
+    return other or nearest(word, [*SYNONYMS, *COMPLEX])
 
 
 class _Reader:

@@ -7,13 +7,13 @@ The edges are what the SQL of the flows reads. A plan is a value: it is built, c
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
 
 import msgspec
 
 from moldau.errors import MoldauError
 from moldau.products.pipelines.core.statement import groups, relations_of
+from moldau.types import nearest
 
 Facts = Mapping[str, str | None]
 """What decides which rows a step gives. A checkpoint holds offsets and aggregates of these facts, and of no others."""
@@ -168,8 +168,8 @@ def _resolve_target(target: TargetStep, views: Mapping[str, Step]) -> TargetStep
 
 
 def _near(name: str, views: Mapping[str, Step]) -> str:
-    near = get_close_matches(name.lower(), [view.lower() for view in views], n=1)
-    return f" (did you mean {_named(near[0], views)}?)" if near else _there_are(views)
+    near = nearest(name, views)
+    return _there_are(views) if near is None else f" (did you mean {near}?)"
 
 
 def _there_are(views: Mapping[str, Step]) -> str:

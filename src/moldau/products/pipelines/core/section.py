@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from difflib import get_close_matches
 from pathlib import Path
 from typing import NoReturn
 from urllib.parse import urlsplit
@@ -18,6 +17,7 @@ from yaml.constructor import ConstructorError
 
 from moldau.errors import MoldauError
 from moldau.products.pipelines.core.parameters import UnknownParameterError, fill
+from moldau.types import nearest
 
 UNITS_MS = {"millisecond": 1, "second": 1_000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
 _INTERVAL = re.compile(rf"(\d{{1,9}}) ({'|'.join(UNITS_MS)})s?")
@@ -96,8 +96,8 @@ class Section:
     def allow(self, *keys: str) -> None:
         for key in self._nodes:
             if key not in keys:
-                near = get_close_matches(key, keys, n=1)
-                hint = f" (did you mean `{near[0]}`?)" if near else ""
+                near = nearest(key, keys)
+                hint = f" (did you mean `{near}`?)" if near else ""
                 self.refuse(key, f"is not known here{hint}; known are {', '.join(keys)}")
 
     def has(self, key: str) -> bool:
@@ -211,8 +211,8 @@ class Section:
     def choice(self, key: str, choices: tuple[str, ...], default: str | None = None) -> str:
         value = self.text(key, default=default)
         if value not in choices:
-            near = get_close_matches(value, choices, n=1)
-            hint = f"; did you mean `{near[0]}`?" if near else ""
+            near = nearest(value, choices)
+            hint = f"; did you mean `{near}`?" if near else ""
             self.refuse(key, f"must be one of {', '.join(choices)}, not `{value}`{hint}")
         return value
 

@@ -8,10 +8,10 @@ a column has nearly that name: a word of SQL that is missing here is then still 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from itertools import pairwise
 
 from moldau.products.pipelines.core.statement import Word, words_of
+from moldau.types import nearest
 
 _LIKE = 0.75
 _SHORTEST = 3
@@ -58,9 +58,9 @@ class Select:
         for place, word in enumerate(self._words):
             if not self._is_column(place) or word.text.lower() in known or len(word.text) < _SHORTEST:
                 continue
-            near = get_close_matches(word.text.lower(), [name.lower() for name in columns], n=1, cutoff=_LIKE)
-            if near:
-                yield word.text, next(name for name in columns if name.lower() == near[0])
+            near = nearest(word.text, columns, cutoff=_LIKE)
+            if near is not None:
+                yield word.text, near
 
     def gives(self) -> list[str] | None:
         """The names of the result's columns; None where one of them cannot be told."""

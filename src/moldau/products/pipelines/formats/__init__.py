@@ -1,5 +1,6 @@
 """Formats: the bytes of a record to columns, and back. Each format is a class in a module here.
 
+arrow_types: compiles a schema to Arrow types
 avro: Avro
 avro_columns: flat Avro values, whole columns at a time
 avro_defaults: defaults of Avro fields

@@ -9,21 +9,17 @@ is asked for then. Without a registry, values are bare, and all are written with
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moldau.extras import require_extra
 from moldau.products.pipelines.core.failures import FlowError
-from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.formats.avro_columns import FlatField, common_schema_id, flat_fields, read_columns
 from moldau.products.pipelines.formats.avro_reading import record_reader
 from moldau.products.pipelines.formats.avro_schema import NO_DEFAULT, AvroType, column_of, parsed, parsed_record, said
 from moldau.products.pipelines.formats.avro_writing import RecordWriting, can_take
 from moldau.products.pipelines.formats.by_schema import (
-    SCHEMA_FILE,
     UNREGISTERED,
     Reader,
     Row,
@@ -48,16 +44,7 @@ READERS_KEPT = 1_000
 
 class AvroFormat(SchemaFormat, frozen=True, kw_only=True):
     NAMED_BY = "avro"
-
-    @classmethod
-    def parse(cls, section: Section, directory: Path) -> SchemaFormat:
-        decoder = super().parse(section, directory)
-        if decoder.schema_file is not None:
-            try:
-                json.loads(decoder.schema_file.read_text("utf-8"))
-            except (OSError, ValueError) as error:
-                section.refuse(SCHEMA_FILE, f"holds no Avro schema: {error}")
-        return decoder
+    JSON_SCHEMA_FILE = "Avro schema"
 
     def values(self) -> Values:
         return AvroValues(self._schema(), self.registry)

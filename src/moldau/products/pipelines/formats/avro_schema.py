@@ -7,12 +7,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from moldau.products.pipelines.core.column_types import MOST_DIGITS
 from moldau.products.pipelines.core.failures import FlowError
+from moldau.products.pipelines.formats.arrow_types import Listed, Mapped, Record, Shape, struct_of
 from moldau.products.pipelines.formats.registry import RegisteredSchema
 
 if TYPE_CHECKING:
@@ -186,18 +188,14 @@ def said(kind: AvroType) -> str:
 
 def column_of(record: AvroType) -> pa.StructType:
     """The columns of a record. Raises FlowError for a schema that has none."""
-    return _struct(record, ())
+    return struct_of(_record(record))
 
 
-def _struct(record: AvroType, around: tuple[str, ...]) -> pa.StructType:
-    import pyarrow as pa
-
-    if record.name in around:
-        raise FlowError(f"the Avro record {record.name} holds itself, which no column can")
-    return pa.struct([pa.field(one.name, _column(one.type, (*around, record.name))) for one in record.fields])
+def _record(record: AvroType) -> Record:
+    return Record(f"the Avro record {record.name}", [(one.name, partial(_shape, one.type)) for one in record.fields])
 
 
-def _column(kind: AvroType, around: tuple[str, ...]) -> pa.DataType:
+def _shape(kind: AvroType) -> Shape:
     import pyarrow as pa
 
     if kind.kind == "union":
@@ -205,15 +203,15 @@ def _column(kind: AvroType, around: tuple[str, ...]) -> pa.DataType:
         if other is None:
             names = [one.name or one.kind for one in kind.branches if one.kind != "null"]
             raise FlowError(f"a union of {len(names)} types has no column: {', '.join(names)[:200]}")
-        return _column(other, around)
+        return _shape(other)
     if kind.logical is not None:
         return _logical_column(kind)
     if kind.kind == "record":
-        return _struct(kind, around)
+        return _record(kind)
     if kind.kind == "array":
-        return pa.list_(_column(kind.inner, around))
+        return Listed(partial(_shape, kind.inner))
     if kind.kind == "map":
-        return pa.map_(pa.string(), _column(kind.inner, around))
+        return Mapped(partial(_shape, kind.inner))
     return {
         "null": pa.null(), "boolean": pa.bool_(), "int": pa.int32(), "long": pa.int64(), "float": pa.float32(),
         "double": pa.float64(), "bytes": pa.binary(), "string": pa.string(), "enum": pa.string(), "fixed": pa.binary(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -54,6 +55,9 @@ class SchemaFormat(Format, frozen=True, kw_only=True):
 
     KEYS: ClassVar[tuple[Key, ...]] = (SCHEMA_FILE, REGISTRY, SUBJECT)
 
+    JSON_SCHEMA_FILE: ClassVar[str | None] = None
+    """What a schema file that is JSON holds, for people; None for another one."""
+
     schema_file: Path | None = None
     registry: Registry | None = None
     subject: str | None = None
@@ -69,6 +73,11 @@ class SchemaFormat(Format, frozen=True, kw_only=True):
             section.refuse(SUBJECT, "is a name in a registry: say in which one with `registry`")
         if schema_file is not None and not schema_file.is_file():
             section.refuse(SCHEMA_FILE, f"there is no file {schema_file}")
+        if schema_file is not None and cls.JSON_SCHEMA_FILE is not None:
+            try:
+                json.loads(schema_file.read_text("utf-8"))
+            except (OSError, ValueError) as error:
+                section.refuse(SCHEMA_FILE, f"holds no {cls.JSON_SCHEMA_FILE}: {error}")
         if registry is not None and subject is None and section.has(TOPIC):
             subject = f"{section.text(TOPIC)}-value"
         if schema_file is None and subject is None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from moldau.products.pipelines.core.failures import FlowError
+from moldau.products.pipelines.formats.arrow_types import Listed, Mapped, Record, Shape, struct_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,14 +64,23 @@ def _root(schema: JsonSchema) -> _Placed:
     return _Placed(schema.root, frozenset([schema.root_reference]))
 
 
-def arrow_type(kind: Kind) -> pa.DataType:
+def arrow_type(kind: Kind) -> pa.StructType:
+    """`kind`: a struct."""
+    return struct_of(_record(kind))
+
+
+def _record(kind: Kind) -> Record:
+    return Record("", [(name, partial(_shape, one)) for name, one in kind.inside])
+
+
+def _shape(kind: Kind) -> Shape:
     import pyarrow as pa
 
     if kind.name == STRUCT:
-        return pa.struct([pa.field(name, arrow_type(one)) for name, one in kind.inside])
+        return _record(kind)
     if kind.name in (ARRAY, MAP):
-        inner = arrow_type(kind.inside[0][1])
-        return pa.list_(inner) if kind.name == ARRAY else pa.map_(pa.string(), inner)
+        inner = partial(_shape, kind.inside[0][1])
+        return Listed(inner) if kind.name == ARRAY else Mapped(inner)
     known = {
         BOOLEAN: pa.bool_(), INTEGER: pa.int64(), NUMBER: pa.float64(), TIMESTAMP: pa.timestamp("us", "UTC"),
         DATE: pa.date32(),

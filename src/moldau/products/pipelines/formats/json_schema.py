@@ -11,13 +11,11 @@ written, all of the schema is checked.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from functools import lru_cache
-from pathlib import Path
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Optional, TypedDict
 
@@ -28,7 +26,6 @@ from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.formats.by_schema import (
     IDS_KEPT,
-    SCHEMA_FILE,
     UNREGISTERED,
     Reader,
     Row,
@@ -66,19 +63,11 @@ MOST_DIGITS = 19
 class JsonSchemaFormat(SchemaFormat, frozen=True, kw_only=True):
     """`format: json` of a pipeline that names a registry, or a JSON Schema in a file."""
 
+    JSON_SCHEMA_FILE = "JSON Schema"
+
     @classmethod
     def is_meant(cls, section: Section) -> bool:
         return any(section.has(key) for key in cls.KEYS)
-
-    @classmethod
-    def parse(cls, section: Section, directory: Path) -> SchemaFormat:
-        found = super().parse(section, directory)
-        if found.schema_file is not None:
-            try:
-                json.loads(found.schema_file.read_text("utf-8"))
-            except (OSError, ValueError) as error:
-                section.refuse(SCHEMA_FILE, f"holds no JSON Schema: {error}")
-        return found
 
     def values(self) -> Values:
         return JsonSchemaValues(_kind(self._schema()), self.registry)

@@ -13,7 +13,7 @@ import base64
 import binascii
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,12 +23,12 @@ from moldau.products.brought_protos import GOOGLES, is_brought
 from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.keys import Text
 from moldau.products.pipelines.core.section import Section
+from moldau.products.pipelines.formats.arrow_types import Listed, Mapped, Record, Shape, struct_of
 from moldau.products.pipelines.formats.by_schema import UNREGISTERED, Reader, Row, SchemaFormat, Values, Writer
 from moldau.products.pipelines.formats.registry import RegisteredSchema, Registry
 from moldau.products.proto_files import MAIN, ProtoError, compile_protos
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from google.protobuf.descriptor import Descriptor, FieldDescriptor
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
     from google.protobuf.descriptor_pool import DescriptorPool
@@ -84,7 +84,7 @@ class ProtobufValues(Values):
 
     def __init__(self, files: Files, message: str, registry: Registry | None) -> None:
         """Raises FlowError for a message that is not there, or has no columns."""
-        super().__init__(_struct(_message(files, message), ()), registry)
+        super().__init__(struct_of(_record(_message(files, message))), registry)
         self._files, self._message = files, message
 
     def reader(self, schema_id: int | None) -> Reader:
@@ -326,33 +326,26 @@ def _number(number: int) -> bytes:
 # --- columns and rows ---
 
 
-def _struct(message: Descriptor, around: tuple[str, ...]) -> pa.StructType:
-    import pyarrow as pa
-
-    if message.full_name in around:
-        raise FlowError(f"the Protobuf message {message.full_name} holds itself, which no column can")
-    inside = (*around, message.full_name)
-    return pa.struct([pa.field(field.name, _kind(field, inside)) for field in message.fields])
+def _record(message: Descriptor) -> Record:
+    fields = [(field.name, partial(_shape, field)) for field in message.fields]
+    return Record(f"the Protobuf message {message.full_name}", fields)
 
 
-def _kind(field: FieldDescriptor, around: tuple[str, ...]) -> pa.DataType:
-    import pyarrow as pa
-
+def _shape(field: FieldDescriptor) -> Shape:
     if _is_map(field):
-        key, value = (field.message_type.fields_by_name[name] for name in ("key", "value"))
-        return pa.map_(_kind(key, around), _kind(value, around))
-    kind = _kind_of_one(field, around)
-    return pa.list_(kind) if field.is_repeated else kind
+        key, value = (partial(_shape, field.message_type.fields_by_name[name]) for name in ("key", "value"))
+        return Mapped(value, key)
+    return Listed(partial(_shape_of_one, field)) if field.is_repeated else _shape_of_one(field)
 
 
-def _kind_of_one(field: FieldDescriptor, around: tuple[str, ...]) -> pa.DataType:
+def _shape_of_one(field: FieldDescriptor) -> Shape:
     import pyarrow as pa
 
     if field.message_type is not None:
         if field.message_type.full_name == TIMESTAMP:
             return pa.timestamp("us", "UTC")
         wrapped = _wrapped(field.message_type)
-        return _struct(field.message_type, around) if wrapped is None else _kind_of_one(wrapped, around)
+        return _record(field.message_type) if wrapped is None else _shape_of_one(wrapped)
     if field.type == field.TYPE_BYTES:
         return pa.binary()
     known = {

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from moldau.products.pipelines.core.case import Row
 from moldau.products.pipelines.core.failures import FlowError, what_failed
 from moldau.products.pipelines.core.plan import FlowStep
@@ -125,27 +127,26 @@ def _how_groups_end(query: PipelineQuery) -> str:
     )
 
 
+class Run(msgspec.Struct, frozen=True):
+    """What the queries of one run share. `once`: stop when all records that exist now are processed. `lease`: on the
+    pipeline's checkpoint. `may_start_batch` is called before a batch writes its first record, and stops the query by
+    raising; on a Spark Connect server, the lease stops it. `is_cut`: whether a batch stops waiting for its target."""
+
+    once: bool
+    lease: Lease
+    may_start_batch: Callable[[], None]
+    is_cut: Callable[[], bool] = lambda: False
+
+
 def start_query(
-    result: DataFrame,
-    spec: PipelineSpec,
-    query: PipelineQuery,
-    *,
-    once: bool,
-    checkpoint_id: str,
-    metadata: str,
-    lease: Lease,
-    may_start_batch: Callable[[], None],
-    is_cut: Callable[[], bool] = lambda: False,
+    result: DataFrame, spec: PipelineSpec, query: PipelineQuery, run: Run, *, checkpoint_id: str, metadata: str
 ) -> StreamingQuery:
-    """Starts one query. `once`: stop when all that is there now is processed. `metadata`:
-    stands beside the offsets of the query's group. `lease`: on the pipeline's checkpoint.
-    `may_start_batch` is called before a batch writes its first record, and stops the query by raising; on a Spark
-    Connect server, the lease stops it. `is_cut`: the batch that is being written waits no longer for a target that is
-    away. Raises FlowError for what no stream can do."""
+    """Starts one query. `metadata`: is committed with the offsets of its group. Raises FlowError for what no stream can
+    do."""
     writer = result.writeStream.queryName(query.name).outputMode(query.target.mode)
     writer = writer.option("checkpointLocation", str(query.checkpoint))
     interval = f"{spec.batch_interval_ms} milliseconds"
-    writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=interval)
+    writer = writer.trigger(availableNow=True) if run.once else writer.trigger(processingTime=interval)
     written = TargetQuery(
         spec=spec.name,
         pipeline=query.name,
@@ -160,9 +161,9 @@ def start_query(
     )
     write: Callable[[DataFrame, int], None]
     if is_connect(result.sparkSession):
-        write = ServedBatchWriter(query.target, written, spec.checkpoint, lease.token)
+        write = ServedBatchWriter(query.target, written, spec.checkpoint, run.lease.token)
     else:
-        write = BatchWriter(query.target, written, may_start_batch, is_cut)
+        write = BatchWriter(query.target, written, run.may_start_batch, run.is_cut)
     try:
         with state_store_for(result.sparkSession, query.step.flows):
             return writer.foreachBatch(write).start()

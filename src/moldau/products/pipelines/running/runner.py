@@ -13,12 +13,13 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
 from msgspec.structs import replace
 from rich.console import Console
 
@@ -33,7 +34,7 @@ from moldau.products.pipelines.running.checkpoint_versions import (
     forget_unfinished_reset,
     starting_offsets,
 )
-from moldau.products.pipelines.running.flow import load_sources, make_result, make_views, start_query
+from moldau.products.pipelines.running.flow import Run, load_sources, make_result, make_views, start_query
 from moldau.products.pipelines.running.logs import logs_to
 from moldau.products.pipelines.running.preflight import check_owner, check_spec, make_targets
 from moldau.products.pipelines.running.progress import PipelineState, ProgressDisplay
@@ -50,7 +51,7 @@ from moldau.products.pipelines.spec.spec import PipelineQuery, PipelineSpec, des
 from moldau.transport.tcp import TCP
 
 if TYPE_CHECKING:
-    from moldau.spark import DataFrame, SparkSession
+    from moldau.spark import DataFrame, SparkSession, StreamingQuery
 
 DRIVER_LOG = "driver.log"
 AS_ONE_SECONDS = 1.0
@@ -88,6 +89,11 @@ class StopRequest:
             self.is_asked, self._first = True, now
         elif now - self._first > AS_ONE_SECONDS:
             self.is_urgent = True
+
+    def check(self) -> None:
+        """Raises StoppedOnPurpose."""
+        if self.is_asked:
+            raise StoppedOnPurpose
 
     def wait(self, seconds: float) -> bool:
         """Whether a stop was asked for, after `seconds`."""
@@ -140,9 +146,9 @@ def run_pipeline(
                 results, views = _results(spark, spec, starting_offsets(spec))
                 _claim_targets(spec)
                 tables = stack.enter_context(closing(KeptTables(spec, views)))
-                queries = list(
-                    _start_all(spark, spec, results, ids, board, lease, stop, stack, retry_first_seconds, once=once)
-                )
+                run = Run(once, lease, stop.check, lambda: stop.is_urgent)
+                starts = list(_starts(spark, spec, run, results, ids, board, stack))
+                queries = list(_start_all(starts, stack, retry_first_seconds))
                 states = _until_the_end(
                     queries, tables, lease, stop, stop_within_seconds, display, onlookers, once=once
                 )
@@ -179,47 +185,41 @@ def _results(
     return {**results, **others}, views
 
 
-def _start_all(
+class _Start(msgspec.Struct, frozen=True):
+    """How a query starts, also after a failure, and its progress."""
+
+    start: Callable[[], StreamingQuery]
+    progress: QueryProgress
+
+
+def _starts(
     spark: SparkSession,
     spec: PipelineSpec,
+    run: Run,
     results: Mapping[str, DataFrame],
     ids: Sequence[str],
     board: BoardPlace | None,
-    lease: Lease,
-    stop: StopRequest,
     stack: ExitStack,
-    retry_first_seconds: float,
-    *,
-    once: bool,
-) -> Iterator[Supervised]:
-    """All queries, started one after the other; whatever happens later, `stack` ends them. Raises FlowError for what
-    Spark refuses."""
-
-    def may_start_batch() -> None:
-        if stop.is_asked:
-            raise StoppedOnPurpose
-
+) -> Iterator[_Start]:
+    """`ids`: of the checkpoints of the queries. `stack` closes their progress."""
     dialer = ListeningDialer(TCP)  # queries look in turn: each would wait for a broker that stands still
     for query, checkpoint_id in zip(spec.queries, ids, strict=True):
         metadata = _metadata(spec, query, board)
+        start = partial(
+            start_query, results[query.name], spec, query, run, checkpoint_id=checkpoint_id, metadata=metadata
+        )
         progress = QueryProgress(spark, spec, query, metadata, dialer)
         stack.callback(progress.close)
-        start = partial(
-            start_query,
-            results[query.name],
-            spec,
-            query,
-            once=once,
-            checkpoint_id=checkpoint_id,
-            metadata=metadata,
-            lease=lease,
-            may_start_batch=may_start_batch,
-            is_cut=lambda: stop.is_urgent,
-        )
-        supervised = Supervised(start, progress, retry_first_seconds)
+        yield _Start(start, progress)
+
+
+def _start_all(starts: Sequence[_Start], stack: ExitStack, retry_first_seconds: float) -> Iterator[Supervised]:
+    """Starts the queries one after the other; `stack` ends them. Raises FlowError for what Spark refuses."""
+    for one in starts:
+        supervised = Supervised(one.start, one.progress, retry_first_seconds)
         stack.callback(supervised.end)
         yield supervised
-        if query is not spec.queries[-1]:
+        if one is not starts[-1]:
             supervised.wait_until_reading()
 
 

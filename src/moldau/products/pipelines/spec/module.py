@@ -8,7 +8,6 @@ and the flow that is appended to it is one. A table of `create_auto_cdc_flow` is
 from __future__ import annotations
 
 import sys
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from moldau.products.pipelines.core.function import FunctionError, read_function
 from moldau.products.pipelines.core.plan import FlowStep, PlanError
 from moldau.products.pipelines.core.section import SpecError
 from moldau.products.pipelines.targets import all_targets
+from moldau.types import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -144,8 +144,8 @@ def _check_sources(changes: Iterable[DefinedChanges], views: Sequence[str]) -> N
 
 
 def _near(name: str, known: Iterable[str]) -> str:
-    near = get_close_matches(name, list(known), n=1)
-    return f" (did you mean {near[0]}?)" if near else ""
+    near = nearest(name, known)
+    return "" if near is None else f" (did you mean {near}?)"
 
 
 def _flow_step(name: str, flow: DefinedFlow, module: Path) -> FlowStep:

@@ -10,6 +10,7 @@ postgresql: a table in PostgreSQL
 rights: whether this process can write to a local place
 sql_table: what PostgreSQL and SQLite share
 sqlite: a table in SQLite
+table_columns: checks columns against those of a table
 table_target: targets that are tables
 target: the base class of targets
 terminal: the terminal

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ from moldau.products.pipelines.databases.names import quoted
 from moldau.products.pipelines.targets import folder_owner
 from moldau.products.pipelines.targets.changes import DELETED
 from moldau.products.pipelines.targets.rights import check_folder
+from moldau.products.pipelines.targets.table_columns import TableColumn, check_columns, refuse_partitions
 from moldau.products.pipelines.targets.table_target import (
     COMPACT_EVERY,
     TableTarget,
@@ -43,7 +44,7 @@ from moldau.products.pipelines.targets.target import Owner, TargetError, TargetQ
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from deltalake import CommitProperties, DeltaTable, Field, Schema
+    from deltalake import CommitProperties, DeltaTable, Schema
     from deltalake.transaction import RemoveAction
 
     from moldau.spark import DataFrame
@@ -243,30 +244,16 @@ def _is_table(location: str) -> bool:
 
 def _check_takes(table: DeltaTable, wanted: pa.Schema) -> None:
     """Raises FlowError unless files with these columns can become part of the table as they are."""
-    uri, metadata = table.table_uri, table.metadata()
-    if metadata.partition_columns:
-        raise FlowError(f"the Delta table {uri} is partitioned, which a pipeline does not write; name another one")
+    name, metadata = f"the Delta table {table.table_uri}", table.metadata()
+    refuse_partitions(name, bool(metadata.partition_columns))
     kept_by_writers = [
-        name
-        for name in metadata.configuration
-        if name.startswith("delta.constraints.") or name == "delta.columnMapping.mode"
+        key
+        for key in metadata.configuration
+        if key.startswith("delta.constraints.") or key == "delta.columnMapping.mode"
     ]
     if kept_by_writers:
-        raise FlowError(
-            f"the Delta table {uri} has {kept_by_writers[0]}, which a pipeline does not keep; name another one"
-        )
-    has = {field.name: field for field in table.schema().fields}
-    gives = {field.name: field for field in _schema(list(wanted)).fields}
-    if {name: field.type for name, field in has.items()} != {name: field.type for name, field in gives.items()}:
-        raise FlowError(
-            f"the Delta table {uri} has the columns {_columns(has.values())}, but the SQL gives "
-            f"{_columns(gives.values())}"
-        )
-    strict = [name for name, field in has.items() if not field.nullable and gives[name].nullable]
-    if strict:
-        raise FlowError(
-            f"the column {strict[0]!r} of the Delta table {uri} must not be null, but the SQL may give null"
-        )
+        raise FlowError(f"{name} has {kept_by_writers[0]}, which a pipeline does not keep; name another one")
+    check_columns(name, _columns(table.schema()), _columns(_schema(list(wanted))))
 
 
 def _schema(columns: list[pa.Field]) -> Schema:
@@ -276,6 +263,6 @@ def _schema(columns: list[pa.Field]) -> Schema:
     return Schema.from_arrow(pa.schema(columns))
 
 
-def _columns(fields: Iterable[Field]) -> str:
+def _columns(schema: Schema) -> dict[str, TableColumn]:
     # a primitive type says its name only as JSON
-    return ", ".join(f"{field.name} {json.loads(field.type.to_json())}" for field in fields)
+    return {one.name: TableColumn(one.type, str(json.loads(one.type.to_json())), one.nullable) for one in schema.fields}

@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from moldau.extras import require_extra
-from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.places import places_of_iceberg
 from moldau.products.pipelines.core.section import OBJECT_STORE, Section
 from moldau.products.pipelines.databases.iceberg import ICEBERG, PLACE_KEYS, open_catalog, parse_table
 from moldau.products.pipelines.targets.changes import DELETED
 from moldau.products.pipelines.targets.rights import check_database, check_folder
+from moldau.products.pipelines.targets.table_columns import TableColumn, check_columns, refuse_partitions
 from moldau.products.pipelines.targets.table_target import (
     COMPACT_EVERY,
     TableTarget,
@@ -50,6 +50,7 @@ from moldau.products.pipelines.targets.target import (
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.catalog.sql import SqlCatalog
+    from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
     from moldau.spark import DataFrame
@@ -292,25 +293,17 @@ def _check_takes(table: Table, wanted: pa.Schema) -> None:
     """Raises FlowError unless files with these columns can become part of the table as they are."""
     from pyiceberg.io.pyarrow import pyarrow_to_schema
 
-    name_of_table = ".".join(table.name())
-    if not table.spec().is_unpartitioned():
-        raise FlowError(
-            f"the Iceberg table {name_of_table} is partitioned, which a pipeline does not write; name another one"
-        )
-    has = {field.name: field for field in table.schema().fields}
+    name, schema = f"the Iceberg table {'.'.join(table.name())}", table.schema()
+    refuse_partitions(name, not table.spec().is_unpartitioned())
     try:
-        found = pyarrow_to_schema(wanted, name_mapping=table.schema().name_mapping).fields
+        gives = _table_columns(pyarrow_to_schema(wanted, name_mapping=schema.name_mapping))
     except ValueError:  # a column that the table has not
-        found = ()
-    gives = {field.name: field for field in found}
-    if {name: field.field_type for name, field in has.items()} != {
-        name: field.field_type for name, field in gives.items()
-    }:
-        columns = ", ".join(f"{name} {field.field_type}" for name, field in has.items())
-        wants = ", ".join(f"{field.name} {field.type}" for field in wanted)
-        raise FlowError(f"the Iceberg table {name_of_table} has the columns {columns}, but the SQL gives {wants}")
-    strict = [name for name, field in has.items() if field.required and not gives[name].required]
-    if strict:
-        raise FlowError(
-            f"the column {strict[0]!r} of the Iceberg table {name_of_table} is required, but the SQL may give null"
-        )
+        gives = None
+    shown = ", ".join(f"{field.name} {field.type}" for field in wanted)
+    check_columns(name, _table_columns(schema), gives, shown=shown)
+
+
+def _table_columns(schema: Schema) -> dict[str, TableColumn]:
+    return {
+        field.name: TableColumn(field.field_type, str(field.field_type), not field.required) for field in schema.fields
+    }

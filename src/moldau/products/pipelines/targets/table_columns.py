@@ -1,0 +1,49 @@
+"""Checks the columns of a result against those of a table of files that exists.
+
+PostgreSQL and SQLite check themselves, with EXPLAIN: they also know defaults and conversions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from moldau.products.pipelines.core.failures import FlowError
+
+
+class TableColumn(msgspec.Struct, frozen=True):
+    """`kind`: the type, as the library of the table has it; `shown`: the same for people."""
+
+    kind: object
+    shown: str
+    is_nullable: bool
+
+
+Columns = Mapping[str, TableColumn]
+
+
+def check_columns(table: str, has: Columns, gives: Columns | None, *, shown: str = "") -> None:
+    """`gives`: the columns of the SQL's result; None: columns that the library of the table cannot compare, which
+    `shown` shows. Raises FlowError unless files with these columns can become part of the table."""
+    if gives is None or {name: one.kind for name, one in has.items()} != {
+        name: one.kind for name, one in gives.items()
+    }:
+        raise FlowError(f"{table} has the columns {_shown(has)}, but the SQL gives {shown or _shown(gives or {})}")
+    strict = [name for name, one in has.items() if not one.is_nullable and gives[name].is_nullable]
+    if strict:
+        raise FlowError(f"the column {strict[0]!r} of {table} must not be null, but the SQL may give null")
+
+
+def refuse_partitions(table: str, is_partitioned: bool) -> None:
+    """Raises FlowError."""
+    if is_partitioned:
+        raise FlowError(f"{table} is partitioned, which a pipeline does not write; name another one")
+
+
+def _kinds(columns: Columns) -> dict[str, object]:
+    return {name: one.kind for name, one in columns.items()}
+
+
+def _shown(columns: Columns) -> str:
+    return ", ".join(f"{name} {one.shown}" for name, one in columns.items())
