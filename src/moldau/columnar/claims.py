@@ -1,4 +1,4 @@
-"""Whose a partition is, where several writers of one producer may have begun to write to it.
+"""Decides which writer owns a partition when several writers of one producer wrote to it.
 
 Two attempts of a task, one of which is believed to be lost, have one producer id, epoch and sequence between them. The
 broker takes the first batch of the second for a repeat of the first one's and says that it is written, although its

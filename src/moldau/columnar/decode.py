@@ -1,4 +1,4 @@
-"""Record batches as Arrow columns, whole batches at a time.
+"""Decodes record batches to Arrow columns, whole batches at a time.
 
 How it is fast: a loop finds only where each record begins (`record_starts`: records chain by their lengths, so that
 part cannot be done in parallel); every other varint is decoded for all records at once, numpy over byte columns,

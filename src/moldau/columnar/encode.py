@@ -1,4 +1,4 @@
-"""Arrow columns as record batches: the way back of `decode`.
+"""Encodes Arrow columns as record batches.
 
 How it is fast: what stands between the payload bytes of a record (lengths, deltas, counts) is written for all records
 at once as columns of varint bytes, and one C++ join of prefix, key, value length, value and headers lays the records

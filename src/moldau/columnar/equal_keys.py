@@ -1,4 +1,4 @@
-"""Columns of a key with one form for values that SQL takes for equal: 0.0 is -0.0, and NaN is NaN.
+"""Gives values that SQL takes for equal the same key: 0.0 is -0.0, and NaN is NaN.
 
 Arrow compares bits where it groups and joins, and so do the indexes of some tables.
 """

@@ -1,4 +1,4 @@
-"""Arrays inside of arrays: a copy of a column in which some plain arrays are replaced."""
+"""Changes the plain arrays inside nested Arrow arrays."""
 
 from __future__ import annotations
 

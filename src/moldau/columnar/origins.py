@@ -1,4 +1,4 @@
-"""Where rows that are written come from: columns beside a record's own, which are not written. Errors name them."""
+"""Columns with the origin of a row. They are not written; errors name them."""
 
 from __future__ import annotations
 

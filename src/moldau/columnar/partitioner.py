@@ -1,4 +1,4 @@
-"""Which partition a record goes to: by its key as every Kafka client chooses it (murmur2), else in sticky runs."""
+"""Chooses the partition of each record: by the key with murmur2, as Kafka clients do, else sticky."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics read into Arrow: `read_topic` for people, `RangeReader` for tasks that know their offsets.
+"""Reads topics into Arrow: `read_topic` for users, `RangeReader` for tasks with planned offsets.
 
 A reader stops by offsets, never by counts: a range may hold holes, control batches and aborted records. One request is
 always on its way while the last answer is decoded, so the broker and the socket work ahead; what a reader holds in

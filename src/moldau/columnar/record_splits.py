@@ -1,4 +1,4 @@
-"""Places in the middle of a batch where a record begins, so that the pieces between them can be walked side by side.
+"""Finds record starts in the middle of a batch, to decode its pieces in parallel.
 
 The record with offset delta i has i written near its start, and stands about where i records of the average size end.
 So the bytes of i are looked for around that place. What is found is a guess: `record_starts` walks each piece and takes

@@ -1,4 +1,4 @@
-"""Where the records of a payload begin: the one part of decoding that cannot be done for all records at once.
+"""Finds where each record of a payload begins, the only sequential part of decoding.
 
 A record begins where the one before ends, so starts are found one after the other. Four ways, the fastest that fits:
 batches of equal-sized records are seen at one glance (`_equal_runs`); many small batches are walked in step, one record

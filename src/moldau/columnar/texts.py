@@ -1,4 +1,4 @@
-"""Text columns for places that take UTF-8 only.
+"""Repairs text columns for targets that accept valid UTF-8 only.
 
 A key or a value of a record is bytes, and so is a text of Spark: what came as text may hold bytes that are no UTF-8.
 A Parquet file with one such text cannot be read by Arrow and Polars, and no database takes it.

@@ -1,4 +1,4 @@
-"""Arrow tables and a group's offsets written in transactions: all of it counts, or nothing (KIP-98, 447, 890).
+"""Writes Arrow tables and a group's offsets in transactions (KIP-98, 447, 890).
 
 A writer of the same transactional id fences this one, and what this one had open is aborted then. Readers of committed
 records (`read_topic` by default) see a transaction once it is committed. Only with transactions v2: Moldau, or Apache

@@ -1,4 +1,4 @@
-"""Varints by the column: many zigzag varints read or written at once, looping only over their width."""
+"""Reads and writes columns of zigzag varints, with a loop over their width only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrow tables written to topics by an idempotent producer.
+"""Writes Arrow tables to topics with an idempotent producer.
 
 Delivery: within one writer each record is written once and in order, whatever is retried on the wire (producer id and
 sequences, acks=all). A process that starts again writes what it writes again: at least once.

@@ -1,4 +1,4 @@
-"""Errors of ours as Spark tells them to people: the sentence, and not the trace of Python above it."""
+"""Shows our errors in Spark as a sentence, without Python's traceback."""
 
 from __future__ import annotations
 

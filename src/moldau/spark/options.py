@@ -1,4 +1,4 @@
-"""The options of a reader or a writer of topics, under the names of Spark's own Kafka connector.
+"""Options of the source and the sink, with the names of Spark's Kafka connector.
 
 Everything is checked here, before a broker is asked: an unknown option is refused by its name, and so is a value that
 cannot be meant. Option names are case-insensitive, as everywhere in Spark. No pyspark here: only text to values.

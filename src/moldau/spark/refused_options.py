@@ -1,4 +1,4 @@
-"""Options of Spark's own Kafka connector and of Kafka's clients that mean nothing here, and what to use instead.
+"""Options of Spark's connector and of Kafka's clients that are rejected, and what to use instead.
 
 Sources: Spark's "Structured Streaming + Kafka Integration Guide" (4.x), Kafka's configuration of its clients.
 """

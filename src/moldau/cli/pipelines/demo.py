@@ -1,4 +1,4 @@
-"""`moldau demo`: the whole way once, from this machine's metrics or a log file through Spark and back, and counted."""
+"""`moldau demo`: sends metrics or a log file through Spark and back, and counts the records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verbs of `moldau pipeline` around its runs: `init`, `graph`, `status`, `stop`, `reset`. None starts Spark."""
+"""The verbs of `moldau pipeline` that need no Spark: `init`, `graph`, `status`, `stop`, `reset`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""One pipeline file of a directory that is served, as a process: `moldau pipeline run`, which also ends when the
-process that started it does, in whatever way. That process holds the other end of standard input."""
+"""The process of one pipeline file in `moldau pipeline serve`: ends when its parent process ends.
+
+The parent holds the other end of standard input.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`moldau pipeline warm-up`: makes the file from which Spark starts faster (`moldau.spark.session.class_cache`).
+"""`moldau pipeline warm-up`: makes the class cache with which Spark starts faster (`class_cache`).
 
 A pipeline with a window, a table of files and a topic runs once, over a broker in this process, in a JVM that notes
 what it loads. The JVM writes the file after the pipeline has ended, so the file gets its name when the JVM is gone.

@@ -1,4 +1,4 @@
-"""`create_auto_cdc_flow`, as a pipeline's module finds it in `pyspark.pipelines` while the module is read.
+"""`create_auto_cdc_flow` for a pipeline's module, in place of that of `pyspark.pipelines`.
 
 Spark's own function makes columns of Spark Connect of its arguments: it needs grpc, and only a server of Spark Connect
 understands these columns. The targets of a pipeline take SQL, so here the arguments become texts: of `col` and `expr`

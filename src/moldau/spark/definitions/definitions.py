@@ -1,4 +1,4 @@
-"""Reads a Python module that defines a pipeline with the words of `pyspark.pipelines`: Spark Declarative Pipelines.
+"""Reads a Python module that defines a pipeline with `pyspark.pipelines`.
 
 Spark's decorators register what they define with the registry that is in force. Ours keeps it; no session is needed,
 and none is there while the module is read (`late_session`).

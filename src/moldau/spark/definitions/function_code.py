@@ -1,5 +1,5 @@
-"""The code that a flow's function consists of: its own text, that of the functions and classes of the pipeline's
-modules which it uses, and the texts and numbers that it finds outside of itself.
+"""Collects the code of a flow's function: its text, the functions and classes of the pipeline's modules that it
+uses, and the constants.
 """
 
 from __future__ import annotations

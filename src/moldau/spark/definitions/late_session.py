@@ -1,5 +1,6 @@
-"""The session that a pipeline's module finds, as the name `spark` and as what `SparkSession.active()` gives: none is
-there while the module is read, and inside a flow's function it is the session of the run.
+"""The session that a pipeline's module sees as `spark` and `SparkSession.active()`.
+
+It works inside flow functions only, where it is the session of the run.
 
 A column needs a session too, but `create_auto_cdc_flow` takes columns, and outside of any function: there `col` and
 `expr` give a `ColumnText`.

@@ -1,5 +1,4 @@
-"""Whether a streaming DataFrame makes its rows of one record each: then an error in it is that of a record, and shows
-where that record is read alone."""
+"""Tells whether each row of a streaming DataFrame comes from one record, so that an error belongs to a record."""
 
 from __future__ import annotations
 

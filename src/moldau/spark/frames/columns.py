@@ -1,4 +1,4 @@
-"""Columns that Python makes of others in the tasks, some thousand values at a time."""
+"""Computes columns in Python in the tasks, thousands of values at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of a batch as Parquet files, one for each task, for tables whose list of files is committed elsewhere.
+"""Writes a batch as Parquet files, one for each task, for tables that commit lists of files.
 
 Only the files of the attempts whose results Spark counted are named. What a task that was lost had written stays as a
 file that nobody names.

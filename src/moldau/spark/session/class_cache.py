@@ -1,5 +1,4 @@
-"""What a JVM keeps for the next one: the classes of Spark, read, verified and linked. With such a file Spark starts,
-and runs its first queries, in little more than half the time.
+"""Keeps Spark's loaded classes in a file, so that the next JVM starts in half the time.
 
 `moldau pipeline warm-up` makes the file, by a JVM that notes which classes a pipeline uses; every session on this
 machine's Java uses it from then on. The file belongs to one installation of Java and of Spark: the JVM compares the

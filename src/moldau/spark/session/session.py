@@ -1,4 +1,4 @@
-"""A SparkSession on this machine that asks for no Java: `moldau.spark.session.java` finds one, or brings one.
+"""A SparkSession on this machine that needs no installed Java (`java` finds or brings one).
 
 One session a process: a start costs seconds, and Spark itself allows one context. The JVM ends with the process.
 

@@ -1,6 +1,4 @@
-"""Can the tasks of a session reach clusters by the references that are sent to them? Asked before the first batch: a
-variable or a file that only this machine has would else end that batch, in a trace of Spark's.
-"""
+"""Checks before the first batch that tasks can read the secrets they need, such as environment variables and files."""
 
 from __future__ import annotations
 

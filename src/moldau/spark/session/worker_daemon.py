@@ -1,4 +1,4 @@
-"""Spark's own Python worker daemon, with what our tasks import already imported.
+"""Spark's Python worker daemon, with the imports of our tasks already done.
 
 Each worker is a fork of the daemon: imported here once (1 s), it is there in every fork at once.
 """

@@ -1,4 +1,4 @@
-"""A process that has imported what the Python processes of a session need, and forks them.
+"""A process that imports what a session's Python processes need, and forks them.
 
 Spark's JVM starts a Python interpreter of its own for each thing that it asks of a data source: to look the source up,
 to make it, to plan a read, to plan a write, to commit one, to ask a stream for offsets, and for the tasks. Each imports

@@ -1,4 +1,4 @@
-"""What Spark starts in place of Python where there is a worker host: hands the call over to it.
+"""Replaces Python where Spark starts workers: forwards the call to the worker host.
 
 Run as `python -IS worker_launch.py PYTHON ARGUMENT...`, in 15 ms: only what Python has built in, nothing of Moldau.
 Without a host it becomes PYTHON.

@@ -1,5 +1,4 @@
-"""Starts the process that forks a session's Python processes (`worker_host`). Only for a session on this machine: the
-path of the program that Spark is given means nothing elsewhere."""
+"""Starts the worker host, for a session on this machine only."""
 
 from __future__ import annotations
 

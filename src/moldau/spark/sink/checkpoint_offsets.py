@@ -1,4 +1,4 @@
-"""What a streaming query's checkpoint says to a sink: which query it is, and where a batch ends in its source topics.
+"""Reads from a query's checkpoint its id, and the source offsets at which a batch ends.
 
 Spark writes `metadata` when a query is made, and `offsets/N` before batch N runs. Format of the latter (OffsetSeqLog):
 a version line, a line of JSON about the batch, then one line for each source; in version 2, that of queries whose

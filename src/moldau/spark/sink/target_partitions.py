@@ -1,4 +1,4 @@
-"""Rows brought to the task that writes their target partition, so that no two tasks of a transaction write to one.
+"""Distributes rows so that one task writes each target partition of a transaction.
 
 A Python sink cannot ask Spark for a distribution of its rows: a helper before the sink does. Which partition a record
 belongs to is Kafka's own choice (murmur2 of the key), which Spark cannot compute: a step over Arrow columns adds it as

@@ -1,4 +1,4 @@
-"""One transaction for each micro-batch, or for each batch write: how it begins, what its tasks report, how it ends.
+"""The transaction of a micro-batch or batch write: its start, the reports of its tasks, its end.
 
 The driver takes a producer id and epoch before the tasks start, which fences a driver before it and aborts what that
 one left open. Every task writes with this one producer, to partitions that no other task of the batch writes to, and

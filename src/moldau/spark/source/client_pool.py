@@ -1,4 +1,4 @@
-"""Clients that a process keeps from one task to the next, so that a micro-batch opens no connection.
+"""Keeps clients between tasks of a process, so that a micro-batch opens no connection.
 
 Spark reuses a Python worker for task after task (`spark.python.worker.reuse`). A client that a task is done with stays
 here with its connections and with what it knows of the cluster, until another task asks for one with the same access.

@@ -1,5 +1,4 @@
-"""Rows of a place that Spark does not know, as a stream: a feed says where its rows end now, which parts lie between
-two places, and what is in a part; the rest is made here.
+"""Makes a stream of any place: a feed gives its end, its parts and their rows.
 
 A place is a mapping that JSON can hold; Spark keeps it in the checkpoint. Between the same two places a feed gives the
 same rows, however often it is asked: so a batch that a crash cut short is the same when it runs again.

@@ -1,4 +1,4 @@
-"""From options to offsets, and from offsets to tasks: the arithmetic of a source, without a broker and without Spark.
+"""Plans offsets from options, and tasks from offsets, without a broker and without Spark.
 
 A stream's offset is Spark's own text for topics, `{"topic":{"0":23}}`, and beside the topics, under names that no
 topic can have: the topic ids, since a topic that was deleted and created again starts at 0, and only its id shows

@@ -1,4 +1,4 @@
-"""A task's ranges as Arrow batches in exactly the schema that Spark expects of the source."""
+"""Reads a task's ranges as Arrow batches in the schema that Spark expects."""
 
 from __future__ import annotations
 

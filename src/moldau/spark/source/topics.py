@@ -1,4 +1,4 @@
-"""The cluster as a source needs it: which partitions there are, and where they begin and end."""
+"""Asks the cluster which partitions a source has, and their first and end offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spark's checkpoint says is done: the source offsets of the newest finished batch.
+"""Reads a query's Spark checkpoint: the source offsets of the newest finished batch.
 
 `offsets/N` is written before batch N runs, `commits/N` after its output is out. So the offsets of the newest N that
 stands in `commits` are exactly what the sink holds, in this run or in one that was killed.

@@ -1,4 +1,4 @@
-"""Which files the batches of a query have read, as Spark's checkpoint says.
+"""Reads from Spark's checkpoint which files the batches of a query have read.
 
 A source of files keeps a log of them: `sources/<source>/<n>` has a version line, and a line of JSON for each file, with
 the number `n` of its entry as `batchId`; `<n>.compact` also has the lines of all files before it. Its line in

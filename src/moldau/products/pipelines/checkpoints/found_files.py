@@ -1,4 +1,4 @@
-"""Which files of an object store a reader of a query has found, in their order.
+"""Logs the files of an object store that a query has found, in order.
 
 Of a store's files Spark keeps no log, as it does of local ones (see `file_log`). So the reader keeps this one: a file
 in the checkpoint, a line of JSON for each file that was found, `["s3://lake/in/a.json", 1234, 1764216000]` with its

@@ -1,4 +1,4 @@
-"""One driver at a time on a checkpoint.
+"""A lease: only one driver runs on a checkpoint.
 
 A lock of the operating system on a file in the checkpoint directory: it goes when its last holder goes, however that
 ends. The driver's JVM inherits the open file, for it outlives a killed driver by a moment and may still be writing:

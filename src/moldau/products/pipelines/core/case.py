@@ -1,5 +1,4 @@
-"""A test that a pipeline carries: records that are given to its sources, and the rows that flows or targets give
-then."""
+"""A test in a pipeline file: input records of sources, and expected rows of flows or targets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cluster that a pipeline, a source or a target names: `bootstrap_servers`, or `cluster` where more is to be said.
+"""Reads the cluster of a pipeline, source or target: `bootstrap_servers`, or `cluster` with settings.
 
     bootstrap_servers: 127.0.0.1:9092
 

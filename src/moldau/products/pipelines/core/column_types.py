@@ -1,5 +1,4 @@
-"""Columns as a pipeline declares them, `user string, amount decimal(10, 2)`: names and types of Spark, read without
-Spark.
+"""Parses declared columns, `user string, amount decimal(10, 2)`, without Spark.
 
 The grammar is that of Spark's own parser (`colTypeList` and `dataType` of its SqlBaseParser); a test reads the same
 texts with both. What a text means is told in Spark's words for a type (`DataType.simpleString`).

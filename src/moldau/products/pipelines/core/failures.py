@@ -1,4 +1,4 @@
-"""What ends a pipeline, and what Spark says of a failure, in a sentence; and which record caused it."""
+"""Turns Spark's errors into one sentence, with the record that caused them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a flow that is a Python function reads, and whether it groups: told from its text, without running it.
+"""Finds what a flow's Python function reads, and whether it groups, from its text.
 
 It reads what it names in a call of `table` (`spark.readStream.table("orders")`, `spark.read.table`, `spark.table`) or
 in the SQL of a call of `sql`, itself or in functions of its own module that it calls.

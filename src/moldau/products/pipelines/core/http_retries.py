@@ -1,4 +1,4 @@
-"""Which answers over HTTP may be others later, and when to ask again."""
+"""Says which HTTP responses are worth a retry, and when."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The keys of a pipeline file, each declared once: the parser reads by the declaration, and the reference lists it.
+"""Declares the keys of a pipeline file once, for the parser and for the reference.
 
     MODE = Choice("mode", ("append", "update"), "Whether a row is added or replaces an older one.", default="append")
     ...

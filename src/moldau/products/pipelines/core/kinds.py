@@ -1,4 +1,4 @@
-"""The kinds of sources and targets: each is a class in a module of its package, and is found by being there."""
+"""Finds the kinds of sources and targets: each is a class in a module of its package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`${NAME}` in a pipeline file is replaced by the value of that name; `\\${NAME}` stands for `${NAME}` itself."""
+"""Replaces `${NAME}` in a pipeline file by the value of that name; `\\${NAME}` stands for `${NAME}` itself."""
 
 from __future__ import annotations
 

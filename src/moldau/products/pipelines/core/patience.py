@@ -1,4 +1,4 @@
-"""Tries again what fails only while somebody else is away."""
+"""Retries what fails only while a server is away."""
 
 from __future__ import annotations
 

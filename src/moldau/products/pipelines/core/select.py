@@ -1,4 +1,4 @@
-"""The columns that a plain SELECT reads and gives, told without Spark and without a parser of all SQL.
+"""Finds the columns that a plain SELECT reads and gives, without Spark and a full SQL parser.
 
 Only what is certain is told. Spark knows many words and forms; a statement with one of the rarer forms (WITH, set
 operations, subqueries, LATERAL, PIVOT, lambdas) is left to it. A name that is no column counts as a mistake only where

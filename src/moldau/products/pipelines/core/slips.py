@@ -1,4 +1,4 @@
-"""Whether a name is most likely a slip of another one: of topics that a cluster would make by itself."""
+"""Finds the topic that a misspelt name most likely means, before a cluster creates the wrong one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a pipeline begins again: what the command line says, without Spark."""
+"""Parses where `reset` begins a pipeline."""
 
 from __future__ import annotations
 

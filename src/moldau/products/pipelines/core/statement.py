@@ -1,4 +1,4 @@
-"""What a SQL statement reads, and whether it groups: told from its words, without a parser of all SQL.
+"""Finds what a SQL statement reads, and whether it groups, without a full SQL parser.
 
 A relation stands after FROM or JOIN, or after a comma in the list that FROM began. What is not one: a name that WITH
 defines, behind its definition, a function (`range(10)`, `explode(x)`), a name of several parts (a table of Spark's

@@ -1,4 +1,4 @@
-"""Where an Iceberg table is found: a warehouse, and a catalogue in an SQLite file, as source and target name them."""
+"""Opens an Iceberg table: a warehouse, and a catalogue in an SQLite file."""
 
 from __future__ import annotations
 

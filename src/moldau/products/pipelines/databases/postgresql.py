@@ -1,4 +1,4 @@
-"""A table in PostgreSQL, as a pipeline names it, and connections to its server.
+"""Parses the address of a PostgreSQL table, and connects to its server.
 
 The password is libpq's own affair: PGPASSWORD, or ~/.pgpass, on each machine that runs tasks.
 """

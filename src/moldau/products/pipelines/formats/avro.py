@@ -1,5 +1,6 @@
-"""Avro: whole columns at a time where all values of a batch have one schema, and a flat one (`avro_columns`), else
-record by record (`avro_reading`). A record is the same row, or the same dead letter, either way.
+"""Avro: decodes flat records of one schema as whole columns (`avro_columns`), others one by one (`avro_reading`).
+
+Both ways give the same row or the same dead letter.
 
 With a `registry`, a value names the schema that it was written with, and is read with the reader's schema: that of
 `schema_file`, or the newest one of the subject when the pipeline starts. A schema that is new while the pipeline runs

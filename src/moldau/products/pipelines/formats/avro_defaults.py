@@ -1,5 +1,4 @@
-"""Defaults of Avro fields, as Apache Avro for Java takes them: units of logical types, bytes as code points of
-ISO-8859-1, a nested record's own defaults, and the text "NaN" for a number."""
+"""Computes the defaults of Avro fields as Apache Avro for Java does."""
 
 from __future__ import annotations
 

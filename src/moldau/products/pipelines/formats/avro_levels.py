@@ -1,5 +1,4 @@
-"""How many levels an Avro value has, of a schema that holds itself: `fastavro` ends the process where they are more
-than the stack of C takes, and ten thousand fit in as many bytes."""
+"""Counts the levels of a recursive Avro value: too many overflow the C stack in `fastavro` and end the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Avro records read one by one, by the rules of schema resolution as Apache Avro for Java has them.
+"""Decodes Avro records one by one, by the schema resolution of Apache Avro for Java.
 
 `fastavro` decodes the bytes, with the writer's schema in a form that says what the reader must know: numbers in place
 of logical types and enums, and a record of one field (which takes no bytes) around each branch of a union. What it

@@ -1,5 +1,7 @@
-"""An Avro schema as a tree of types: names are whole, and a logical type that is not valid is left out, as Avro's
-specification asks. `fastavro` checks the names; defaults are for `avro_defaults`, since its rules for them are others.
+"""Parses an Avro schema to a tree of types.
+
+`fastavro` checks the names; `avro_defaults` computes defaults. An invalid logical type is ignored, as the specification
+asks.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""Rows as values of an Avro schema: each value is looked at, made into what stands below its logical type, and encoded
-by `fastavro`, which by itself cuts fractions, takes a text for a boolean and makes infinities of large numbers.
+"""Encodes rows as Avro.
+
+Checks each value first, because `fastavro` cuts fractions, takes texts for booleans and makes infinities of large
+numbers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What formats share whose schema is a file, or stands in a registry under an id that each value begins with."""
+"""The base of formats with a schema, from a file or from a registry by the id that begins each value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pipeline needs of a format.
+"""The base class of formats.
 
 To add one, write a module beside this one with one subclass of `Format`: the word of the pipeline that asks for it
 (`NAMED_BY`), the keys that describe it (`KEYS`, `parse`), and `decoded`.

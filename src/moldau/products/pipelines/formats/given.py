@@ -1,5 +1,7 @@
-"""Values as JSON has them, which a test of a pipeline gives, as Python has them for a column: times, decimals and bytes
-are texts in JSON, as Spark writes them there."""
+"""Converts the JSON values of a test to Python values of a column.
+
+Times, decimals and bytes are texts in JSON, as Spark writes them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON objects of plain fields, as whole columns in the tasks' Python: cheaper than Spark's `from_json` by far.
+"""Decodes flat JSON objects to whole columns in Python, much cheaper than Spark's `from_json`.
 
 What a value means is for `from_json` to say. A row is given here only where there is one way to read the value: strict
 JSON, and each field of its column's own type. Any other value (damaged, quoted in another way, a number where a text is

@@ -1,5 +1,4 @@
-"""What the values of a JSON Schema become as columns: told from its types alone, for every version of a schema and
-every record may lack what it asks for.
+"""Maps a JSON Schema to columns by its types alone, because records of other versions may break its other rules.
 
 What may be of several types, or of any, has no column of its own: it is ANYTHING, and its column has it as JSON.
 """

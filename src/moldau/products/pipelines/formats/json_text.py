@@ -1,4 +1,4 @@
-"""Rows and columns as JSON: SQL of Spark's `to_json`, which on its own cuts a time to milliseconds.
+"""Makes JSON of rows and columns in SQL. Spark's `to_json` alone cuts times to milliseconds.
 
 A time of whole milliseconds has three digits of a second, as `to_json` writes it. A row with any time that is finer has
 six in all of its times: no pattern of Spark writes the one or the other by the value. So has a row with a time in one

@@ -1,4 +1,4 @@
-"""A schema registry, asked over HTTP as Confluent's: schemas by the ids that stand in records.
+"""A client of a schema registry with Confluent's HTTP API: schemas by the ids in records.
 
 A record's value is a zero byte, four bytes of the schema's id, and what the schema describes.
 """

@@ -1,4 +1,4 @@
-"""How a client of ours is secured at a schema registry, by the names of Confluent's clients.
+"""Secures a client of a schema registry, by the setting names of Confluent's clients.
 
     basic.auth.user.info        NAME:PASSWORD
     bearer.auth.token           in place of it

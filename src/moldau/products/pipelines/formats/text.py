@@ -1,5 +1,7 @@
-"""Formats that are text: JSON, one object a record, and CSV, one line a record. The schema is that of the pipeline;
-JSON whose schema is a JSON Schema is in `json_schema`."""
+"""Text formats: JSON, one object a record, and CSV, one line a record, with the schema of the pipeline file.
+
+`json_schema` has JSON with a JSON Schema.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pipeline as a picture of text: each source, the flows that read it, and the targets at the ends."""
+"""Draws a pipeline as text: each source, the flows that read it, and the targets."""
 
 from __future__ import annotations
 

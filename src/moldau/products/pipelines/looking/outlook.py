@@ -1,4 +1,4 @@
-"""Looks at a pipeline through Spark and changes nothing: what its queries would give, and what a run would do."""
+"""Asks Spark what the queries of a pipeline would give and what a run would do, without changes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The plan of a pipeline as a picture: sources at the left, flows in the columns behind what they read, targets at the
-right (`draw_plan` draws them)."""
+"""Draws the plan of a pipeline: sources on the left, then flows, then targets (`draw_plan`)."""
 
 from __future__ import annotations
 

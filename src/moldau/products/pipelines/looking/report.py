@@ -1,4 +1,4 @@
-"""A run as a picture: how fast its queries read, how far they are behind, and what their batches spend time on."""
+"""Draws a run: the rate and the lag of its queries, and the time of its batches."""
 
 from __future__ import annotations
 

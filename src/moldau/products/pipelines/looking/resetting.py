@@ -1,4 +1,4 @@
-"""What `moldau pipeline reset` does to the targets, told before it is done."""
+"""Tells what `moldau pipeline reset` would do to the targets."""
 
 from __future__ import annotations
 

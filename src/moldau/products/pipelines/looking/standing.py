@@ -1,4 +1,4 @@
-"""How a pipeline stands, told without Spark: which process runs it, how far each query is, what has changed since."""
+"""The status of a pipeline without Spark: its process, the progress of each query, its changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the tests of pipeline files: no broker, no checkpoint that stays, one Spark session for all.
+"""Runs the tests of pipeline files in one Spark session, without a broker and without checkpoints.
 
 What a target gives is what the real query writes: the same views, the same mode, over streams of files in place of
 topics, which end by themselves. So windows close by the watermark, and each record's time is what the record says. Of a

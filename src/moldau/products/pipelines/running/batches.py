@@ -1,5 +1,4 @@
-"""Writes the batches of a query to its target: in the driver, or on a Spark Connect server, whose own Python calls what
-a query does with its batches."""
+"""Writes the batches of a query to its target, in the driver or on a Spark Connect server."""
 
 from __future__ import annotations
 

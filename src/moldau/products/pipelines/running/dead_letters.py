@@ -1,4 +1,4 @@
-"""Records that do not parse: counted by the query, kept in a topic of their own, with where they came from and why.
+"""Counts dead letters, and writes them to a topic with their origin and the reason.
 
 The query itself only counts them, batch by batch: a healthy topic costs nothing more. Where a finished batch had some,
 its offsets are read again and those records alone go to the dead-letter topic, original bytes, key and headers

@@ -1,4 +1,4 @@
-"""Finds the record by which a batch failed: Spark tells the error and its line, and of the records only the batch.
+"""Finds the record by which a batch failed. Spark reports the error and its line, but only the batch.
 
 The batch's offsets are read again, as a batch query over the same views, and halved until one record is left that fails
 alike (`core.failures.first_failing`). The rows go nowhere, and the checkpoint is only read. What is run is the part of

@@ -1,4 +1,4 @@
-"""From a pipeline to Spark's queries: each source and each flow is a view of its name, each target a query over one."""
+"""Makes Spark queries of a pipeline: a view for each source and flow, a query for each target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pipeline's progress as a consumer group's offsets, so that every Kafka tool shows its lag.
+"""Commits a pipeline's progress to a consumer group, so Kafka tools show its lag.
 
 The group has no members: offsets are committed to it from outside, as an administrator would. They are for looking at;
 the pipeline itself starts from Spark's checkpoint.

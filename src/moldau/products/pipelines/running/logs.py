@@ -1,4 +1,4 @@
-"""Keeps the terminal for people: what loggers say while Spark runs goes to a file."""
+"""Sends logs to a file while Spark runs, to keep the terminal readable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pipeline asks the cluster before Spark starts: Spark needs seconds, and says the same things in many lines."""
+"""Checks a pipeline against its cluster before Spark starts, because Spark is slow and its errors are long."""
 
 from __future__ import annotations
 

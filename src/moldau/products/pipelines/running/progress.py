@@ -1,4 +1,4 @@
-"""How a pipeline is doing, for people: a live table on a terminal, one line a second anywhere else."""
+"""Shows the progress of a pipeline: a live table on a terminal, else a line each second."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks at one query's checkpoint and at its clusters, publishes what is newly finished, and says how far it is.
+"""Reads a query's checkpoint, commits finished offsets to its group, and computes its lag.
 
 Every look reads in Spark's checkpoint which batch is finished, keeps its dead letters, and commits its source offsets
 to the query's group, unless the target has done so in the batch's transaction. The group is therefore never ahead of

@@ -1,4 +1,4 @@
-"""Keeps a table that streams are joined with in memory, and reads it again when it is older than the pipeline wants.
+"""Caches the tables that streams are joined with, and reads them again when they are too old.
 
 Spark looks for what is kept each time it plans a micro-batch: a table without `refresh` is not kept, and is read again
 by every micro-batch.

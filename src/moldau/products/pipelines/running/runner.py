@@ -1,5 +1,4 @@
-"""Runs a pipeline: asks the clusters, holds the lease, starts its queries in one Spark session, shows how far they are,
-and ends cleanly.
+"""Runs a pipeline: checks the clusters, takes the lease, starts the queries in a Spark session, and ends cleanly.
 
 A stop (SIGINT, SIGTERM) waits for the batches that are being written, up to two minutes, and begins no other: nothing
 is cut in two. A second signal cuts them short. That loses nothing, nor does a kill: a batch that was running is run

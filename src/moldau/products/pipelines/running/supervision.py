@@ -1,6 +1,6 @@
-"""Keeps one streaming query running: a query that ends by an error is started again after a while, and given up after
-several errors in a row. The others of the pipeline go on meanwhile, and as long as they do, it is started once more now
-and then: what it failed by may be over, and nobody starts a process that runs.
+"""Restarts a query that failed, and gives it up after several errors in a row.
+
+While other queries of the pipeline run, it is tried again now and then, because its cause may be over.
 
 The pause before each start doubles, from RETRY_FIRST_SECONDS; a finished batch counts the errors from the beginning.
 Where a record can be at fault, the query is not started, nor given up, while that record is looked for: it would take

@@ -1,4 +1,4 @@
-"""Where the boards of the pipelines of a directory listen, and who may look: words for the run of each pipeline."""
+"""Assigns ports and logins to the pipeline boards of a served directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pipelines of a directory: which of them can be run, and what has changed since the last look."""
+"""Looks at a directory of pipeline files: which are valid, and what changed since the last look."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs every pipeline of a directory, each in a process of its own, and takes changes of their files as they come.
+"""Runs each pipeline file of a directory in its own process, and follows changes of the files.
 
 A pipeline that changed is stopped after the batch that is being written, and restarted. One that cannot be run as it
 stands there is named, and what runs of it goes on. A process that fails is started again, after pauses that double.

@@ -1,4 +1,4 @@
-"""What a database's tables share as sources: rows in the order of one column, each read once.
+"""The base of database sources: rows in the order of one column, each read once.
 
 The column `by` holds keys that grow with every new row, as the numbers of a sequence do, and that no two rows share; or
 times, which rows may share. What is read is never looked at again: changes of a row that was read, and rows that get a

@@ -1,4 +1,4 @@
-"""A Delta table as a pipeline's source: the rows of every version, each once.
+"""A Delta table as a source: the new rows of each version, once.
 
     sources:
       orders: {delta: lake/orders}

@@ -1,4 +1,4 @@
-"""Sources that Spark does not know: each is a feed (`moldau.spark.source.feeds`), as a stream or as a table."""
+"""The base of sources that Spark does not know: a feed (`spark.source.feeds`), as a stream or a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patterns of files: `*`, `?` and `[...]` stand for letters of one name, `{a,b}` for one text or the other.
+"""Matches file names: `*`, `?` and `[...]` within a name, `{a,b}` for alternatives.
 
 On disk Spark finds the files (`org.apache.hadoop.fs.GlobPattern`); in an object store they are found here, by the same
 rules.

@@ -1,4 +1,4 @@
-"""Files as a pipeline's source, each read once, as they arrive in a directory or in an object store.
+"""Files as a source: each is read once, from a directory or an object store.
 
     sources:
       orders: {files: incoming, format: json, schema: "user string, amount double"}

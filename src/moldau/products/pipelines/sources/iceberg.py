@@ -1,4 +1,4 @@
-"""An Iceberg table as a pipeline's source: the rows of every snapshot, each once.
+"""An Iceberg table as a source: the new rows of each snapshot, once.
 
     sources:
       orders: {iceberg: shop.orders, warehouse: lake}

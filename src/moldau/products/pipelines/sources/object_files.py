@@ -1,4 +1,4 @@
-"""The files of an object store as a feed: each is found once, in the order in which they came, and read once.
+"""Files of an object store as a feed: each is found and read once, in order of arrival.
 
 The driver lists the store, and notes what is new in the checkpoint (`checkpoints.found_files`) before a batch may read
 it; the tasks read. A store lists names, not what is new, so a look costs a request for every thousand files that are

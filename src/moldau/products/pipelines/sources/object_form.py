@@ -1,5 +1,4 @@
-"""The form of an object: a name of a store may lead to other content at any time, also between two requests of one
-reader.
+"""Detects an object that is replaced by another one while a reader reads it.
 
 A store tells an object's size and time in its list, and its tag (`ETag`) only when the object is opened. So a file is
 compared with what was noted when it was found, by size and time, each time it is opened; and with what its first reader

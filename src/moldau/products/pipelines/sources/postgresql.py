@@ -1,4 +1,4 @@
-"""A table in PostgreSQL as a pipeline's source: its new rows, in the order of a number or of a time.
+"""A PostgreSQL table as a source: its new rows, in the order of a number or of a time.
 
     sources:
       orders: {postgresql: "postgresql://ann@db.example/shop", table: orders, by: id}

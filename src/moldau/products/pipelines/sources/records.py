@@ -1,4 +1,4 @@
-"""What sources share whose records are decoded: a record that does not decode is no row.
+"""The base of sources whose records are decoded. A record that cannot be decoded is a dead letter.
 
 The query counts such records batch by batch, and they are kept as dead letters (`running.dead_letters`); or, with
 `bad_records: stop`, the first one ends the query with its address.

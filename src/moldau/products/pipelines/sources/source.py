@@ -1,4 +1,4 @@
-"""What a pipeline needs of a place its rows come from. Each kind of source is a module beside this one.
+"""The base class of sources. Each kind is a module of this package.
 
 To add one, write a module there with one subclass of `Source`: the keys of the pipeline that it takes (`NAMED_BY`,
 `KEYS`, `parse`), a line for people (`describe`), what a checkpoint of it belongs to (`facts`), and `load`, which gives

@@ -1,4 +1,4 @@
-"""A table in an SQLite file as a pipeline's source: its new rows, in the order of a number, a text or a time.
+"""An SQLite table as a source: its new rows, in the order of a number, a text or a time.
 
     sources:
       orders: {sqlite: shop.db, table: orders, by: id}

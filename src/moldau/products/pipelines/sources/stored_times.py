@@ -1,5 +1,6 @@
-"""Times as rows of SQLite keep them, which has no type for them: texts, Julian days, and seconds or milliseconds since
-1970. A number's size says which of these it is, as SQLite's own modifier `auto` tells it.
+"""Reads times in SQLite, which has no type for them: texts, Julian days, seconds or milliseconds since 1970.
+
+The size of a number tells its unit, as with SQLite's modifier `auto`.
 
 Rows are compared as they are stored, so that an index helps; that is right where all times of a column have one form.
 (SQLite documentation, "Date And Time Functions".)

@@ -1,5 +1,6 @@
-"""A topic as a pipeline's source, or all topics whose names fit a pattern, of any Kafka cluster; with `as: table` the
-newest record of each key of one topic, without those keys whose newest record has no value.
+"""Topics of a Kafka cluster as a source, by name or by pattern.
+
+With `as: table`, the newest record of each key of one topic, without deleted keys.
 
 Columns: those of the schema, or `value` (string, binary); and of every record, with a leading underscore,
 `_key` (string), `_topic`, `_partition`, `_offset`, `_timestamp`. A JSON record that does not parse is no row: the query

@@ -1,4 +1,4 @@
-"""The tests of a pipeline: its section `tests`.
+"""Reads the section `tests` of a pipeline file.
 
     tests:
       only big orders are kept:

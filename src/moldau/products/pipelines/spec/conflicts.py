@@ -1,4 +1,4 @@
-"""What several pipelines must not share: each would take from the other what it needs for itself alone."""
+"""Finds names, checkpoints, groups and places that several pipelines share by mistake."""
 
 from __future__ import annotations
 

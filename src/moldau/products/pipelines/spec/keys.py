@@ -1,4 +1,4 @@
-"""The keys of a pipeline file that belong to no kind of source, target or format."""
+"""The keys of a pipeline file that belong to no source, target or format."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""A pipeline that is written as a Python module, with the words of `pyspark.pipelines` and those of
-`moldau.spark.pipelines`: it becomes the same pipeline as one in YAML, with functions in place of SQL.
+"""Reads a pipeline that is a Python module, with `pyspark.pipelines` and `moldau.spark.pipelines`.
+
+The result is the same as from YAML, with functions in place of SQL.
 
 A view is a flow. A table is a flow and a target of its name: what reads the table reads the flow. A sink is a target,
 and the flow that is appended to it is one. A table of `create_auto_cdc_flow` is a target of changes and no flow.

@@ -1,4 +1,4 @@
-"""docs/reference/pipelines/keys.md from the keys: `python -m moldau.products.pipelines.spec.reference_page > FILE`."""
+"""Writes docs/reference/pipelines/keys.md: `python -m moldau.products.pipelines.spec.reference_page > FILE`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Changes of a table's rows, such as a database's log has them, in any order: what `create_auto_cdc_flow` of Spark
-Declarative Pipelines takes, with the same words.
+"""Applies change events, in any order, with the keys of `create_auto_cdc_flow` of Spark Declarative Pipelines.
 
 SCD type 1: of each key the table has the newest change, and Spark's state keeps that one. SCD type 2: the table has a
 row for each time in which a key had the same values, and Spark's state keeps all changes of the key. What the table

@@ -1,4 +1,4 @@
-"""A pipeline's Delta table: its files are written by the tasks, and committed once for each batch, by `deltalake`.
+"""A Delta table as a target: tasks write the files, `deltalake` commits them once for each batch.
 
     sink: {delta: lake/orders}                                  # append: every row is another one
     sink: {delta: lake/totals, mode: update, key: user}         # a row takes the place of the older one of its key

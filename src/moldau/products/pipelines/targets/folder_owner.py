@@ -1,4 +1,4 @@
-"""Whose folder a target's files lie in: the name of a hidden file there ends with that of the pipeline.
+"""Marks the folder of a target with its pipeline's name, in the name of a hidden file.
 
 The file is empty: readers that take every file of a directory for one with rows (Polars) pass over it too."""
 

@@ -1,4 +1,4 @@
-"""A pipeline's Iceberg table: its files are written by the tasks, and committed once for each batch, by `pyiceberg`.
+"""An Iceberg table as a target: tasks write the files, `pyiceberg` commits them once for each batch.
 
     sink: {iceberg: shop.orders, warehouse: lake}               # append: every row is another one
     sink: {iceberg: shop.totals, mode: update, key: user}       # a row takes the place of the older one of its key

@@ -1,5 +1,4 @@
-"""How rows take the place of older ones in an Iceberg table: every file that holds an older row is rewritten without
-it, behind the rows of the batch, and one snapshot takes the new files in and the old ones out.
+"""Upserts in Iceberg: rewrites each file that has an older row, and commits all files in one snapshot.
 
 `pyiceberg` has an upsert of its own. It compares row by row in Python, makes an expression with a branch for each key
 of several columns, and needs two or three snapshots.

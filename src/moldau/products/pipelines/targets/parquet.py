@@ -1,4 +1,4 @@
-"""A pipeline's Parquet directory: one file for each batch, there whole or not at all.
+"""A directory of Parquet files as a target: one file for each batch, complete or absent.
 
     sink: {path: out/visits}
     sink: {path: s3://lake/visits}                              # in an object store

@@ -1,4 +1,4 @@
-"""A pipeline's table in PostgreSQL: the tasks copy their rows into a staging table, one transaction takes them over.
+"""A PostgreSQL table as a target: tasks fill a staging table, one transaction takes it over.
 
     sink: {postgresql: "postgresql://ann@db.example/shop", table: totals, mode: update, key: user}
 

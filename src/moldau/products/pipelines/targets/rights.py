@@ -1,4 +1,4 @@
-"""Whether this process could write to a place on this machine, told without making, changing or opening anything."""
+"""Checks the right to write to a local place, without opening or changing anything."""
 
 from __future__ import annotations
 

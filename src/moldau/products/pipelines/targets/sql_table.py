@@ -1,5 +1,8 @@
-"""What the tables of PostgreSQL and SQLite share: a small table `moldau_batches` beside them says, in the transaction
-of a batch, which batch of which checkpoint is in; another one, `moldau_owners`, whose rows each table has."""
+"""The base of PostgreSQL and SQLite targets.
+
+The table `moldau_batches` has the newest batch of each checkpoint, written in the batch's transaction; `moldau_owners`
+has the pipeline of each table.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pipeline's table in an SQLite file: the driver writes each batch, and the batch's number, in one transaction.
+"""An SQLite table as a target: the driver writes each batch and its number in one transaction.
 
     sink: {sqlite: shop.db, table: totals, mode: update, key: user}
 

@@ -1,4 +1,4 @@
-"""A target that is a table: its rows have columns, and it remembers which batch of which checkpoint it holds.
+"""The base of targets that are tables: each remembers the newest batch of each checkpoint.
 
 A table takes a batch and the batch's number in one commit of its own. So a batch that Spark runs again after a crash
 is found there, and is evaluated without being written again.

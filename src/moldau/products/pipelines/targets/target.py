@@ -1,4 +1,4 @@
-"""What a pipeline needs of the place its rows go to. Each kind of target is a module beside this one."""
+"""The base class of targets. Each kind is a module of this package."""
 
 from __future__ import annotations
 

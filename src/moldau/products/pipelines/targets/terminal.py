@@ -1,4 +1,4 @@
-"""The terminal as a target: the first rows of each batch as a table, to see what a pipeline does."""
+"""The terminal as a target: shows the first rows of each batch as a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A topic as a pipeline's target: how rows become records.
+"""A topic as a target: makes records of rows.
 
 A result with a column `value` of text or bytes, and at most `key` and the columns that name the input record beside it,
 goes as it is, under the key in its column `key`; any other row becomes one JSON object, or with a schema (`format:

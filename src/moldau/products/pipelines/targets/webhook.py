@@ -1,4 +1,4 @@
-"""An HTTP server as a target: the tasks POST their rows as JSON, some at a time.
+"""An HTTP server as a target: tasks POST their rows as JSON, several at a time.
 
     sink: {webhook: "https://example.com/orders", authorization: "Bearer ${TOKEN}", dead_letters: refused-orders}
 

@@ -1,4 +1,4 @@
-"""A run in the browser: what its queries do now and did lately, beside `/metrics` and `/status.json`."""
+"""Serves the pipeline board: the queries of a run in a browser, `/metrics` and `/status.json`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paths of the board to pages. The one page is whole without JavaScript; `/live` streams its main part again."""
+"""Routes and HTML of the pipeline board. Works without JavaScript; `/live` streams changes of the main part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a run, as the runner tells it several times a second."""
+"""The state of a run, which the runner updates several times a second."""
 
 from __future__ import annotations
 
