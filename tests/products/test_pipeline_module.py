@@ -333,7 +333,7 @@ def test_a_flow_of_changes_may_make_a_history(load, tmp_path: Path):
         ('create_streaming_table("users")', 'create_sink("users", "delta", {})', "dp.create_auto", "is no table of"),
         ('table("users")', 'table("users", format="parquet")', "dp.create_streaming", "one of delta, iceberg, postgre"),
         ('table("users")', 'table("users", cluster_by=["id"])', "dp.create_streaming", "`cluster_by` of users has no"),
-        ('table("users")', 'table("users", table_properties={"key": "id"})', "dp.create_auto", "`key` is there twice"),
+        ('table("users")', 'table("users", table_properties={"key": "id"})', "dp.create_auto", "`key` is given twice"),
         ('table("users")', 'table("users", table_properties={"kee": "id"})', "dp.create_streaming", "`kee` is not"),
         ("dp.create_auto", 'dp.create_auto_cdc_flow("users", "changes", ["id"], "op")\n\ndp.create_auto',
          "dp.create_auto_cdc_flow(\n", "takes the changes of one source and nothing else"),

@@ -107,7 +107,7 @@ def columns_of(batch: pa.RecordBatch, *, now_ms: int) -> RecordColumns:
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Raises ValueError where a column that a record is made of is there twice: nothing says which one is meant."""
+    """Raises ValueError where a column that a record is made of is given twice: nothing says which one is meant."""
     for name in (*RECORD_COLUMNS, *ORIGIN_COLUMNS):
         if names.count(name) > 1:
             raise ValueError(f"the table has {names.count(name)} columns named {name}: give only one of them this name")

@@ -262,7 +262,7 @@ class RangeReader:
         self.positions: dict[TopicPartition, int] = {}
         for row in ranges:
             if row.topic_partition in self._ends:
-                raise ValueError(f"two ranges of {row.topic_partition}: give each a reader of its own")
+                raise ValueError(f"two ranges of {row.topic_partition}: give each its own reader")
             self.positions[row.topic_partition] = row.start_offset
             self._ends[row.topic_partition] = row.end_offset
             if row.topic_id != ZERO_UUID:

@@ -261,7 +261,7 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
         _refuse("batchId", "counts in a query: set checkpointLocation too, to that of the query")
     for name in ("kafka.transactional.id", "kafka.group.id", "groupNote", "sourceTopics", "batchId"):
         if "write_id" in given and name.lower() in given:
-            _refuse(name, "has no meaning beside write_id, which names the transactions and groups of its ranges")
+            _refuse(name, "has no meaning with write_id, which names the transactions and groups of its ranges")
     return SinkOptions(
         access=access,
         topic=_not_empty(given, "topic"),
@@ -307,7 +307,7 @@ def _of_profile(profile: str, said: Mapping[str, str]) -> ClusterAccess:
     """`said`: what goes before the profile, by the names of Kafka's clients. Raises AccessError."""
     for name in SECURITY_SETTINGS:
         if name in said:
-            _refuse(f"{CLIENT_PREFIX}{name}", f"has no place beside {PROFILE}, which says it")
+            _refuse(f"{CLIENT_PREFIX}{name}", f"cannot be used with {PROFILE}, which says it")
     try:
         access = profile_access(profile, servers=said.get(BOOTSTRAP_SERVERS))
     except KafkaError as error:

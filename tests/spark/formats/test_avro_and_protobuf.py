@@ -144,7 +144,7 @@ def test_what_cannot_be_decoded_is_a_reason_and_its_neighbours_are_rows(avro, re
     rows = decoded(values, good, good[:-1], good + b"x", None, good)
     assert [row and row["user"] for row in rows] == ["ann", None, None, None, "ann"]
     assert rows[1]["_moldau_corrupt"] is not None
-    assert rows[2]["_moldau_corrupt"] == "ValueError: 1 bytes stand behind the last field"
+    assert rows[2]["_moldau_corrupt"] == "ValueError: 1 bytes are after the last field"
     assert rows[3] is None
 
 

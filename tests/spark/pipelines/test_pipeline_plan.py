@@ -398,7 +398,7 @@ checkpoint: state
         other.create_topic(topic)
         # more than were read of the old topic, and the first one does not parse
         other.produce(topic, "no JSON", '{"value":"d"}', '{"value":"e"}', '{"value":"f"}')
-        advice = r"write `lost_records: skip` in their source, or begin anew with `moldau pipeline reset`"
+        advice = r"write `lost_records: skip` in their source, or begin again with `moldau pipeline reset`"
         with pytest.raises(PipelineFailedError, match=f"topic {topic} was deleted and created again.*, {advice}$"):
             run_text(spec, retry_first_seconds=0.01)
         (state,) = run_text(spec.replace("format: json", "format: json, lost_records: skip"))

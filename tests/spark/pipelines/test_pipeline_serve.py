@@ -71,7 +71,7 @@ sink: {{topic: {before}}}
         with urllib.request.urlopen(f"http://127.0.0.1:{board_port(bootstrap_servers, name)}/status.json") as answer:
             assert json.load(answer)["pipeline"] == name
         good.write_text(spec.replace("select value", "select upper(value) as value"), "utf-8")
-        assert said().startswith(f"good.yaml: goes on as it was, for {good}: `sql` changed since")
+        assert said().startswith(f"good.yaml: continues unchanged, for {good}: `sql` changed since")
         good.write_text(spec.replace(before, after), "utf-8")
         assert said() == f"good.yaml: runs {name}: {name}\n"
         produce(topic, [(None, b"two")])

@@ -185,7 +185,7 @@ def test_a_profile_says_how_the_cluster_is_reached(profiles: Path):
     ("options", "refused"),
     [
         ({"profile": "shp"}, "'profile' cannot be read: .* has no profile shp; did you mean shop"),
-        ({"profile": "shop", "kafka.sasl.password": "${env:A}"}, "'kafka.sasl.password' has no place beside profile"),
+        ({"profile": "shop", "kafka.sasl.password": "${env:A}"}, "'kafka.sasl.password' cannot be used with profile"),
         ({"profile": " "}, "'profile' must be set"),
     ],
 )
@@ -302,7 +302,7 @@ def test_the_options_of_a_transaction_are_known_in_any_case_of_letters():
         ({"batchId": "-1", "checkpointLocation": "/state"}, "the number that foreachBatch gives"),
         ({"kafka.transactional.id": " "}, "must be set"),
         ({"topic": " "}, "option 'topic' must be set"),
-        ({"kafka.transactional.id": "job", "write_id": "w"}, "has no meaning beside write_id"),
+        ({"kafka.transactional.id": "job", "write_id": "w"}, "has no meaning with write_id"),
         ({"delivery": "at_least_once", "write_id": "w"}, "there is none with delivery at_least_once"),
         ({"kafka.transaction.timeout.ms": "0"}, "above 0"),
         ({"kafka.transaction.timeout.ms": "2147483648"}, r"transaction\.timeout\.ms' must be at most 2147483647"),

@@ -95,7 +95,7 @@ def test_a_field_may_be_called_like_a_type(result_of, sink: str):
 
 @pytest.mark.parametrize("sink", ["path: out", "topic: out", "webhook: 'http://a:1'", DELTA, ICEBERG, SQLITE])
 def test_two_columns_of_one_name_are_refused(result_of, sink: str):
-    with pytest.raises(FlowError, match="the SQL gives two columns 'user': give each a name of its own"):
+    with pytest.raises(FlowError, match="the SQL gives two columns 'user': give each its own name"):
         result_of("select user, amount as user from source", sink)
 
 

@@ -192,7 +192,7 @@ def test_a_column_without_an_order_is_refused(feed, by, refused):
 
 def test_what_is_no_table_is_refused(connection, postgresql, table):
     connection.execute(f"create view view_{table} as select * from {table}")
-    with pytest.raises(MoldauError, match="is no table: nobody can tell who is writing"):
+    with pytest.raises(MoldauError, match="is not a table: PostgreSQL does not tell"):
         PostgresqlSource(server=postgresql.url, table=f"view_{table}", by="id").check()
     with pytest.raises(MoldauError, match="PostgreSQL has no table absent"):
         PostgresqlSource(server=postgresql.url, table="absent", by="id").check()

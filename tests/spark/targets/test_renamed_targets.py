@@ -31,7 +31,7 @@ def test_a_renamed_target_does_not_write_its_rows_again(run_spec, new_topic, pro
     with pytest.raises(PreflightError, match=r"spec.yaml:9: `targets.twin` would begin .* its old name 'copy' again, "):
         run_spec(text.replace("copy:", "twin:"))
     short = f"source: {{topic: {topic}, format: string}}\nsql: select value from source\nsink: {{path: out}}\n"
-    with pytest.raises(PreflightError, match=r"spec.yaml:6: `sink` would begin anew, .* its old name 'lake' again, "):
+    with pytest.raises(PreflightError, match=r"spec.yaml:6: `sink` would begin again, .* its old name 'lake' again, "):
         run_spec(short)
     produce(topic, [(None, b'{"n": 2}')])
     run_spec(text + "  more: {from: rows, path: elsewhere}\n")
@@ -52,7 +52,7 @@ def test_a_target_takes_the_topic_of_one_that_is_gone_and_read_something_else(ru
         produce(source, [(None, name.encode())])
         run_spec(spec.format(source=source, name=name, alerts=alerts))
     assert [json.loads(value)["value"] for _, value in read_back(alerts)] == ["warm", "high"]
-    with pytest.raises(PreflightError, match=r"`targets\.again` would begin anew, and write once more"):
+    with pytest.raises(PreflightError, match=r"`targets\.again` would begin again, and write again"):
         run_spec(spec.format(source=warm, name="again", alerts=alerts))
 
 

@@ -30,7 +30,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         type=Path,
         default=Path("demo-output"),
         metavar="DIR",
-        help="the directory of the results, which is emptied first (default %(default)s)",
+        help="the directory of the results, which is deleted and made again (default %(default)s)",
     )
     parser.add_argument(
         "--bootstrap-servers",

@@ -95,7 +95,7 @@ def _add_runs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
     )
     add_file(run)
     add_spark_settings(run)
-    run.add_argument("--once", action="store_true", help="process what is there now, then stop")
+    run.add_argument("--once", action="store_true", help="process the records that exist now, then stop")
     ways = run.add_mutually_exclusive_group()
     ways.add_argument(
         "--port",
@@ -133,7 +133,7 @@ def _add_runs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
         action="store_true",
         help="serve the board of each pipeline on a free port of 127.0.0.1; `moldau console` links the boards",
     )
-    add_listen_argument(serve, "serve the boards there, each on a port of its own from PORT on (0: free ones)")
+    add_listen_argument(serve, "serve the boards there, each on its own port from PORT on (0: free ones)")
     add_login_argument(serve)
     add_parameters(serve)
     add_spark_settings(serve)
@@ -343,7 +343,7 @@ def move_checkpoint(arguments: argparse.Namespace) -> int:
         check_checkpoint(directory)
         with Lease(directory):
             changed = move_to_spark_kafka(directory)
-        print(f"{directory}: {changed} files changed; Spark's own Kafka connector goes on with the checkpoint")
+        print(f"{directory}: {changed} files changed; Spark's own Kafka connector can continue the checkpoint")
         return 0
 
     return exit_code_of(move)

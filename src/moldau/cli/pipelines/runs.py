@@ -47,7 +47,7 @@ def add_verbs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
         "status",
         help="say whether a pipeline runs, how far each of its queries is, and what a run would do",
         description="Reads the pipeline's checkpoint and asks the clusters. Changes nothing. While a cluster does not "
-        "answer, all but the lag is told.",
+        "answer, the lag is missing.",
         examples=("moldau pipeline status orders.yaml", "moldau pipeline status orders.yaml --json"),
     )
     add_file(status)
@@ -88,7 +88,7 @@ def add_verbs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
         help="earliest, latest, a time (2026-01-31, 2026-01-31T12:00:00, or 2h before now), or the offset of every "
         "partition as JSON",
     )
-    reset.add_argument("--execute", action="store_true", help="start again; without it nothing is changed")
+    reset.add_argument("--execute", action="store_true", help="reset the pipeline; without it, nothing changes")
     reset.set_defaults(run=lambda arguments: of_spec(arguments, reset_pipeline))
 
 

@@ -111,14 +111,14 @@ class Definitions(GraphElementRegistry):
                 raise DefinitionError(declared.line, "`pipeline` is called twice")
             self.pipeline = declared
         elif name in self.sources:
-            raise DefinitionError(declared.line, f"the source {name} is there twice")
+            raise DefinitionError(declared.line, f"the source {name} is given twice")
         else:
             self.sources[name] = declared
 
     def register_output(self, output: Output) -> None:
         line = self._line()
         if output.name in self.outputs:
-            raise DefinitionError(line, f"{output.name} is there twice")
+            raise DefinitionError(line, f"{output.name} is given twice")
         self.outputs[output.name] = _defined(output, line)
 
     def register_flow(self, flow: Flow) -> None:

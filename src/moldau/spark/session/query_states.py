@@ -31,7 +31,7 @@ _TABLE = (
     Metric("moldau_spark_query_phase_seconds", "gauge", ("query", "phase"), "Of the last micro-batch, by phase", ""),
     Metric("moldau_spark_query_state_rows", "gauge", ("query",), "Rows that stateful operators keep", ""),
     Metric("moldau_spark_query_state_bytes", "gauge", ("query",), "Memory of what stateful operators keep", ""),
-    Metric("moldau_spark_query_late_rows_total", "counter", ("query",), "Rows dropped behind the watermark", ""),
+    Metric("moldau_spark_query_late_rows_total", "counter", ("query",), "Rows dropped after the watermark passed", ""),
     Metric(
         "moldau_spark_query_end_offset", "gauge", ("query", "topic", "partition"), "End of the last micro-batch", ""
     ),

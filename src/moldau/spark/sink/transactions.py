@@ -465,7 +465,7 @@ def why_it_ended(transaction: SinkTransaction, error: KafkaError) -> str:
     if error.name in _TWO_WRITERS:
         return (
             f"{shared_partition('one partition')}. Or Spark has run the stage again, and an earlier attempt wrote "
-            f"there: then start the query again, which writes the batch anew ({error})"
+            f"there: then start the query again, which writes the batch again ({error})"
         )
     if error.name not in _FENCED:
         return str(error)

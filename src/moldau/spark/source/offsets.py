@@ -223,7 +223,7 @@ def raise_losses(losses: Sequence[str], *, fail_on_data_loss: bool) -> None:
     """Raises DataLossError if there is any loss and it shall fail the query."""
     if losses and fail_on_data_loss:
         shown = "; ".join(losses[:10])
-        raise DataLossError(f"records were lost: {shown}. To go on without them, set failOnDataLoss to false")
+        raise DataLossError(f"records were lost: {shown}. To continue without them, set failOnDataLoss to false")
 
 
 def limit_offsets(

@@ -100,7 +100,7 @@ def read_ranges(options: SourceOptions, ranges: Sequence[PartitionRange]) -> Ite
     except KafkaError as error:
         if error.name in _LOSSES:
             raise DataLossError(
-                f"records were lost: {error}. To go on without them, set failOnDataLoss to false"
+                f"records were lost: {error}. To continue without them, set failOnDataLoss to false"
             ) from error
         raise
 

@@ -184,7 +184,7 @@ def claim_checkpoint(
     if changed:
         raise CheckpointError(
             f"`{'`, `'.join(changed)}` of pipeline {pipeline!r} changed since the checkpoint {checkpoint} was begun: "
-            "it holds the offsets and aggregates of the old query. Undo the change, begin anew where you choose with "
+            "it holds the offsets and aggregates of the old query. Undo the change, begin again where you choose with "
             "`moldau pipeline reset`, or name another directory with `checkpoint`"
         )
     before = _noted(checkpoint)

@@ -117,9 +117,9 @@ class _Reader:
                 self._takes(":")
             found.append((name, self._type()))
             if self._takes("not") and not self._takes("null"):
-                self._refuse("`null` behind `not`")
+                self._refuse("`null` after `not`")
             if self._takes("comment") and not self._takes_kind("text"):
-                self._refuse("a text in quotes behind `comment`")
+                self._refuse("a text in quotes after `comment`")
             if not self._takes(","):
                 return found
 
@@ -198,7 +198,7 @@ class _Reader:
         if precision > MOST_DIGITS or scale > precision:
             raise ColumnsError(
                 f"gives the column `{self._column}` the type decimal({precision}, {scale}): it has at most "
-                f"{MOST_DIGITS} digits, and not more behind the point than in all"
+                f"{MOST_DIGITS} digits, of which at most all are after the point"
             )
         return f"decimal({precision},{scale})"
 
@@ -253,7 +253,7 @@ class _Reader:
 
     def _zone(self) -> None:
         if not (self._takes("time") and self._takes("zone")):
-            self._refuse("`time zone` behind `without`")
+            self._refuse("`time zone` after `without`")
 
     def _name(self) -> str:
         kind, word = self._next()

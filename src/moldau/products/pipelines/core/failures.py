@@ -24,7 +24,7 @@ _BRANCH = re.compile(r"\s*(?:[:|]  |   )*[+:]- ")
 _PYTHON_CAUSE = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\w[\w.]*(?:: .*)?)$", re.MULTILINE)
 
 _OF_THE_OPTION = "set failOnDataLoss to false"
-_OF_THE_SPEC = "write `lost_records: skip` in their source, or begin anew with `moldau pipeline reset`"
+_OF_THE_SPEC = "write `lost_records: skip` in their source, or begin again with `moldau pipeline reset`"
 """What the source of Spark advises where records are gone, and the same in words of a pipeline, which has no
 options."""
 
@@ -60,7 +60,7 @@ _OF_THE_BRIDGE = "py4j."
 _WITH_STATE = re.compile(r"\[([A-Z][A-Z0-9_.]*)\] (?:(?!\n\tat |\[[A-Z][A-Z0-9_.]*\] ).)*?SQLSTATE: (\w{5})", re.DOTALL)
 """An error that Spark has a class for, with its SQLSTATE; of errors inside of each other the innermost."""
 _OF_VALUES = re.compile(r"22...|23505|39000|P0001")
-"""The states of what values cause: data exceptions, a key that is there twice, functions, `raise_error`."""
+"""The states of what values cause: data exceptions, a key that is given twice, functions, `raise_error`."""
 _OF_A_BATCH = ("STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR")
 """What Spark wraps around any error of a batch."""
 _OF_A_WORKER = ("from the Python worker", "PythonException")

@@ -89,7 +89,7 @@ class Section:
             key = str(key_node.value)
             if key in self._nodes:
                 self._lines[key] = key_node.start_mark.line + 1
-                self.refuse(key, "is there twice")
+                self.refuse(key, "is given twice")
             self._lines[key] = key_node.start_mark.line + 1
             self._nodes[key] = value_node
 

@@ -57,7 +57,7 @@ def record_reader(written: AvroType, read: AvroType) -> Callable[[bytes], Mappin
         except IndexError:
             raise ValueError("the value names a branch of a union that its schema does not have") from None
         if stream.tell() != len(value):
-            raise ValueError(f"{len(value) - stream.tell()} bytes stand behind the last field")
+            raise ValueError(f"{len(value) - stream.tell()} bytes are after the last field")
         row: Mapping[str, Any] = found["value"] if change is None else change(found["value"])
         return row
 

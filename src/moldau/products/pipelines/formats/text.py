@@ -45,7 +45,7 @@ class JsonFormat(Format, frozen=True, kw_only=True):
         if not JsonSchemaFormat.is_meant(section):
             return cls(schema=_schema(section, cls.NAMED_BY))
         if section.has(SCHEMA):
-            section.refuse(SCHEMA, "has no meaning beside a JSON Schema, which tells the columns itself")
+            section.refuse(SCHEMA, "has no meaning with a JSON Schema, which has the columns itself")
         return JsonSchemaFormat.parse(section, directory)
 
     def columns(self) -> Mapping[str, str]:

@@ -51,7 +51,7 @@ class BatchWriter:
             except spark_error() as error:
                 if attempt == WRITE_ATTEMPTS or not any(reason in str(error) for reason in _MAY_PASS):
                     raise
-                logger.warning("batch %d of %s is written anew: %s", batch_id, self._query.pipeline, error)
+                logger.warning("batch %d of %s is written again: %s", batch_id, self._query.pipeline, error)
 
 
 class ServedBatchWriter:

@@ -96,7 +96,7 @@ def _check_name(spec: PipelineSpec, query: PipelineQuery) -> None:
     if former == spec.checkpoint:
         mend = "write the pipeline file in its short form again"
     raise PreflightError(
-        f"{spec.file_name}:{step.line}: `{step.place}` would begin anew, and write once more what a target of this "
+        f"{spec.file_name}:{step.line}: `{step.place}` would begin again, and write again what a target of this "
         f"pipeline has written to {query.target.describe()[0]}: {mend}, name another place with "
         f"`{query.target.NAMED_BY}`, or delete {former} if the rows shall be written again"
     )

@@ -73,7 +73,7 @@ async def take(served: ServedPipeline, finding: Finding, leaving: Collection[asy
     """Does with the pipeline of a file what became of it. `leaving`: the stops of pipeline files whose files are gone.
     A pipeline that did not run waits for them: it may be one of them under another name."""
     if finding.refusal is not None:
-        served.tell(("goes on as it was, for " if served.is_kept else "is not run: ") + finding.refusal)
+        served.tell(("continues unchanged, for " if served.is_kept else "is not run: ") + finding.refusal)
         return
     if finding.is_same and served.is_kept:
         return

@@ -147,13 +147,13 @@ class DeltaFeed(msgspec.Struct, frozen=True):
             now = "has no version now" if newest < 0 else f"has version {newest} as its newest one now"
             raise DeltaSourceError(
                 f"the Delta table {self.location} {now}, and version {after['version']} of it was read before: it was "
-                "made anew, or put back; `moldau pipeline reset` begins anew with the table as it is"
+                "made anew, or put back; `moldau pipeline reset` begins again with the current table"
             )
         # a place that an older release noted has none; of a log that was cleaned up there is none to compare with
         if COMMIT in after and self._commit_of(after["version"]) not in (None, after[COMMIT]):
             raise DeltaSourceError(
                 f"version {after['version']} of the Delta table {self.location} is another one than was read before: "
-                "the table was made anew, or put back; `moldau pipeline reset` begins anew with the table as it is"
+                "the table was created again, or put back; `moldau pipeline reset` begins again with the current table"
             )
         return after if newest == after["version"] and FILES not in after else self._place(newest)
 
@@ -252,7 +252,7 @@ class DeltaFeed(msgspec.Struct, frozen=True):
         except FileNotFoundError as error:
             raise DeltaSourceError(
                 f"version {version} is gone from the log of the Delta table {self.location}: it was not read for "
-                "longer than the table keeps its log; `moldau pipeline reset` begins anew with the table as it is"
+                "longer than the table keeps its log; `moldau pipeline reset` begins again with the current table"
             ) from error
         actions = [json.loads(line) for line in text.splitlines()]
         if any(one["remove"].get("dataChange", True) for one in actions if "remove" in one):

@@ -111,7 +111,7 @@ class FileSource(RecordSource, frozen=True, kw_only=True):
         if "://" not in files:
             return LocalFileSource(files=files, max_files=max_files, format=record_format, **decoded, **common)
         if is_pattern(files.split("/")[2]):
-            source.refuse("files", "must name one bucket: a pattern may only stand behind it")
+            source.refuse("files", "must name one bucket: a pattern may only come after it")
         logs = head.checkpoint / LOGS
         return StoredFileSource(files=files, max_files=max_files, logs=logs, format=record_format, **decoded, **common)
 

@@ -233,7 +233,7 @@ class IcebergFeed(msgspec.Struct, frozen=True):
     def _gone(self, snapshot: int) -> IcebergSourceError:
         return IcebergSourceError(
             f"the snapshot {snapshot} is no longer in the history of the Iceberg table {self.table}: it has expired, "
-            "or the table went back behind it; `moldau pipeline reset` begins anew with the table as it is"
+            "or the table went back behind it; `moldau pipeline reset` begins again with the current table"
         )
 
 

@@ -159,7 +159,7 @@ class ObjectFilesFeed:
         if len(self._found[1].files) < place["files"]:
             raise CheckpointError(
                 f"the checkpoint does not have the first {place['files']:,} files of {self._address} that were read: "
-                f"{self._logs}/{name} is cut or gone; `moldau pipeline reset` begins anew with the files that are there"
+                f"{self._logs}/{name} is cut or gone; `moldau pipeline reset` begins again with the current files"
             )
         return self._found
 

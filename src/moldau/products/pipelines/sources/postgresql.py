@@ -125,7 +125,7 @@ class PostgresqlSource(ByKeySource, frozen=True, kw_only=True):
         if is_standby:
             raise DatabaseSourceError("the server is a standby, which does not know who is writing: name the primary")
         if kind not in (("r",), ("p",)):
-            raise DatabaseSourceError(f"{self.table} is no table: nobody can tell who is writing to what it shows")
+            raise DatabaseSourceError(f"{self.table} is not a table: PostgreSQL does not tell who writes to it")
         key_type = next((column.kind for column in columns if column.name == self.by), None)
         if key_type not in NUMBERS + TIMES:
             what = "has no such column" if key_type is None else f"is {key_type}"

@@ -100,7 +100,7 @@ def commit_again(
         except refused as error:
             if attempt == attempts:
                 raise TargetError(f"another writer changes {table} all the while: {error}") from error
-            logger.warning("batch %d goes to %s anew: %s", batch_id, table, error)
+            logger.warning("batch %d is committed to %s again: %s", batch_id, table, error)
 
 
 def is_committed(newest: int | None, batch_id: int) -> bool:

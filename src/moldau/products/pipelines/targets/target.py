@@ -39,7 +39,7 @@ def refuse_double_columns(names: Sequence[str], *, in_any_case: bool = True) -> 
     alone are one. Raises FlowError."""
     double = double_name(names, in_any_case=in_any_case)
     if double is not None:
-        raise FlowError(f"the SQL gives two columns {double[1]!r}: give each a name of its own (`as`)")
+        raise FlowError(f"the SQL gives two columns {double[1]!r}: give each its own name (`as`)")
 
 
 def refuse_empty_structs(columns: Sequence[tuple[str, str]], place: str) -> None:
