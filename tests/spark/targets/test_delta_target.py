@@ -13,7 +13,6 @@ from deltalake.transaction import CommitProperties
 
 from moldau.errors import MoldauError
 from moldau.products.pipelines.targets.delta import DeltaTarget
-from tests.support.upserts import REFUSED_ROWS
 
 
 @pytest.fixture
@@ -97,12 +96,6 @@ def test_an_upsert_that_runs_again_changes_nothing(spark, writer, lake):
     update(spark.sql("select 1 as id, 'new' as name"), 1)
     writer(mode="update", key=("id",))(spark.sql("select 1 as id, 'old' as name"), 0)
     assert DeltaTable(lake).to_pyarrow_table().to_pylist() == [{"id": 1, "name": "new"}]
-
-
-@pytest.mark.parametrize(("sql", "refused"), REFUSED_ROWS)
-def test_rows_that_an_upsert_cannot_tell_apart_are_refused(spark, writer, lake, sql, refused):
-    with pytest.raises(MoldauError, match=refused):
-        writer(mode="update", key=("id",))(spark.sql(sql), 0)
 
 
 def test_small_files_are_joined_now_and_then(spark, writer, lake):

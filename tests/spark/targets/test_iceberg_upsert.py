@@ -9,11 +9,9 @@ import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
 
-from moldau.errors import MoldauError
 from moldau.products.pipelines.targets import iceberg_upsert
 from moldau.products.pipelines.targets.changes import Changes
 from moldau.products.pipelines.targets.iceberg import IcebergTarget
-from tests.support.upserts import REFUSED_ROWS
 
 
 @pytest.fixture
@@ -177,12 +175,6 @@ def test_a_column_that_must_have_a_value_stays_so(spark, writer, table, tmp_path
     writer()(rows.where("id = 1"), 1)
     assert rows_of(table()) == [{"id": 0, "n": 1}, {"id": 1, "n": 1}]
     assert table().schema().find_field("id").required
-
-
-@pytest.mark.parametrize(("sql", "refused"), REFUSED_ROWS)
-def test_rows_that_an_upsert_cannot_tell_apart_are_refused(spark, writer, sql, refused):
-    with pytest.raises(MoldauError, match=refused):
-        writer()(spark.sql(sql), 0)
 
 
 def test_a_second_driver_of_the_same_batch_looks_again(spark, writer, table, monkeypatch):

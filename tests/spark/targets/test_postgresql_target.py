@@ -11,7 +11,6 @@ import pytest
 
 from moldau.errors import MoldauError
 from moldau.products.pipelines.targets.postgresql import ATTEMPT, PostgresqlTarget
-from tests.support.upserts import REFUSED_ROWS
 
 
 @pytest.fixture
@@ -112,12 +111,6 @@ def test_an_upsert_keeps_the_newest_row_and_runs_once(spark, writer, rows):
     update(spark.sql("select 1 as id, 'a' as kind, 'new' as name"), 1)
     writer(mode="update", key=("id", "kind"))(spark.sql("select 1 as id, 'a' as kind, 'old' as name"), 0)
     assert rows() == [(1, "a", "new"), (2, "a", "other")]
-
-
-@pytest.mark.parametrize(("sql", "refused"), REFUSED_ROWS)
-def test_rows_that_an_upsert_cannot_tell_apart_are_refused(spark, writer, sql, refused):
-    with pytest.raises(MoldauError, match=refused):
-        writer(mode="update", key=("id",))(spark.sql(sql), 0)
 
 
 def test_a_table_that_cannot_take_the_rows_is_refused_before_the_start(spark, postgresql, table):
