@@ -102,6 +102,11 @@ class File(Protocol):
 class Disk(Protocol):
     """A log directory. Calls use only the page cache, unless they say otherwise."""
 
+    @property
+    def directory(self) -> str | None:
+        """Where another process finds the files. None: only this object reaches them."""
+        ...
+
     def open(self, path: str, *, create: bool = True) -> File:
         """Opens for reading and writing. FileNotFoundError if it is absent and `create` is False."""
         ...

@@ -35,12 +35,13 @@ from moldau.errors import ERROR_CODES, InvariantError
 from moldau.shell.broker.handlers.table import handler_specs
 from moldau.shell.broker.logs.housekeeping import Housekeeping
 from moldau.shell.broker.logs.log_settings import LogSettingsByOverrides
-from moldau.shell.broker.role import Broker
+from moldau.shell.broker.role import Broker, BrokerMemory
 from moldau.shell.io.simulated.memory_disk import MemoryDisk
 from moldau.shell.io.simulated.random import SeededRandom
 from moldau.shell.network.bounds import RequestMemory, ResponseMemory
 from moldau.shell.network.connection_group import ConnectionGroup
 from moldau.shell.network.dispatch import Dispatcher
+from moldau.shell.network.node_parts import NodeFailures, NodeLoop, RolePorts
 from moldau.shell.network.pauses import Pauses
 from moldau.shell.node.admission import connection_limits, new_admission
 from moldau.shell.node.ports import NodePorts
@@ -306,36 +307,23 @@ class BrokerMachine(Machine):
             HostNetwork(around.network, self.host),
         )  # fmt: skip
         telemetry = Telemetry(settings.moldau_metric_series)
-        pauses = Pauses(loop, None)
+        shared = NodeLoop(loop, Pauses(loop, None), telemetry, log)
         memory = ResponseMemory(settings.moldau_response_memory_bytes, telemetry)
         broker = Broker(
             settings=settings,
             node_id=BrokerId(self.broker_id),
-            loop=loop,
-            clock=self.clock,
-            random=ports.random,
-            disk=ports.disk,
-            workers=self.workers,
-            network=ports.network,
-            pauses=pauses,
-            telemetry=telemetry,
-            log=log,
+            ports=RolePorts(self.clock, ports.random, ports.disk, self.workers, ports.network),
+            shared=shared,
             logs=logs,
             controller=OwnController(self.controller, self.broker_id),
-            response_memory=memory,
-            physical_memory_bytes=1 << 32,
-            on_invariant_broken=self._broken,
-            on_directory_failed=lambda: None,
+            memory=BrokerMemory(memory, 1 << 32),
+            failures=NodeFailures(self._broken, lambda: None),
         )
         requests = RequestMemory(1 << 28, telemetry)
         admission = new_admission(settings, ports, log, telemetry)
         group = ConnectionGroup(loop, connection_limits(settings), requests, memory, log, telemetry, admission)
         await ports.network.listen(self.host, PORT, partial(group.new_connection, "PLAINTEXT"))
-        group.open(
-            Dispatcher(
-                broker, loop, handler_specs(), telemetry, log, pauses, requests, on_invariant_broken=self._broken
-            )
-        )
+        group.open(Dispatcher(broker, handler_specs(), shared, requests, on_invariant_broken=self._broken))
         housekeeping = Housekeeping(
             broker.own_node, broker.partitions, broker.flusher, broker.checkpoints, broker.moves, broker.touched
         )

@@ -17,6 +17,7 @@ from moldau.shell.io.simulated.memory_disk import MemoryDisk
 from moldau.shell.io.simulated.random import SeededRandom
 from moldau.shell.io.simulated.workers import InlineWorkers
 from moldau.shell.network.event_log import EventLog
+from moldau.shell.network.node_parts import NodeFailures, RolePorts
 from moldau.shell.network.pauses import Pauses
 from moldau.shell.node.storage_format import format_directory, read_meta_properties
 from moldau.shell.quorum.role import QuorumRole, VoterIdentity
@@ -80,15 +81,10 @@ class Node:
         role = QuorumRole(
             identity=VoterIdentity(NODE, properties.cluster_id, properties.directory_id, (CONTROLLER,)),
             settings=self.settings,
-            disk=self.disk,
-            clock=self.clock,
-            random=self.random,
-            workers=workers or InlineWorkers(),
+            ports=RolePorts(self.clock, self.random, self.disk, workers or InlineWorkers(), TcpNetwork()),
             pauses=Pauses(asyncio.get_running_loop(), None),
             event_log=EventLog(self.clock),
-            network=TcpNetwork(),
-            on_invariant_broken=self.broken.append,
-            on_directory_failed=lambda: None,
+            failures=NodeFailures(self.broken.append, lambda: None),
         )
         await role.start()
         return role

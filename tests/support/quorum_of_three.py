@@ -17,6 +17,7 @@ from moldau.shell.io.simulated.random import SeededRandom
 from moldau.shell.io.simulated.workers import InlineWorkers
 from moldau.shell.network.dispatch import Dispatcher
 from moldau.shell.network.event_log import EventLog
+from moldau.shell.network.node_parts import NodeFailures, NodeLoop, RolePorts
 from moldau.shell.network.pauses import Pauses
 from moldau.shell.node.admission import connection_limits, new_admission
 from moldau.shell.node.controller_listener import ControllerListener
@@ -95,24 +96,16 @@ class QuorumNode:
         self.role = QuorumRole(
             identity=VoterIdentity(self.node_id, CLUSTER_ID, properties.directory_id, (self.address,)),
             settings=self.settings,
-            disk=self.disk,
-            clock=self.clock,
-            random=self._random,
-            workers=InlineWorkers(),
+            ports=RolePorts(self.clock, self._random, self.disk, InlineWorkers(), self._network),
             pauses=pauses,
             event_log=EventLog(self.clock),
-            network=self._network,
-            on_invariant_broken=self.broken.append,
-            on_directory_failed=lambda: None,
+            failures=NodeFailures(self.broken.append, lambda: None),
             configured=voters,
         )
         self.dispatcher = dispatcher = Dispatcher(
             self.role,
-            asyncio.get_running_loop(),
             handler_specs(),
-            Telemetry(1_000),
-            EventLog(self.clock),
-            pauses,
+            NodeLoop(asyncio.get_running_loop(), pauses, Telemetry(1_000), EventLog(self.clock)),
             self._listener.request_memory,
             on_invariant_broken=self.broken.append,
         )

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 
+import msgspec
+
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.config.topic_settings import INTERNAL_TOPICS
 from moldau.core.controller.configs import min_insync_replicas_of_leader
@@ -71,15 +73,21 @@ class HostedTopic:
         return partition
 
 
+class StoredPartitions(msgspec.Struct, frozen=True):
+    """The log directories, and the parts that make them durable."""
+
+    logs: LogDirectories
+    flusher: Flusher
+    checkpoints: Checkpoints
+
+
 class Partitions:
     """`by_name` is keyed by the utf-8 of the name, `by_id` by the 16 bytes: what Produce and Fetch look up."""
 
     def __init__(
         self,
         node: OwnNode,
-        logs: LogDirectories,
-        flusher: Flusher,
-        checkpoints: Checkpoints,
+        stored: StoredPartitions,
         reports: DirectoryReports,
         waits: PartitionWaits,
         replication: Replication,
@@ -88,9 +96,9 @@ class Partitions:
     ) -> None:
         """`touched`: partitions that housekeeping has to look at, by number."""
         self._node = node
-        self.logs = logs
-        self._flusher = flusher
-        self._checkpoints = checkpoints
+        self.logs = stored.logs
+        self._flusher = stored.flusher
+        self._checkpoints = stored.checkpoints
         self._reports = reports
         self._waits = waits
         self._replication = replication

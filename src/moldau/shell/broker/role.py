@@ -7,9 +7,11 @@ quorum gives the metadata and takes what the broker asks of the controller. It l
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import msgspec
 
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.config.listeners import is_wildcard
@@ -18,7 +20,6 @@ from moldau.core.metadata.image import MetadataDelta, MetadataImage
 from moldau.core.replication.fetch_session import FetchSessions
 from moldau.core.replication.partition import Partition
 from moldau.errors import InvariantError, KafkaError, kafka_error
-from moldau.ports import Clock, Disk, Random, Workers
 from moldau.shell.broker.cluster.announcements import announce
 from moldau.shell.broker.cluster.directory_reports import DirectoryReports
 from moldau.shell.broker.cluster.other_brokers import OtherBrokers
@@ -30,15 +31,14 @@ from moldau.shell.broker.logs.flusher import Flusher
 from moldau.shell.broker.logs.full_directories import FullDirectories
 from moldau.shell.broker.logs.moves import ReplicaMoves
 from moldau.shell.broker.own_node import OwnNode
-from moldau.shell.broker.partitions import Partitions
+from moldau.shell.broker.partitions import Partitions, StoredPartitions
 from moldau.shell.broker.quotas import BrokerQuotas
 from moldau.shell.broker.replicas.replication import Replication
 from moldau.shell.broker.waits import PartitionWaits
 from moldau.shell.network.background import BackgroundTasks
 from moldau.shell.network.bounds import ResponseMemory
 from moldau.shell.network.context import RequestContext
-from moldau.shell.network.event_log import EventLog
-from moldau.shell.network.pauses import Pauses
+from moldau.shell.network.node_parts import NodeFailures, NodeLoop, RolePorts
 from moldau.telemetry import Telemetry
 from moldau.transport.network import Network
 from moldau.types import BrokerId, TopicPartition, Uuid
@@ -75,6 +75,14 @@ class Controller(Protocol):
         """As the leader describes it, in the highest version; where it is not reached, what this node knows."""
 
 
+class BrokerMemory(msgspec.Struct, frozen=True):
+    """What a broker may hold in memory."""
+
+    responses: ResponseMemory
+    physical_bytes: int
+    """A twentieth is for the members of groups."""
+
+
 class Broker:
     """One per node. `image` is the metadata that this broker has acted on."""
 
@@ -83,33 +91,20 @@ class Broker:
         *,
         settings: BrokerSettings,
         node_id: BrokerId,
-        loop: asyncio.AbstractEventLoop,
-        clock: Clock,
-        random: Random,
-        disk: Disk,
-        workers: Workers,
-        network: Network,
-        pauses: Pauses,
-        telemetry: Telemetry,
-        log: EventLog,
+        ports: RolePorts,
+        shared: NodeLoop,
         logs: LogDirectories,
         controller: Controller,
-        response_memory: ResponseMemory,
-        physical_memory_bytes: int,
-        on_invariant_broken: Callable[[InvariantError], None],
-        on_directory_failed: Callable[[], None],
+        memory: BrokerMemory,
+        failures: NodeFailures,
     ) -> None:
         self.node_id = node_id
         self._serving: dict[tuple[str, tuple[str, int]], dict[int, tuple[str, int]]] = {}
         """By listener, and this broker's own address there: what `serving_brokers` gave."""
-        self.loop = loop
-        self.clock = clock
-        self.random = random
-        self.disk = disk
-        self.workers = workers
-        self.pauses = pauses
-        self.telemetry = telemetry
-        self.log = log
+        self.loop = loop = shared.loop
+        self.clock, self.random, self.disk, self.workers = ports.clock, ports.random, ports.disk, ports.workers
+        self.pauses, self.telemetry, self.log = shared.pauses, shared.telemetry, shared.log
+        random, telemetry, log = ports.random, shared.telemetry, shared.log
         self.controller = controller
         self.image = MetadataImage()
         self.broker_epoch = -1
@@ -118,29 +113,29 @@ class Broker:
         self.parked_fetches, self.max_parked_fetches = 0, settings.moldau_parked_fetches
         self.rewrites = asyncio.Semaphore(MAX_REWRITES)
         """Taken by each batch that is expanded to be read or compressed anew."""
-        self.response_memory = response_memory
+        self.response_memory = memory.responses
         self.fetch_sessions = FetchSessions(
             settings.max_incremental_fetch_session_cache_slots,
             settings.moldau_fetch_session_memory_bytes,
             random.random_below,
             telemetry,
         )
-        self._tasks = BackgroundTasks(loop, log, on_invariant_broken)
-        self._lasting_tasks = BackgroundTasks(loop, log, on_invariant_broken)
+        self._tasks = BackgroundTasks(loop, log, failures.invariant_broken)
+        self._lasting_tasks = BackgroundTasks(loop, log, failures.invariant_broken)
         self.dynamic_settings = in_force = DynamicSettings(settings, log)
         spawn, spawn_lasting, failed = self._tasks.spawn, self.spawn_lasting, self.directory_failed
-        ports = clock, random, workers, pauses, telemetry, log
-        node = self.own_node = OwnNode(node_id, in_force, loop, *ports, spawn, spawn_lasting, failed, self.no_room)
+        parts = ports.clock, random, ports.workers, shared.pauses, telemetry, log
+        node = self.own_node = OwnNode(node_id, in_force, loop, *parts, spawn, spawn_lasting, failed, self.no_room)
         self.touched: dict[int, Partition] = {}
         """Partitions appended to since housekeeping last found nothing left to do for them."""
         self.waits, self.fetch_turns = PartitionWaits(loop), FetchTurns(loop)
-        self._host_partitions(logs, network, controller)
+        self._host_partitions(logs, ports.network, controller)
         self.topic_creation = TopicCreation(node, self.submit, lambda: len(self.image.brokers))
         self.producer_ids = ProducerIds(self._allocate_producer_ids)
-        self.quotas = BrokerQuotas(settings, clock)
+        self.quotas = BrokerQuotas(settings, ports.clock)
         self._offline_paths: dict[str, None] = {}
-        self._on_directory_failed = on_directory_failed
-        self.group_memory_bytes = min(settings.moldau_group_memory_bytes, physical_memory_bytes // 20)
+        self._on_directory_failed = failures.directory_failed
+        self.group_memory_bytes = min(settings.moldau_group_memory_bytes, memory.physical_bytes // 20)
         """What the members of all groups may hold."""
         self._enter_bounds(telemetry)
         self._coordinators: Coordinators | None = None
@@ -158,7 +153,13 @@ class Broker:
             node, logs, flusher, checkpoints, self.others, controller.submit, moved, lambda cut: self.moves.log_cut(cut)
         )
         self.partitions = Partitions(
-            node, logs, flusher, checkpoints, reports, self.waits, replication, self.touched, moved
+            node,
+            StoredPartitions(logs, flusher, checkpoints),
+            reports,
+            self.waits,
+            replication,
+            self.touched,
+            moved,
         )
         self.moves = ReplicaMoves(node, self.partitions, flusher, checkpoints)
         self.full_directories = FullDirectories(node, self.partitions, reports)

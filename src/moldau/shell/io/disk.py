@@ -350,6 +350,10 @@ class OsDisk:
             return -1, -1
         return usage.total, usage.free
 
+    @property
+    def directory(self) -> str:
+        return self.root
+
     def open(self, path: str, *, create: bool = True) -> OsFile:
         return OsFile(self, path, self._absolute(path), create=create)
 

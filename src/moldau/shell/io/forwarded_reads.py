@@ -11,6 +11,10 @@ class ForwardedReads:
     def __init__(self, disk: Disk) -> None:
         self.disk = disk
 
+    @property
+    def directory(self) -> None:
+        """None: another process would change `disk` itself."""
+
     def exists(self, path: str) -> bool:
         """See Disk."""
         return self.disk.exists(path)

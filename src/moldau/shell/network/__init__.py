@@ -17,6 +17,7 @@ flow_control: why a connection begins no further request
 freeing: frees large messages bit by bit
 idle_watch: closes idle connections
 long_frame: a buffer for one long frame
+node_parts: what quorum and broker are made with
 pauses: long work shares one millisecond in each turn of the loop
 pending_response: one answer, ready or waiting
 reply: what handlers know of a connection

@@ -33,16 +33,15 @@ from moldau.errors import ERROR_CODES, InvariantError, KafkaError, MoldauError, 
 from moldau.shell.network.background import BackgroundTasks
 from moldau.shell.network.bounds import LongRequests, LongRoom, RequestMemory
 from moldau.shell.network.context import Authorizer, Handler, Quotas, RequestContext, Work
-from moldau.shell.network.event_log import EventLog, escape
+from moldau.shell.network.event_log import escape
 from moldau.shell.network.first_step import FirstSteps
 from moldau.shell.network.freeing import free, long_arrays
 from moldau.shell.network.long_frame import kept
-from moldau.shell.network.pauses import Pauses
+from moldau.shell.network.node_parts import NodeLoop
 from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.shell.network.reply import Reply
 from moldau.shell.network.request_stats import SAMPLE_ALL, SAMPLE_MASK, RequestStats
 from moldau.shell.network.rights import Right
-from moldau.telemetry import Telemetry
 from moldau.types import Buffer, Pausing
 from moldau.wire.protocol.api_keys import ApiKey, ApiVersionRange, declared_api
 from moldau.wire.protocol.codec import UNENCODABLE, decode_message, decode_pausing, encode_message, encode_pausing
@@ -143,11 +142,8 @@ class Dispatcher:
     def __init__(
         self,
         owner: object,
-        loop: asyncio.AbstractEventLoop,
         specs: Mapping[int, HandlerSpec],
-        telemetry: Telemetry,
-        log: EventLog,
-        pauses: Pauses,
+        shared: NodeLoop,
         request_memory: RequestMemory,
         *,
         authorizer: Authorizer | None = None,
@@ -155,9 +151,9 @@ class Dispatcher:
         quota_timer_ns: Callable[[], int] | None = None,
         on_invariant_broken: Callable[[InvariantError], None],
     ) -> None:
-        self.loop = loop
-        self.telemetry = telemetry
-        self.log = log
+        self.loop = loop = shared.loop
+        self.telemetry = shared.telemetry
+        self.log = log = shared.log
         self.audit = log.audit
         self.authorizer = authorizer
         self.quotas: Quotas | None = None
@@ -165,7 +161,7 @@ class Dispatcher:
         """What the time of requests is measured with for their quotas; None: it is not."""
         self.timer = timer
         """Seconds, for the times in the metrics; None: nothing is timed."""
-        self.pauses = pauses
+        self.pauses = shared.pauses
         self.request_memory = request_memory
         self._long_requests = LongRequests(loop)
         self._first_steps = FirstSteps()

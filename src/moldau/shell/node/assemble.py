@@ -16,6 +16,7 @@ from moldau.errors import InvariantError, MoldauError, StorageFailedError
 from moldau.shell.network.bounds import RequestMemory, ResponseMemory
 from moldau.shell.network.connection_group import ConnectionGroup
 from moldau.shell.network.event_log import EventLog
+from moldau.shell.network.node_parts import NodeFailures, NodeLoop, RolePorts
 from moldau.shell.network.pauses import Pauses
 from moldau.shell.node.admission import (
     connection_limits,
@@ -257,25 +258,31 @@ class Node:
                 f"node {self.node_id} of cluster {quorum.image.cluster_id} is a controller at {self.bootstrap_servers}",
             )
 
+    @property
+    def _role_ports(self) -> RolePorts:
+        ports = self.ports
+        return RolePorts(ports.clock, ports.random, ports.disk, ports.workers, self._network)
+
+    @property
+    def _failures(self) -> NodeFailures:
+        return NodeFailures(self._invariant_broken, self._directory_failed)
+
+    def _shared(self, pauses: Pauses) -> NodeLoop:
+        return NodeLoop(asyncio.get_running_loop(), pauses, self.telemetry, self.log)
+
     async def _start_quorum(self, properties: MetaProperties, logs: LogDirectories, pauses: Pauses) -> QuorumRole:
         """What the metadata says, and, of a controller, a vote in it."""
         from moldau.shell.quorum.role import QuorumRole, VoterIdentity
 
-        ports = self.ports
         points = self._controller_addresses
         identity = VoterIdentity(self.node_id, properties.cluster_id, properties.directory_id, points)
         quorum = self._quorum = QuorumRole(
             identity=identity,
             settings=self.settings,
-            disk=ports.disk,
-            clock=ports.clock,
-            random=ports.random,
-            workers=ports.workers,
+            ports=self._role_ports,
             pauses=pauses,
             event_log=self.log,
-            network=self._network,
-            on_invariant_broken=self._invariant_broken,
-            on_directory_failed=self._directory_failed,
+            failures=self._failures,
             health=logs.first.health,
             configured=voters_at(points[0].name, self.settings),
         )
@@ -304,7 +311,7 @@ class Node:
     ) -> Broker:
         """Registered, and known to serve."""
         from moldau.shell.broker.logs.housekeeping import Housekeeping
-        from moldau.shell.broker.role import Broker
+        from moldau.shell.broker.role import Broker, BrokerMemory
         from moldau.shell.node.stored_logs import StoredLogs
 
         ports, settings = self.ports, self.settings
@@ -316,21 +323,12 @@ class Node:
         broker = self._broker = Broker(
             settings=settings,
             node_id=self.node_id,
-            loop=asyncio.get_running_loop(),
-            clock=ports.clock,
-            random=ports.random,
-            disk=ports.disk,
-            workers=ports.workers,
-            network=self._network,
-            pauses=pauses,
-            telemetry=self.telemetry,
-            log=self.log,
+            ports=self._role_ports,
+            shared=self._shared(pauses),
             logs=logs,
             controller=channel,
-            response_memory=response_memory,
-            physical_memory_bytes=ports.physical_memory_bytes,
-            on_invariant_broken=self._invariant_broken,
-            on_directory_failed=self._directory_failed,
+            memory=BrokerMemory(response_memory, ports.physical_memory_bytes),
+            failures=self._failures,
         )
         if self._is_whole(quorum):
             await _take_part(quorum, broker)
@@ -350,11 +348,8 @@ class Node:
 
         dispatcher = Dispatcher(
             quorum,
-            asyncio.get_running_loop(),
             handler_specs(),
-            self.telemetry,
-            self.log,
-            pauses,
+            self._shared(pauses),
             listener.request_memory,
             authorizer=self._authorizer,
             on_invariant_broken=self._invariant_broken,
@@ -403,7 +398,7 @@ class Node:
         """On a way of their own to the controller: nothing that takes long there holds them back."""
         from moldau.core.controller.sessions import PATIENCE_SHARE
         from moldau.core.metadata.features import can_cordon
-        from moldau.shell.broker.cluster.heartbeats import Heartbeats
+        from moldau.shell.broker.cluster.heartbeats import BrokerReport, Heartbeats
 
         settings = self.settings
         channel = self._new_channel(quorum, settings.broker_session_timeout_ms // PATIENCE_SHARE)
@@ -411,10 +406,12 @@ class Node:
             registration,
             channel.submit,
             self.log,
-            metadata_offset=lambda: quorum.high_watermark - 1,
+            BrokerReport(
+                lambda: quorum.high_watermark - 1,
+                lambda: tuple(sorted(each.directory_id for each in logs if each.health.is_offline)),
+                lambda: logs.cordoned_ids if can_cordon(quorum.image.features) else None,
+            ),
             take_part=partial(_take_part, quorum, broker),
-            failed_directories=lambda: tuple(sorted(each.directory_id for each in logs if each.health.is_offline)),
-            cordoned_directories=lambda: logs.cordoned_ids if can_cordon(quorum.image.features) else None,
             registered=broker.registered,
             interval_ms=settings.broker_heartbeat_interval_ms,
             registration_timeout_ms=settings.initial_broker_registration_timeout_ms,
@@ -435,11 +432,8 @@ class Node:
 
         dispatcher = self._dispatcher = Dispatcher(
             broker,
-            broker.loop,
             handler_specs(),
-            self.telemetry,
-            self.log,
-            broker.pauses,
+            self._shared(broker.pauses),
             group.request_memory,
             authorizer=self._authorizer,
             timer=None if self.operations is None else self.operations.timer,

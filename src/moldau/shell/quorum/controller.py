@@ -18,12 +18,12 @@ from moldau.core.coordination.host import CoordinatorHost
 from moldau.core.coordination.machine import Counts, Now
 from moldau.core.metadata.batches import MAX_BATCH_BYTES, batch_too_large, build_metadata_batch
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord
-from moldau.errors import InvariantError, KafkaError, ProtocolError, StorageFailedError, kafka_error
+from moldau.errors import InvariantError, KafkaError, ProtocolError, kafka_error
 from moldau.ports import Clock
 from moldau.shell.coordination.runtime import LongWork, MachineRuntime
 from moldau.shell.network.event_log import EventLog
-from moldau.shell.quorum.publisher import Publisher
-from moldau.shell.quorum.raft_driver import RaftDriver
+from moldau.shell.quorum.applied import AppliedMetadata
+from moldau.shell.quorum.raft_driver import RaftDriver, RaftListener
 from moldau.types import METADATA_PARTITION, Buffer, Offset, Pausing
 
 MAX_PENDING_REQUESTS = 10_000
@@ -33,28 +33,26 @@ ControllerAnswer: TypeAlias = "ControllerResponse | asyncio.Future[ControllerRes
 
 
 class ActiveController:
-    """One leader epoch. `fold`: all records of the log; `failed` and `broken` get errors that end the epoch."""
+    """One leader epoch. `applied` holds all records of the log. `listener` gets the errors that end the epoch."""
 
     def __init__(
         self,
         machine: ControllerMachine,
-        fold: MetadataFold,
+        applied: AppliedMetadata,
         raft: RaftDriver,
-        publisher: Publisher,
+        listener: RaftListener,
         *,
         clock: Clock,
         pauses: LongWork,
         event_log: EventLog,
         spawn: Callable[[Coroutine[Any, Any, None]], object],
-        failed: Callable[[StorageFailedError], None],
-        broken: Callable[[InvariantError], None],
     ) -> None:
-        self.failed = failed
-        self._fold = fold
+        self.failed = listener.failed
+        self._fold = fold = applied.fold
         self._raft = raft
-        self._publisher = publisher
+        self._publisher = applied.publisher
         self._event_log = event_log
-        self._broken = broken
+        self._broken = listener.broken
         host = CoordinatorHost(machine, METADATA_PARTITION, end_offset=self.end_offset, state=fold)
         loop = asyncio.get_running_loop()
         self._runtime: MachineRuntime[MetadataFold, ControllerRequest, ControllerResponse, MetadataRecord]

@@ -57,7 +57,7 @@ from moldau.core.raft.steps import (
 )
 from moldau.core.raft.voters import VoterSet, voter_sets_in
 from moldau.errors import KafkaError, ProtocolError, StorageFailedError, StorageFullError, kafka_error
-from moldau.ports import Clock, Disk, Workers
+from moldau.shell.network.node_parts import RolePorts
 from moldau.shell.quorum.channel import QuorumChannel
 from moldau.shell.quorum.metadata_log import replaced_log
 from moldau.shell.quorum.quorum_state import QUORUM_STATE, write_quorum_state
@@ -127,9 +127,7 @@ class RaftDriver:
         listener: RaftListener,
         channel: QuorumChannel,
         *,
-        disk: Disk,
-        clock: Clock,
-        workers: Workers,
+        ports: RolePorts,
         spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         self.quorum = quorum
@@ -141,9 +139,7 @@ class RaftDriver:
         self._requests: dict[int, asyncio.Future[Standing]] = {}
         """What others ask, until it is answered; one for each connection, and one parked for each replica."""
         self._last_request_id = 0
-        self._disk = disk
-        self._clock = clock
-        self._workers = workers
+        self._disk, self._clock, self._workers = ports.disk, ports.clock, ports.workers
         self._spawn = spawn
         self._leader_id = quorum.leader_id
         """As the listener was told."""

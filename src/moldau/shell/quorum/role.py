@@ -53,8 +53,8 @@ from moldau.errors import (
     StorageFullError,
     kafka_error,
 )
-from moldau.ports import Clock, Disk, Random, Workers
 from moldau.shell.network.event_log import EventLog
+from moldau.shell.network.node_parts import NodeFailures, RolePorts
 from moldau.shell.network.pauses import Pauses
 from moldau.shell.quorum.applied import AppliedMetadata
 from moldau.shell.quorum.channel import QuorumChannel
@@ -68,10 +68,9 @@ from moldau.shell.quorum.publisher import Subscriber
 from moldau.shell.quorum.quorum_state import QuorumError
 from moldau.shell.quorum.raft_driver import RaftDriver
 from moldau.shell.quorum.snapshot_files import found_snapshots, oldest_needed
-from moldau.shell.quorum.snapshots import Committed, Snapshots
+from moldau.shell.quorum.snapshots import Committed, SnapshotReports, Snapshots
 from moldau.shell.quorum.stored_quorum import load_quorum, new_quorum
 from moldau.shell.quorum.voter_requests import change_voters
-from moldau.transport.network import Network
 from moldau.types import BrokerId, Buffer, Uuid
 
 
@@ -93,48 +92,39 @@ class QuorumRole:
         *,
         identity: VoterIdentity,
         settings: BrokerSettings,
-        disk: Disk,
-        clock: Clock,
-        random: Random,
-        workers: Workers,
+        ports: RolePorts,
         pauses: Pauses,
         event_log: EventLog,
-        network: Network,
-        on_invariant_broken: Callable[[InvariantError], None],
-        on_directory_failed: Callable[[], None],
+        failures: NodeFailures,
         health: DirectoryHealth | None = None,
         configured: VoterSet | None = None,
     ) -> None:
         """`configured`: the voters, with their addresses, where no record of the log names them; None: this node alone,
-        or nobody, if a setting names nodes that it joins.
-
-        `on_invariant_broken`: our own code (a subscriber, the fold) failed behind a request, and the node must stop."""
+        or nobody, if a setting names nodes that it joins."""
         self.identity = identity
         self.health = health or DirectoryHealth()
         """Shared with the other logs of the directory: one failed fsync takes all of them offline."""
         self.cuts: Sequence[Cut] = ()  # what recovery took out of the log
         self.damaged_snapshots: Sequence[str] = ()  # where the newest ones lie now if an older one was read
-        self._on_invariant_broken = on_invariant_broken
-        self._on_directory_failed = on_directory_failed
-        self._disk, self._clock, self._random, self._workers = disk, clock, random, workers
+        self._failures = failures
+        self._ports, network = ports, ports.network
+        self._disk, self._clock, self._random, self._workers = ports.disk, ports.clock, ports.random, ports.workers
         self.pauses = pauses
         """Shared with all long work of the node."""
         self._event_log = event_log
         self._settings, self._network = settings, network
         self._voters = VoterHistory(configured or configured_voters((identity.node_id,) if settings.is_alone else ()))
-        self._machine = ControllerMachine(identity.cluster_id, settings, random, lambda: self.kraft_version)
+        self._machine = ControllerMachine(identity.cluster_id, settings, ports.random, lambda: self.kraft_version)
         self._applied = AppliedMetadata(identity.cluster_id, self._machine.new_state())
         self._tasks: dict[asyncio.Task[None], None] = {}  # a long decision, a flush, a snapshot
         self._snapshots = Snapshots(
-            disk,
-            clock,
-            workers,
+            ports.disk,
+            ports.clock,
+            ports.workers,
             settings,
             pause_long=pauses.pause_long,
             spawn=self._spawn,
-            failed=self.failed,
-            taken=self._snapshot_taken,
-            report_damaged=self._snapshot_damaged,
+            reports=SnapshotReports(self.failed, self._snapshot_taken, self._snapshot_damaged),
         )
         node = ReplicaKey(identity.node_id, identity.directory_id)
         sender = self._sender = Sender(node, identity.cluster_id, identity.controller_listeners)
@@ -314,9 +304,7 @@ class QuorumRole:
             found.flushed_offset,
             self,
             self._channel,
-            disk=disk,
-            clock=self._clock,
-            workers=self._workers,
+            ports=self._ports,
             spawn=self._spawn,
         )
         return self._raft
@@ -440,15 +428,13 @@ class QuorumRole:
         self._applied.reached(self.log.log_end_offset, self.leader_epoch)
         self._controller = ActiveController(
             self._machine,
-            self._applied.fold,
+            self._applied,
             self._voter,
-            self._applied.publisher,
+            self,
             clock=self._clock,
             pauses=self.pauses,
             event_log=self._event_log,
             spawn=self._spawn,
-            failed=self.failed,
-            broken=self.broken,
         )
         activation = self._activation = self._ask_first(ActivateController(self._bootstrap_records))
         activation.add_done_callback(self._activated)
@@ -568,7 +554,7 @@ class QuorumRole:
         if self._raft is not None:
             self._raft.resign()
         self._fail_start(error)
-        self._on_directory_failed()
+        self._failures.directory_failed()
 
     def _fail_start(self, error: MoldauError) -> None:
         knows_cluster = self._knows_cluster
@@ -596,4 +582,4 @@ class QuorumRole:
             self._controller.refuse_waiting(kafka_error("UNKNOWN_SERVER_ERROR"))
         broken = InvariantError(f"the quorum failed: {error!r}")
         broken.__cause__ = error
-        self._on_invariant_broken(broken)
+        self._failures.invariant_broken(broken)

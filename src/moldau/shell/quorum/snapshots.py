@@ -18,6 +18,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.log.cleaning.retention import remove_files
 from moldau.core.log.log import Log
@@ -42,10 +44,19 @@ Committed = tuple[MetadataImage, QuorumControl, Log]
 """The image, the voters and the level of the quorum at its end, and the log behind both."""
 
 
+class SnapshotReports(msgspec.Struct, frozen=True):
+    """What the quorum role hears of its snapshots."""
+
+    failed: Callable[[StorageFailedError], None]
+    """The device failed."""
+    taken: Callable[[], None]
+    """A snapshot is on the disk, and the log begins where it may begin then."""
+    damaged: Callable[[str], None]
+    """The snapshot at this path is damaged, and is written again."""
+
+
 class Snapshots:
-    """One per quorum role. `failed` is called when the device failed, `taken` when one is on the disk, and the log
-    begins where it may begin then; `spawn` runs what is written; `report_damaged` gets the path of a damaged one that
-    is written anew."""
+    """One for each quorum role. `spawn` runs the writing."""
 
     def __init__(
         self,
@@ -56,9 +67,7 @@ class Snapshots:
         *,
         pause_long: Callable[[], Awaitable[None]],
         spawn: Callable[[Coroutine[Any, Any, None]], object],
-        failed: Callable[[StorageFailedError], None],
-        taken: Callable[[], None],
-        report_damaged: Callable[[str], None],
+        reports: SnapshotReports,
     ) -> None:
         self._disk = disk
         self._clock = clock
@@ -67,9 +76,7 @@ class Snapshots:
         self._max_bytes = settings.metadata_log_max_record_bytes_between_snapshots
         self._interval_ms = settings.metadata_log_max_snapshot_interval_ms
         self._spawn = spawn
-        self._failed = failed
-        self._taken = taken
-        self._report_damaged = report_damaged
+        self._reports = reports
         self._is_writing = False
         self._is_wanted = False
         """The last one came too early: the next commit takes one."""
@@ -101,12 +108,12 @@ class Snapshots:
         try:
             found = await self._workers.run(partial(is_damaged, self._disk, sent))
         except StorageFailedError as error:
-            self._failed(error)
+            self._reports.failed(error)
             found = False
         if not found:
             self._is_writing = False
             return
-        self._report_damaged(path_of(sent))
+        self._reports.damaged(path_of(sent))
         image, control, log = committed()
         await self._take(image.copy(), control, log, damaged=sent)
 
@@ -127,11 +134,11 @@ class Snapshots:
                 return
             if not log.health.is_offline:  # else a snapshot of the leader's took its place
                 await self._delete_old_segments(log, oldest_end_offset)
-            self._taken()
+            self._reports.taken()
         except StorageFullError:
             return  # the log has everything; the next one is due when it has grown as much again
         except StorageFailedError as error:
-            self._failed(error)
+            self._reports.failed(error)
         finally:
             self._is_writing = False
 

@@ -16,6 +16,7 @@ from moldau.shell.io.simulated.memory_disk import Fault, MemoryDisk
 from moldau.shell.io.simulated.random import SeededRandom
 from moldau.shell.io.simulated.workers import InlineWorkers
 from moldau.shell.network.event_log import EventLog
+from moldau.shell.network.node_parts import NodeFailures, RolePorts
 from moldau.shell.network.pauses import TURN_THINGS, Pauses
 from moldau.shell.node.recover import recover_alone
 from moldau.shell.quorum.metadata_log import load_snapshot
@@ -286,15 +287,10 @@ def test_a_directory_of_another_quorum_is_refused_in_one_sentence() -> None:
         role = QuorumRole(
             identity=VoterIdentity(BrokerId(2), "c", Uuid(b"\x05" * 16), (CONTROLLER,)),
             settings=parse_broker_settings({}),
-            disk=node.disk,
-            clock=node.clock,
-            random=node.random,
-            workers=InlineWorkers(),
+            ports=RolePorts(node.clock, node.random, node.disk, InlineWorkers(), TcpNetwork()),
             pauses=Pauses(asyncio.get_running_loop(), None),
             event_log=EventLog(node.clock),
-            network=TcpNetwork(),
-            on_invariant_broken=node.broken.append,
-            on_directory_failed=lambda: None,
+            failures=NodeFailures(node.broken.append, lambda: None),
         )
         with pytest.raises(QuorumError, match="the voters of this cluster are 1: node 2 is none of them"):
             await role.start()

@@ -20,7 +20,7 @@ from moldau.shell.io.simulated.memory_disk import MemoryDisk
 from moldau.shell.io.simulated.workers import InlineWorkers
 from moldau.shell.quorum.metadata_log import LOG_SETTINGS
 from moldau.shell.quorum.snapshot_files import found_snapshots
-from moldau.shell.quorum.snapshots import Snapshots
+from moldau.shell.quorum.snapshots import SnapshotReports, Snapshots
 from moldau.types import METADATA_PARTITION, METADATA_TOPIC_ID, Offset, whole
 from moldau.wire.protocol.messages.metadata_records import FeatureLevelRecord
 from tests.support.logs import flush
@@ -46,9 +46,7 @@ class Taking:
             parse_broker_settings({"metadata.log.max.record.bytes.between.snapshots": "1"}),
             pause_long=lambda: asyncio.sleep(0),
             spawn=self._spawn,
-            failed=self._failed,
-            taken=self._taken,
-            report_damaged=lambda path: None,
+            reports=SnapshotReports(self._failed, self._taken, lambda path: None),
         )
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:

@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
+import msgspec
+
 from moldau.core.beat import beat_ms
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.shell.network.event_log import EventLog
@@ -31,22 +33,29 @@ _UNSUPPORTED_VERSION = ERROR_CODES["UNSUPPORTED_VERSION"]
 _FORGOTTEN = tuple(ERROR_CODES[name] for name in ("BROKER_ID_NOT_REGISTERED", "STALE_BROKER_EPOCH"))
 
 
+class BrokerReport(msgspec.Struct, frozen=True):
+    """What each heartbeat says of the broker."""
+
+    metadata_offset: Callable[[], int]
+    """The last offset of the metadata log that this node knows to be committed."""
+    failed_directories: Callable[[], tuple[Uuid, ...]]
+    """The log directories that do not serve any more."""
+    cordoned_directories: Callable[[], tuple[Uuid, ...] | None]
+    """The log directories that take no new replicas. None: not every node knows of cordoned directories."""
+
+
 class Heartbeats:
-    """Of one life of a broker. `metadata_offset`: the last one of the metadata log that is known here to be committed;
-    `take_part` returns when the broker has acted on it, and lets it act on all that comes.
-    `failed_directories`: those that do not serve any more; `cordoned_directories`: those that take no new replicas,
-    None where not every node knows of such; `registered` gets each epoch that the controller gives."""
+    """The heartbeats of one life of a broker. `take_part` returns when the broker has acted on the metadata that the
+    report names, and lets it act on all that comes. `registered` gets each epoch that the controller gives."""
 
     def __init__(
         self,
         registration: BrokerRegistrationRequest,
         submit: Callable[[Any], Awaitable[Any]],
         log: EventLog,
+        report: BrokerReport,
         *,
-        metadata_offset: Callable[[], int],
         take_part: Callable[[], Awaitable[None]],
-        failed_directories: Callable[[], tuple[Uuid, ...]],
-        cordoned_directories: Callable[[], tuple[Uuid, ...] | None],
         registered: Callable[[int], None],
         interval_ms: int,
         registration_timeout_ms: int,
@@ -54,10 +63,8 @@ class Heartbeats:
         self._registration = registration
         self._submit = submit
         self._log = log
-        self._metadata_offset = metadata_offset
+        self._report = report
         self._take_part = take_part
-        self._failed_directories = failed_directories
-        self._cordoned_directories = cordoned_directories
         self._registered = registered
         self._interval_ms = interval_ms
         self._registration_timeout_s = registration_timeout_ms / 1_000
@@ -160,11 +167,11 @@ class Heartbeats:
         request = BrokerHeartbeatRequest(
             self._registration.broker_id,
             self._epoch,
-            self._metadata_offset(),
+            self._report.metadata_offset(),
             want_fence=want_fence,
             want_shut_down=want_shut_down,
-            offline_log_dirs=self._failed_directories(),
-            cordoned_log_dirs=None if want_fence else self._cordoned_directories(),
+            offline_log_dirs=self._report.failed_directories(),
+            cordoned_log_dirs=None if want_fence else self._report.cordoned_directories(),
         )
         answer: BrokerHeartbeatResponse = await self._submit(request)
         return answer

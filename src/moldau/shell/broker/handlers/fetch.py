@@ -12,7 +12,7 @@ from moldau.core.replication.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO
 from moldau.core.replication.partition import CONSUMER_REPLICA_ID, FUTURE_LOCAL_REPLICA_ID
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.shell.broker.handlers.follower_fetch import FollowerFetch
-from moldau.shell.broker.handlers.parked_fetch import MAX_ANSWER_BYTES, TOPIC_IDS_FROM, ParkedFetch, refused
+from moldau.shell.broker.handlers.parked_fetch import MAX_ANSWER_BYTES, TOPIC_IDS_FROM, FetchTerms, ParkedFetch, refused
 from moldau.shell.broker.handlers.rows import rows_by_topic
 from moldau.shell.broker.replicas.follower_watch import is_watched
 from moldau.shell.network.context import RequestContext
@@ -214,4 +214,5 @@ def _begin(
         min_bytes = MAX_MIN_BYTES
     is_read_committed = isolation_level == READ_COMMITTED
     kind = FollowerFetch if is_follower else ParkedFetch
-    return kind(broker, context, reader, rack, max_bytes, min_bytes, entries, is_read_committed, session)
+    terms = FetchTerms(reader, rack, max_bytes, min_bytes, is_read_committed)
+    return kind(broker, context, terms, entries, session)

@@ -8,6 +8,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
+import msgspec
+
 from moldau.core.log.reading import HOLD_ANY, TOO_LARGE, Read
 from moldau.core.replication.fetch_session import NO_SESSION_ID, SessionAnswer
 from moldau.core.replication.partition import Partition
@@ -77,6 +79,16 @@ def _aborted(
     return tuple((entry.producer_id, entry.first_offset) for entry in found)
 
 
+class FetchTerms(msgspec.Struct, frozen=True):
+    """Who fetches, and how much."""
+
+    reader: Reader
+    rack: str
+    max_bytes: int
+    min_bytes: int
+    is_read_committed: bool
+
+
 class ParkedFetch:
     """One fetch from its first look to its answer. Holds no view of the frame."""
 
@@ -110,24 +122,20 @@ class ParkedFetch:
         self,
         broker: Broker,
         context: RequestContext,
-        reader: Reader,
-        rack: str,
-        max_bytes: int,
-        min_bytes: int,
+        terms: FetchTerms,
         entries: list[FetchEntry],
-        is_read_committed: bool,
         session: SessionAnswer | None,
     ) -> None:
         self.broker = broker
         self.context = context
-        self.replica_id, self.broker_epoch = reader
-        self.rack = rack
-        self.max_bytes = max_bytes
-        self.min_bytes = min_bytes
+        self.replica_id, self.broker_epoch = terms.reader
+        self.rack = terms.rack
+        self.max_bytes = terms.max_bytes
+        self.min_bytes = terms.min_bytes
         self.entries = entries
         self.size = 0
         self.is_urgent = False
-        self.is_read_committed = is_read_committed
+        self.is_read_committed = terms.is_read_committed
         self.session = session
         self._cold: ColdRead | None = None
         self._is_cut = False

@@ -21,7 +21,6 @@ import moldau
 from moldau.core.log.cleaning.compaction import CompactionPlan, flush_cleaned
 from moldau.ports import Clock, Disk, Workers
 from moldau.shell.broker.logs.cleaner_child import ROUND_ERRORS, CleaningJob, CleaningOutcome, PacedRound, outcome_of
-from moldau.shell.io.disk import OsDisk
 from moldau.shell.io.workers import ThreadWorkers
 
 
@@ -40,11 +39,11 @@ class CleanerProcess:
 
     async def run(self, disk: Disk, plan: CompactionPlan, max_bytes_per_second: float) -> CleaningOutcome:
         """The cleaned files are there and durable, or the outcome says why not and some may be left over."""
-        if not isinstance(disk, OsDisk):
+        if disk.directory is None:
             return await self._run_here(disk, plan, max_bytes_per_second)
         if self._waiting is None:
             self._waiting = ThreadWorkers(threads=1)
-        job = CleaningJob(disk.root, plan, max_bytes_per_second, os.getpid())
+        job = CleaningJob(disk.directory, plan, max_bytes_per_second, os.getpid())
         return await self._waiting.run(lambda: self._run_child(job))
 
     async def _run_here(self, disk: Disk, plan: CompactionPlan, max_bytes_per_second: float) -> CleaningOutcome:

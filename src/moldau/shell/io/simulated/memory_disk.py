@@ -251,6 +251,10 @@ class MemoryDisk:
 
     # --- the Disk port ---
 
+    @property
+    def directory(self) -> None:
+        return None
+
     def open(self, path: str, *, create: bool = True) -> MemoryFile:
         if self.faults:
             self.raise_fault("open", path)

@@ -8,7 +8,7 @@ from typing import Any
 from moldau.errors import kafka_error
 from moldau.shell.broker.cluster.directory_reports import DirectoryReports
 from moldau.shell.broker.logs.moves import ReplicaMoves
-from moldau.shell.broker.partitions import Partitions
+from moldau.shell.broker.partitions import Partitions, StoredPartitions
 from moldau.types import Uuid
 from moldau.wire.protocol.messages.broker_lifecycle import AssignReplicasToDirsRequest
 from tests.support.moves import PARTITION, two_directories, write
@@ -135,9 +135,9 @@ def test_a_move_whose_note_got_no_answer_is_taken_back_in_the_metadata(in_virtua
         node = broker.own_node
         reports = DirectoryReports(node, submit)
         reports.registered(broker.broker_epoch)
-        others = broker.partitions.logs, broker.flusher, broker.checkpoints
+        stored = StoredPartitions(broker.partitions.logs, broker.flusher, broker.checkpoints)
         partitions = Partitions(
-            node, *others, reports, broker.waits, broker.replication, broker.touched, broker.partition_appended
+            node, stored, reports, broker.waits, broker.replication, broker.touched, broker.partition_appended
         )
         partitions.apply(broker.image, broker.image.as_delta())
         moves = ReplicaMoves(node, partitions, broker.flusher, broker.checkpoints)

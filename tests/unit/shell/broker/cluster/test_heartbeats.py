@@ -10,7 +10,7 @@ import pytest
 
 from moldau.core.metadata.features import REGISTERED_FEATURES
 from moldau.errors import KafkaError, kafka_error
-from moldau.shell.broker.cluster.heartbeats import Heartbeats
+from moldau.shell.broker.cluster.heartbeats import BrokerReport, Heartbeats
 from moldau.shell.io.simulated.clock import ManualClock
 from moldau.shell.network.event_log import EventLog
 from moldau.simulation.loop import VirtualLoop
@@ -54,10 +54,12 @@ class Story:
             registration,
             self.submit,
             EventLog(ManualClock()),
-            metadata_offset=lambda: len(self.controller.log) - 1 if self.lags_at is None else self.lags_at,
+            BrokerReport(
+                lambda: len(self.controller.log) - 1 if self.lags_at is None else self.lags_at,
+                lambda: self.failed,
+                lambda: self.cordoned,
+            ),
             take_part=self.take_part,
-            failed_directories=lambda: self.failed,
-            cordoned_directories=lambda: self.cordoned,
             registered=self.epochs.append,
             interval_ms=2_000,
             registration_timeout_ms=60_000,

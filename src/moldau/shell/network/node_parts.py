@@ -1,0 +1,43 @@
+"""What the roles of a node, quorum and broker, are made with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+
+from moldau.errors import InvariantError
+from moldau.ports import Clock, Disk, Random, Workers
+from moldau.shell.network.event_log import EventLog
+from moldau.shell.network.pauses import Pauses
+from moldau.telemetry import Telemetry
+from moldau.transport.network import Network
+
+
+class RolePorts(msgspec.Struct, frozen=True):
+    """The ports of a role. `disk`: the first log directory, with the metadata log."""
+
+    clock: Clock
+    random: Random
+    disk: Disk
+    workers: Workers
+    network: Network
+
+
+class NodeLoop(msgspec.Struct, frozen=True):
+    """The loop of a node, and what everything on it shares."""
+
+    loop: asyncio.AbstractEventLoop
+    pauses: Pauses
+    telemetry: Telemetry
+    log: EventLog
+
+
+class NodeFailures(msgspec.Struct, frozen=True):
+    """What a role tells its node."""
+
+    invariant_broken: Callable[[InvariantError], None]
+    """Our own code failed: the node must stop."""
+    directory_failed: Callable[[], None]
+    """A log directory went offline."""
