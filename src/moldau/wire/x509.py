@@ -1,4 +1,4 @@
-"""What is read of an X.509 certificate (DER): the names of its subject and signer, its hosts, and when it is valid.
+"""The fields of an X.509 certificate (DER) that Moldau reads: subject, issuer, hosts and validity.
 
 Not `ssl.SSLSocket.getpeercert()`: it loses the types of values, by which Java writes the attributes that RFC 2253 has
 no keyword for, and it says nothing of a certificate of our own.

@@ -144,7 +144,7 @@ OTHER_SETTING_ROWS: tuple[SettingRow, ...] = (
     ("producer.id.expiration.check.interval.ms", "int", "600000", "[1,...]", READ_ONLY,
      IGNORED, "producer ids expire in the check for old segments (log.retention.check.interval.ms)"),
     ("transaction.abort.timed.out.transaction.cleanup.interval.ms", "int", "10000", "[1,...]", READ_ONLY,
-     IGNORED, "each transaction has a timer of its own"),
+     IGNORED, "each transaction has its own timer"),
     ("transaction.state.log.load.buffer.size", "int", "5242880", "[1,...]", READ_ONLY,
      IGNORED, "records are read batch by batch"),
     ("transaction.two.phase.commit.enable", "boolean", "false", "", READ_ONLY, NOT_SERVED, ""),

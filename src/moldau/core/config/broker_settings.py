@@ -564,7 +564,7 @@ def _check_security(settings: BrokerSettings) -> None:
         if name in own and tls is not None and tls.keystore is None:
             raise invalid_config(
                 f"listener {name} speaks TLS and has no certificate: set ssl.keystore.type=PEM and "
-                f"ssl.keystore.location, or both behind listener.name.{name.lower()}."
+                f"ssl.keystore.location, or both with the prefix listener.name.{name.lower()}."
             )
     http = settings.tls_of(HTTP) if settings.moldau_http_tls else None
     if http is not None and http.keystore is None:

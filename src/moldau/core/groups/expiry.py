@@ -1,4 +1,5 @@
-"""Ends committed offsets and groups: by age (KIP-211), DeleteGroups (KIP-229), OffsetDelete (KIP-496), topic deletion.
+"""Ends committed offsets and groups: by age, by DeleteGroups or OffsetDelete, by the deletion of topics (KIP-211, 229,
+496).
 
 When a position expires (`offsets.retention.minutes`):
 - a group that has had members and is empty: so long after it became empty, whenever the position was committed;

@@ -1,4 +1,4 @@
-"""One node of the quorum as a step machine (KIP-595, 630, 853, 996): who leads, in which epoch, and what is committed.
+"""One node of the quorum as a step machine (KIP-595, 630, 853, 996): elections, epochs and commits.
 
     begin(now_ms), step(event, now_ms) -> outputs     performed by the driver in their order, each before the next event
     next_deadline_ms()                                when a Tick is due; None: nothing waits for time

@@ -1,5 +1,4 @@
-"""Replication throttles for replicas that are not in sync (KIP-73), so that a reassignment leaves bandwidth for
-clients.
+"""Replication throttles (KIP-73): a reassignment leaves bandwidth for clients. In-sync replicas are not throttled.
 
 Leaders and followers each have a rate (`leader.replication.throttled.rate`, `follower...`) for the replicas that the
 topic names. As in Kafka, in-sync replicas are never delayed, but their bytes count.

@@ -123,7 +123,7 @@ def iterate_fields(
     except IndexError:
         raise ProtocolError(f"a record is cut at {size} bytes") from None
     if position != size:
-        raise ProtocolError(f"{size - position} bytes behind the last of {record_count} records")
+        raise ProtocolError(f"{size - position} bytes after the last of {record_count} records")
 
 
 def _read_nullable(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:

@@ -101,7 +101,7 @@ def _parse_key(value: object) -> tuple[str, tuple[str, ...], VerificationKey]:
     if not isinstance(key_id, str) or not 0 < len(key_id) <= MAX_KEY_ID:
         raise KeySetError(f"its kid is no text of 1 to {MAX_KEY_ID} characters")
     if any(name in value for name in _PRIVATE):
-        raise KeySetError(f"{key_id} is a secret or private key: whoever can read it can sign")
+        raise KeySetError(f"{key_id} is a secret or private key, and every reader of it can sign")
     uses = value.get("key_ops", ["verify"])
     if value.get("use", "sig") != "sig" or not isinstance(uses, list) or "verify" not in uses:
         raise KeySetError(f"{key_id} is not for signatures")

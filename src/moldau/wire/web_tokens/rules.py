@@ -1,4 +1,4 @@
-"""What a token must say, and the errors for a token that lets nobody in."""
+"""The claims that a token must have, and the errors for a rejected token."""
 
 from __future__ import annotations
 

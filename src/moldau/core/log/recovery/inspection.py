@@ -211,12 +211,12 @@ def repair_indexes(segment: Segment, interval: int, health: DirectoryHealth, may
     for suffix, saved in ((INDEX_SUFFIX, saved_index), (TIME_INDEX_SUFFIX, saved_time_index)):
         if saved is None:
             state = "damaged" if segment.disk.exists(segment.path(suffix)) else "missing"
-            health.found(segment.path(suffix), f"the file is {state}, and was built anew from the log")
+            health.found(segment.path(suffix), f"the file is {state}, and was rebuilt from the log")
     if not found.damages and saved_index is not None and saved_time_index is not None:
         is_same = saved_index.positions == found.offset_index.positions
         suffix = TIME_INDEX_SUFFIX if is_same else INDEX_SUFFIX
         if not is_same or saved_time_index.last != found.time_index.last:
-            health.found(segment.path(suffix), "the file does not fit the log, and was built anew")
+            health.found(segment.path(suffix), "the file does not fit the log, and was rebuilt")
 
 
 def load_leader_epochs(disk: Disk, directory: str, flushed: Sequence[Segment], health: DirectoryHealth) -> LeaderEpochs:

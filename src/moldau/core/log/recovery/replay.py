@@ -121,7 +121,7 @@ def repair_transactions(
         flush_file(segment.disk, path)
         segment.disk.flush_directory(segment.directory)
         if data or aborted:
-            health.found(path, "the file is damaged, and was built anew from the log")
+            health.found(path, "the file is damaged, and was rebuilt from the log")
 
 
 def _is_sound(data: bytes, segment: Segment) -> bool:

@@ -1,4 +1,4 @@
-"""Transactions: partitions, offsets, ends, markers and listings (KIP-98, 360, 447, 664, 890, 994, 1152, 1228, 1319)."""
+"""Transactions: partitions, offsets, ends and markers (KIP-98, 360, 447, 664, 890, 994, 1152, 1228, 1319)."""
 
 from __future__ import annotations
 

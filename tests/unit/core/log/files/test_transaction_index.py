@@ -101,7 +101,7 @@ def test_a_damaged_index_is_built_anew_from_the_log_after_a_clean_stop(harness, 
         "zeroed": bytes(len(whole)),
     }
     harness.disk.replace_file(path, changed[damage])
-    for findings in ([f"{path}: the file is damaged, and was built anew from the log"], []):
+    for findings in ([f"{path}: the file is damaged, and was rebuilt from the log"], []):
         log = harness.open(is_clean=True)
         assert log.aborted_transactions(0, log.log_end_offset) == expected
         assert list(log.health.findings) == findings
