@@ -196,14 +196,14 @@ def known_topic(admin: ClusterAdmin, topic: str) -> Iterator[None]:
 
 
 def unknown_topic(admin: ClusterAdmin, topic: str) -> str:
-    """A sentence with the nearest topic that there is."""
+    """A sentence with the most similar existing topic."""
     from moldau.client.admin.topics import list_topics
 
     return f"unknown topic: {topic}{hint(topic, list_topics(admin))}"
 
 
 def unknown_group(admin: ClusterAdmin, group: str) -> str:
-    """A sentence with the nearest group that there is."""
+    """A sentence with the most similar existing group."""
     return f"unknown group: {group}{near_group(admin, group)}"
 
 
@@ -254,7 +254,7 @@ def client_settings(arguments: argparse.Namespace, **extra: object) -> dict[str,
 
 
 def in_words(error: Any, arguments: argparse.Namespace) -> str:
-    """What confluent-kafka reports of a record or a request, for a person."""
+    """An error that confluent-kafka reports, for a person."""
     from confluent_kafka import KafkaError
 
     code, topic = error.code(), getattr(arguments, "topic", None)

@@ -78,5 +78,5 @@ def _cell(value: object) -> str:
 
 
 def printable(text: str) -> str:
-    """With what is no letter as an escape: a foreign name or record must not steer the terminal."""
+    """Escapes all control characters: a foreign name or record must not control the terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -70,7 +70,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         return answer
 
     def send_unanswered(self, message: Request[Any]) -> None:
-        """Sends what the broker does not answer (acks=0)."""
+        """Sends a request without an answer (acks=0)."""
         self._write(message, is_answered=False)
 
     async def request(

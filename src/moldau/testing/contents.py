@@ -16,7 +16,7 @@ __tracebackhide__ = hides
 
 
 class Contents:
-    """What lies in the brokers of `members`."""
+    """Topics, records and groups in the brokers of `members`."""
 
     def __init__(self, members: Members) -> None:
         self._members = members

@@ -89,7 +89,7 @@ class RequestFacts:
 
 
 class Action(msgspec.Struct, frozen=True):
-    """What is to be done to one request."""
+    """The fault of one request."""
 
     kind: Kind
     when: When = "before"

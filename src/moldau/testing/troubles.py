@@ -20,7 +20,7 @@ SLOW_MS = (5.0, 50.0, 200.0)
 
 
 class Brokers(Protocol):
-    """What happens to the brokers of a `Cluster`."""
+    """The troubles that a `Cluster` can have."""
 
     def kill(self, broker: int) -> None:
         """Ends the broker as kill -9 does."""

@@ -16,7 +16,7 @@ __tracebackhide__ = hides
 
 
 class NotReachedError(MoldauError, TimeoutError):
-    """`wait_for` waited in vain; the message says what was seen last."""
+    """`wait_for` timed out; the message has the last state."""
 
     __module__ = "moldau.testing"
 

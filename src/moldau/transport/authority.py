@@ -94,7 +94,7 @@ class Authority:
 
     @property
     def pem(self) -> str:
-        """What clients and nodes are to trust."""
+        """The certificate that clients and nodes trust."""
         return self.own.chain_pem
 
     def issue(self, subject: x509.Name, hosts: Iterable[str], now: datetime, days: float = ISSUED_DAYS) -> Issued:

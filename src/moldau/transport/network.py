@@ -131,7 +131,7 @@ class TcpListener:
         self.port = int(server.sockets[0].getsockname()[1])
 
     def close(self) -> None:
-        """Accepts no further connection; those that there are go on."""
+        """Accepts no further connection; open ones continue."""
         self._server.close()
 
     def close_in_child(self) -> None:

@@ -111,7 +111,7 @@ def tls_settings_of(security: ClientSecurity) -> TlsSettings:
 
 
 def tls_settings_from(texts: Mapping[str, str]) -> TlsSettings:
-    """Of what is no node, by the names of Kafka. Raises INVALID_CONFIG, in Kafka's words."""
+    """Of a client or service, by the names of Kafka. Raises INVALID_CONFIG, in Kafka's words."""
     from moldau.core.config.tls_settings import tls_settings
 
     def value_of(name: str, text: str | None) -> SettingValue:

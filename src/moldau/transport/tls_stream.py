@@ -26,7 +26,7 @@ UNKNOWN_AUTHORITY = (2, 18, 19, 20, 21)
 
 
 class TlsRefusedError(KafkaError):
-    """One of the two sides refuses the other in TLS. Not retriable, as Kafka's SslAuthenticationException: another try
+    """One side rejects the other in TLS. Not retriable, as Kafka's SslAuthenticationException: another try
     ends in the same way."""
 
     code = 13

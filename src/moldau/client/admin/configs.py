@@ -98,7 +98,7 @@ def alter_configs(
 
 
 def list_config_resources(admin: ClusterAdmin, resource_types: Sequence[int]) -> list[tuple[int, str]]:
-    """(type, name) of what has settings of its own (KIP-1142)."""
+    """(type, name) of resources with their own settings (KIP-1142)."""
     request = ListConfigResourcesRequest(resource_types=tuple(resource_types))
     response = admin.ask(request)
     if response.error_code:

@@ -95,7 +95,7 @@ def _describe_once(admin: ClusterAdmin, group_id: str) -> GroupDescription:
 
 
 def state_of(admin: ClusterAdmin, group_id: str) -> str:
-    """The state of a group; DEAD where there is no such group."""
+    """The state of a group; DEAD for an unknown group."""
     try:
         return describe_group(admin, group_id).state
     except KafkaError as error:
@@ -159,7 +159,7 @@ def read_committed(admin: ClusterAdmin, group_id: str) -> dict[TopicPartition, C
 
 
 def commit(admin: ClusterAdmin, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Sets a group's positions; only for a group without members."""
+    """Sets a group's committed offsets; only for a group without members."""
     commit_offsets(admin.client, group_id, offsets)
 
 

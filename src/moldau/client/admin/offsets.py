@@ -153,7 +153,7 @@ def known(admin: ClusterAdmin, partitions: Iterable[TopicPartition], *timestamps
 
 
 class Goal(msgspec.Struct, frozen=True):
-    """Where the positions of a group shall go: exactly one of these is set."""
+    """The goal of a reset of committed offsets: exactly one field is set."""
 
     is_earliest: bool = False
     is_latest: bool = False
@@ -172,7 +172,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class NoSuchPosition(Exception):
-    """There is nothing to reset from, or to."""
+    """A reset has no offset to begin from, or no target."""
 
 
 def plan(
@@ -181,7 +181,7 @@ def plan(
     partitions: list[TopicPartition],
     committed: Mapping[TopicPartition, CommittedOffset],
 ) -> Plan:
-    """The new positions of these partitions; no offset lies outside of its partition. Nothing is changed."""
+    """The new committed offsets, each within its partition. Changes nothing."""
     if goal.offsets is not None:
         wanted = {partition: offset for partition, offset in goal.offsets.items() if partition in partitions}
         return _within(admin, wanted)

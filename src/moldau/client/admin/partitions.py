@@ -23,7 +23,7 @@ PREFERRED, UNCLEAN = 0, 1
 def delete_records(
     admin: ClusterAdmin, offsets: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int | KafkaError]:
-    """Deletes what lies before each offset (-1: before the high watermark); gives each new start, or its error. A
+    """Deletes the records before each offset (-1: before the high watermark); gives each new start, or its error. A
     leader that has moved is looked for again."""
     found: dict[TopicPartition, int | KafkaError] = {}
     backoff = admin.client.backoff()

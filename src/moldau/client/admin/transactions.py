@@ -53,7 +53,7 @@ class TransactionDescription(msgspec.Struct, frozen=True):
 
 
 class ProducerDescription(msgspec.Struct, frozen=True):
-    """What a partition's leader remembers of a producer. `start_offset`: of its open transaction, -1 without one."""
+    """The state of a producer at the leader of a partition. `start_offset`: of its open transaction, -1 without one."""
 
     producer_id: int
     producer_epoch: int

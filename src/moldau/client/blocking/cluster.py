@@ -200,7 +200,7 @@ class ClusterClient:
             backoff.wait(kafka_error("UNKNOWN_TOPIC_OR_PARTITION", f"there is no topic {name!r}"))
 
     def forget(self, topic: str) -> None:
-        """Makes the next `topic` or `leader_of` ask again: an answer said that what is known is old."""
+        """Makes the next `topic` or `leader_of` ask again, after an answer that the metadata is old."""
         self._metadata.forget(topic)
 
     def list_topics(self, *, include_internal: bool = False) -> dict[str, TopicMetadata]:

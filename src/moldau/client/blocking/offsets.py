@@ -126,7 +126,7 @@ def commit_offsets(
 def committed_offsets(
     client: ClusterClient, group_id: str, *, require_stable: bool = False
 ) -> dict[TopicPartition, CommittedOffset]:
-    """All positions of a group. `require_stable`: waits while a transaction is open that has positions of it
+    """All committed offsets of a group. `require_stable`: waits while an open transaction has offsets of it
     (KIP-447)."""
     request = OffsetFetchRequest(group_id=group_id, topics=None, require_stable=require_stable)
 

@@ -23,7 +23,7 @@ _ERRORS_UNTRIED = 20
 
 
 class PartitionLeader(msgspec.Struct, frozen=True):
-    """Who leads a partition; `leader_id` is -1 while nobody does."""
+    """The leader of a partition; `leader_id` is -1 without one."""
 
     leader_id: int
     leader_epoch: int
@@ -157,7 +157,7 @@ class ClusterMetadata:
         return None if name in self._forgotten else self._topics.get(name)
 
     def forget(self, topic: str) -> None:
-        """Makes the topic unknown: an answer said that what is known is old."""
+        """Makes the topic unknown, after an answer that the metadata is old."""
         if topic in self._topics:
             self._forgotten[topic] = None
 

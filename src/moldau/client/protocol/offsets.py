@@ -46,7 +46,7 @@ Offsets = dict[TopicPartition, int]
 
 
 class CommittedOffset(msgspec.Struct, frozen=True):
-    """A group's position on a partition, as it was committed, with the text that stands beside it."""
+    """A committed offset of a group on a partition, with its commit metadata."""
 
     offset: int
     leader_epoch: int
@@ -143,7 +143,7 @@ def check_commit(response: OffsetCommitResponse | TxnOffsetCommitResponse, group
 
 
 def take_committed(response: OffsetFetchResponse, group_id: str) -> dict[TopicPartition, CommittedOffset]:
-    """A group's positions; partitions without one are left out. Raises KafkaError."""
+    """A group's committed offsets, without partitions that have none. Raises KafkaError."""
     if response.error_code:
         raise refusal_of(response.error_code, f"offsets of group {group_id!r}")
     found: dict[TopicPartition, CommittedOffset] = {}

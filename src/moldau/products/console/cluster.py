@@ -264,7 +264,7 @@ class Cluster:
         return found
 
     def features_not_served(self) -> list[str]:
-        """What clients may ask for in vain; empty where the cluster does not say."""
+        """APIs that the cluster does not serve; empty if it does not say."""
         request = ApiVersionsRequest("moldau", "1")
         try:
             answer = self.ask(lambda admin: admin.ask(request))

@@ -224,7 +224,7 @@ class Pages:
         return HTMLResponse(await run_in_threadpool(self._render, name, frame | values), status)
 
     async def download(self, request: Request) -> Response:
-        """What the page shows, as the JSON lines that `moldau produce --json` reads."""
+        """The records of the page as JSON lines, which `moldau produce --json` reads."""
         try:
             topic, _, found = await run_in_threadpool(self._browse, request)
         except MoldauError as error:
@@ -329,7 +329,7 @@ class Pages:
     # -- streams
 
     async def live(self, request: Request) -> Response:
-        """The main part of a page, again whenever it changed: `?path=/topics`."""
+        """Streams the main part of a page after each change: `?path=/topics`."""
         target = request.query_params.get("path", "/")
         path, _, query = target.partition("?")
         matched = _match(path)

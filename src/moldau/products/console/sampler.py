@@ -60,12 +60,12 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     @property
     def own(self) -> Counts:
-        """What the users of the cluster made."""
+        """Topics of users."""
         return counts_of(topic for topic in self.topics if not topic.is_internal)
 
     @property
     def internal(self) -> Counts:
-        """What the cluster keeps for itself."""
+        """Internal topics."""
         return counts_of(topic for topic in self.topics if topic.is_internal)
 
     @property

@@ -64,7 +64,7 @@ def read_parquet(directory: Path) -> list[Row]:
 
 
 def group_lag(access: ClusterAccess, group: str, topic: str) -> int:
-    """What any Kafka tool shows: end offsets less the group's committed offsets."""
+    """The lag as Kafka tools show it: end offsets minus committed offsets."""
     consumer = _consumer(access, group)
     try:
         numbers = consumer.list_topics(topic, timeout=READ_SECONDS).topics[topic].partitions

@@ -56,7 +56,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Report:
-    """What the rules have found so far: the first of each kind, and how many there are."""
+    """The findings so far: the first of each kind, and the count of each."""
 
     def __init__(self) -> None:
         self.kept: list[Found] = []
