@@ -1,4 +1,4 @@
-"""How much the fetches of one turn of the loop may read: 200 that are woken at once must not hold up everybody else.
+"""Bounds the bytes that fetches read in one turn of the loop: 200 woken fetches must not hold up other requests.
 
 Reading a MiB and handing it to the kernel takes about half a millisecond. A fetch that finds much when the bytes
 of a turn are given away waits for a later turn, in order; between two turns every other connection is served. A fetch

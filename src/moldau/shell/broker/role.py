@@ -1,4 +1,4 @@
-"""The broker of a node: puts its parts together, and passes to each what happens to the broker as a whole.
+"""The broker of a node: makes its parts, and passes events of the whole broker on to them.
 
 Handlers get the broker, and find the parts here; the parts know each other only as far as their constructors say. The
 quorum gives the metadata and takes what the broker asks of the controller. It lives on one loop.

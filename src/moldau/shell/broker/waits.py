@@ -1,4 +1,4 @@
-"""Who waits for a partition: parked fetches, and appends with acks=all; woken at most once per turn of the loop.
+"""Wakes fetches and appends with acks=all that wait for a partition, at most once in a turn of the loop.
 
 A turn that appends a hundred small batches to one partition wakes its long polls once, after the last of them.
 """

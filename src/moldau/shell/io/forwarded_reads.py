@@ -1,4 +1,4 @@
-"""What disks have in common that stand in front of another disk."""
+"""Forwards reads to another disk: the base of disks that wrap one."""
 
 from __future__ import annotations
 

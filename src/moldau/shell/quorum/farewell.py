@@ -1,4 +1,4 @@
-"""Several nodes that stop together need each other for it."""
+"""Lets controllers that stop together wait for each other: a clean stop needs a quorum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Feature levels that this node does not serve are said loudly at once, not first at the next start.
+"""Logs an error at once when the cluster has a feature level that this node does not serve.
 
 A newcomer does not join a cluster where clients rely on what is not served here. A node that has joined before must go
 on: without it the quorum may have no majority. So it says in its log what a newcomer is refused for: as soon as it

@@ -1,4 +1,4 @@
-"""Writes snapshots of the committed image, so that a start need not fold the whole log (KIP-630).
+"""Writes snapshots of the committed image: a start then reads only the end of the log (KIP-630).
 
 One is due once the log has grown by `metadata.log.max.record.bytes.between.snapshots`, or after
 `metadata.log.max.snapshot.interval.ms` if it has grown at all. It is encoded in short steps with a pause behind

@@ -1,4 +1,4 @@
-"""Fetch: read record batches, at once or as soon as there are enough."""
+"""Fetch: reads record batches, at once or when enough are there."""
 
 from __future__ import annotations
 

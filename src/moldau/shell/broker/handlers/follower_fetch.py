@@ -1,4 +1,4 @@
-"""The fetch of a follower: it says how far the follower is, and looks at what may have news for it."""
+"""The fetch of a follower: notes how far the follower is, and looks at partitions that changed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What a client that asks the wrong broker is told: who leads, and where that broker is (KIP-951). Without asking for
-metadata, it writes or reads there with its next request."""
+"""Names the leader, and its address, to a client that asked the wrong broker (KIP-951).
+
+The client writes or reads there with its next request, and needs no Metadata request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which replica a consumer had better read from: one in its own rack, where the operator asks for that (KIP-392)."""
+"""Finds a replica in the rack of a consumer, if `replica.selector.class` asks for that (KIP-392)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One fetch from its first look to its answer: what it reads, and how it waits for more."""
+"""One fetch from its first look to its answer: reads batches, and waits for more."""
 
 from __future__ import annotations
 

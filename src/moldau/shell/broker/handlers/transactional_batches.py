@@ -1,4 +1,4 @@
-"""The transactional batches of a Produce request: their partitions are verified, or join the transaction.
+"""Verifies the partitions of transactional batches, or adds them to the transaction.
 
 Transactions v1, up to Produce v11: the client has added them, and the coordinator verifies that (KIP-890). Transactions
 v2, from v12 on: they join by being written to. Once the transaction is open on a partition, nobody is asked any more.

@@ -1,4 +1,4 @@
-"""What a follower's fetch session has news of, without a look at each of its partitions.
+"""Finds the changed partitions of a follower's fetch session without a look at each of them.
 
 A follower of thousands of partitions asks again after each record of any of them, and twice a second where nothing
 happens. What it does not name stands where it stood; what changed meanwhile is noted here, as it changes. Leaders look
