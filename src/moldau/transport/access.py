@@ -33,10 +33,10 @@ def open_admin(access: ClusterAccess, *, answer_timeout_ms: int | None = None, d
 
 
 def open_controller_admin(access: ClusterAccess) -> ControllerAdmin:
-    """Where the bootstrap servers are those of controllers."""
+    """A client for a cluster whose bootstrap servers are those of controllers."""
     return ControllerAdmin(secured(access, TCP), access, credentials=credentials_of(access.security))
 
 
 def open_connection(access: ClusterAccess, host: str, port: int) -> ClientConnection:
-    """To this broker, which need not be one of the bootstrap servers. Raises KafkaError."""
+    """Connects to this broker, which may be outside the bootstrap servers. Raises KafkaError."""
     return ClientConnection(secured(access, TCP), access, host, port, credentials=credentials_of(access.security))

@@ -24,8 +24,8 @@ ID_BYTES = 16
 
 
 def signed_assertion(key: AssertionKey, now_ms: int) -> str:
-    """A new one; `now_ms`: since the epoch. Reads the key from the disk, so that a new key acts at once. Raises
-    INVALID_CONFIG, without any part of the key."""
+    """Makes a new assertion. `now_ms`: since the epoch. Reads the key from the disk each time, so a replaced key is
+    used at once. Raises INVALID_CONFIG, whose text has no part of the key."""
     pem = read_text(key.file, ASSERTION_KEY_FILE).encode()
     passphrase = None if key.passphrase is None else read_secret(key.passphrase, ASSERTION_PASSPHRASE).encode()
     kind = RSAKey if key.algorithm.startswith("RS") else ECKey
@@ -37,5 +37,5 @@ def signed_assertion(key: AssertionKey, now_ms: int) -> str:
         return jwt.encode(header, claims, kind.import_key(opened), algorithms=[key.algorithm])
     except (JoseError, UnsupportedAlgorithm, TypeError, ValueError):
         told = f"{ASSERTION_KEY_FILE}: {key.file} is no private key in PEM for {key.algorithm}"
-        # the errors of the libraries may quote the file
+        # the libraries' errors may quote the file
         raise kafka_error("INVALID_CONFIG", f"{told}, or {ASSERTION_PASSPHRASE} does not open it") from None

@@ -1,6 +1,6 @@
-"""A small certificate authority: its key and certificate, and those that it issues. Keys use P-256.
+"""A small certificate authority: its key, its certificate and the certificates that it issues. Keys use P-256.
 
-A certificate is for clients and for servers, because a node is both. Needs the extra `tls`.
+A certificate is for clients and servers, because a node is both. Needs the extra `tls`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ AUTHORITY_DAYS = 3650
 ISSUED_DAYS = 365
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 _CLOCK_SKEW = timedelta(days=1)
-"""A certificate is valid from so long before its issue on: the clock of another machine may be behind."""
+"""A certificate is valid from this long before its issue, because the clock of another machine may be slow."""
 _USES = (
     *("digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement"),
     *("key_cert_sign", "crl_sign", "encipher_only", "decipher_only"),
@@ -35,7 +35,7 @@ _USES = (
 
 
 class Issued(NamedTuple):
-    """A certificate with its key. The key is not shown."""
+    """A certificate with its key. `repr` omits the key."""
 
     key: ec.EllipticCurvePrivateKey
     certificate: x509.Certificate
@@ -50,21 +50,21 @@ class Issued(NamedTuple):
 
     @property
     def chain_pem(self) -> str:
-        """The certificate. That of the authority does not follow it: the other side trusts it, so it has it."""
+        """The certificate without the authority's, which the other side already trusts."""
         return self.certificate.public_bytes(Encoding.PEM).decode()
 
     @property
     def key_pem(self) -> str:
-        """Not encrypted, in PKCS#8."""
+        """The private key, unencrypted, in PKCS#8."""
         return self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
     def key_pem_with(self, password: str) -> str:
-        """As `key_pem`, encrypted."""
+        """The private key as in `key_pem`, encrypted."""
         encryption = BestAvailableEncryption(password.encode())
         return self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption).decode()
 
     def pkcs12(self, password: str) -> bytes:
-        """Key and certificates, encrypted."""
+        """The key and its certificates as PKCS#12, encrypted."""
         encryption = BestAvailableEncryption(password.encode())
         alias = self.certificate.subject.rfc4514_string().encode()
         return pkcs12.serialize_key_and_certificates(alias, self.key, self.certificate, None, encryption)
@@ -78,14 +78,14 @@ class Authority:
 
     @classmethod
     def create(cls, subject: x509.Name, now: datetime, days: float = AUTHORITY_DAYS) -> Authority:
-        """With a new key."""
+        """Makes an authority with a new key."""
         key = ec.generate_private_key(ec.SECP256R1())
         builder = _certificate(subject, subject, key.public_key(), key.public_key(), now, days, is_authority=True)
         return cls(Issued(key, builder.sign(key, hashes.SHA256())))
 
     @classmethod
     def load(cls, key_pem: bytes, certificate_pem: bytes) -> Authority:
-        """Raises ValueError where these are no key and its certificate."""
+        """Raises ValueError if these are not a key and its certificate."""
         certificate = x509.load_pem_x509_certificate(certificate_pem)
         key = load_pem_private_key(key_pem, None)
         if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
@@ -98,8 +98,8 @@ class Authority:
         return self.own.chain_pem
 
     def issue(self, subject: x509.Name, hosts: Iterable[str], now: datetime, days: float = ISSUED_DAYS) -> Issued:
-        """`hosts`: names and addresses at which the holder is dialled; none for a client. It ends with the authority at
-        the latest. Raises ValueError for a host that no certificate can name."""
+        """Issues a certificate, which expires no later than the authority. `hosts`: names and addresses at which others
+        reach the holder; empty for a client. Raises ValueError for a host that a certificate cannot name."""
         key = ec.generate_private_key(ec.SECP256R1())
         signer = self.own
         days = min(days, (signer.certificate.not_valid_after_utc - now) / timedelta(days=1))
@@ -115,12 +115,12 @@ class Authority:
 
 
 def common_name(text: str) -> x509.Name:
-    """`CN=text`. Raises ValueError for what no certificate can hold: nothing, or more than 64 characters."""
+    """`CN=text`. Raises ValueError for a name that no certificate can hold: empty, or longer than 64 characters."""
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
 
 def hosts_of(certificate: x509.Certificate) -> list[str]:
-    """The names and addresses at which the holder is dialled."""
+    """The names and addresses at which others reach the holder."""
     try:
         found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -130,7 +130,8 @@ def hosts_of(certificate: x509.Certificate) -> list[str]:
 
 
 def certificates_in(pem: bytes) -> Sequence[x509.Certificate]:
-    """Those of a file in their order; other parts are passed over. Raises ValueError where none is there."""
+    """The certificates of a file in their order, without other parts. Raises ValueError if the file has no
+    certificate."""
     return x509.load_pem_x509_certificates(pem)
 
 
@@ -165,7 +166,7 @@ def _certificate(
     *,
     is_authority: bool = False,
 ) -> x509.CertificateBuilder:
-    """Valid for `days` from `now` on; fewer than 0: it has expired."""
+    """A certificate valid for `days` from `now`; if `days` is negative, it has already expired."""
     end = now + timedelta(days=days)
     uses = ("key_cert_sign", "crl_sign") if is_authority else ("digital_signature", "key_agreement")
     return (

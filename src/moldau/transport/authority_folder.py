@@ -32,20 +32,20 @@ from moldau.transport.authority import (
 CERTIFICATE = "authority.pem"
 KEY = "authority.key.pem"
 RENEW_DAYS = 30
-"""A certificate that a node would use is issued again from so many days before its end on."""
+"""A node's certificate is renewed this many days before it expires."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
 _SECRET, _PUBLIC = 0o600, 0o644
 
 
 class AuthorityError(MoldauError):
-    """The folder cannot be used as it was asked to be; the message is one sentence with what to do."""
+    """The folder cannot be used as requested; the message is one sentence with the remedy."""
 
 
 class AuthorityFolder:
-    """An authority that is there. `create` makes one."""
+    """The folder of an existing authority. `create` makes a new one."""
 
     def __init__(self, path: Path) -> None:
-        """Reads it. Raises AuthorityError."""
+        """Reads the folder. Raises AuthorityError."""
         self.path = path
         self.certificate_path = path / CERTIFICATE
         self.key_path = path / KEY
@@ -63,8 +63,8 @@ class AuthorityFolder:
 
     @classmethod
     def create(cls, path: Path, name: str, now: datetime, days: float = AUTHORITY_DAYS) -> AuthorityFolder:
-        """Makes the folder where it is absent. Raises AuthorityError where it has an authority already, or the key of
-        one."""
+        """Makes the folder if it is absent. Raises AuthorityError if it already has an authority or an authority's
+        key."""
         for file in (path / CERTIFICATE, path / KEY):
             if file.exists():
                 raise AuthorityError(f"{file} exists: an authority is kept, so choose another folder")
@@ -90,9 +90,10 @@ class AuthorityFolder:
         pkcs12_password: str | None = None,
         replace: bool = False,
     ) -> list[Path]:
-        """Issues a certificate for `CN=name` and gives its files: NAME.pem, and with `pkcs12_password` NAME.p12.
+        """Issues a certificate for `CN=name` and returns its files: NAME.pem and, with `pkcs12_password`, NAME.p12.
 
-        Raises AuthorityError for a name or host that cannot be, and where a file exists that is not to be replaced."""
+        Raises AuthorityError for an invalid name or host, and if a file exists and `replace` is False.
+        """
         if f"{name}.pem" in (CERTIFICATE, KEY):
             raise AuthorityError(f"{name!r} cannot be the name of a certificate: {name}.pem is a file of the authority")
         if _NAME.fullmatch(name) is None:
@@ -118,8 +119,8 @@ class AuthorityFolder:
         return list(files)
 
     def of_node(self, name: str, hosts: Iterable[str], now: datetime) -> tuple[Path, str]:
-        """The file of a node that is dialled at `hosts`, and why it was issued; "": the one that was there is used.
-        Raises AuthorityError."""
+        """The certificate file of a node reached at `hosts`, and the reason why it was issued; "" if the existing one
+        was kept. Raises AuthorityError."""
         wanted, path = list(hosts), self.path / f"{name}.pem"
         reason = self._why_not(path, wanted, now)
         if reason:
@@ -127,7 +128,7 @@ class AuthorityFolder:
         return path, reason
 
     def _why_not(self, path: Path, hosts: list[str], now: datetime) -> str:
-        """Why the file is of no use to a node; "": it is."""
+        """Why a node cannot use the file; "" if it can."""
         try:
             certificate = certificates_in(path.read_bytes())[0]
         except FileNotFoundError:
@@ -144,12 +145,12 @@ class AuthorityFolder:
 
 
 def has_authority(path: Path) -> bool:
-    """Whether the folder has the certificate of one."""
+    """Whether the folder has an authority's certificate."""
     return (path / CERTIFICATE).is_file()
 
 
 def _write_new(path: Path, data: bytes, mode: int) -> None:
-    """Raises FileExistsError."""
+    """Writes a new file. Raises FileExistsError."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -164,10 +165,10 @@ def _write_new(path: Path, data: bytes, mode: int) -> None:
 
 
 def _write_over(path: Path, data: bytes, mode: int) -> None:
-    """Whole or not at all."""
+    """Replaces the file atomically."""
     new = path.with_name(f".{path.name}.new")
     with suppress(FileNotFoundError):
-        new.unlink()  # of an attempt that was killed
+        new.unlink()  # left by an attempt that was killed
     _write_new(new, data, mode)
     new.replace(path)
 

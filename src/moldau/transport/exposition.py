@@ -17,7 +17,7 @@ _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 class Metric(msgspec.Struct, frozen=True):
-    """One row of the table of metrics. `kind`: counter, gauge or summary. `source`: where the value comes from."""
+    """One row of the metrics table. `kind`: counter, gauge or summary. `source`: where the value comes from."""
 
     name: str
     kind: str
@@ -33,13 +33,13 @@ def labels_text(**labels: object) -> str:
 
 def _label_value(text: str) -> str:
     if not text.isprintable():
-        # a surrogate cannot be encoded, and other unprintable characters would mislead who reads the page
+        # a surrogate cannot be encoded, and other unprintable characters would mislead a reader
         text = "".join(c if c.isprintable() or c in "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
     return text[:MAX_LABEL_LENGTH].translate(_ESCAPES)
 
 
 class Samples:
-    """What one scrape found, by metric name. A name that is not in the table raises KeyError: our own mistake."""
+    """The samples of one scrape by metric name. A name missing from the table raises KeyError: it is a bug of ours."""
 
     __slots__ = ("_lines", "_table")
 
@@ -48,11 +48,11 @@ class Samples:
         self._lines: dict[str, list[str]] = {metric.name: [] for metric in table}
 
     def add(self, name: str, value: float, labels: str = "") -> None:
-        """One sample of a metric that the table has. `labels`: as made by `labels_text`."""
+        """Adds one sample of a metric of the table. `labels`: from `labels_text`."""
         self._lines[name].append(f"{name}{labels} {_number(value)}\n")
 
     def add_summary(self, name: str, quantiles: Iterable[tuple[str, float]], count: int, labels: str = "") -> None:
-        """A histogram of Kafka's as the JMX exporter shows it: quantiles as labels, and how many there were."""
+        """Adds a Kafka histogram as the JMX exporter shows it: quantiles as labels, and the number of values."""
         lines = self._lines[name]
         others = f"{labels[:-1]}," if labels else "{"
         for quantile, value in quantiles:

@@ -6,13 +6,13 @@ import socket
 
 
 def hold_port(host: str, port: int = 0) -> socket.socket:
-    """A socket that is bound and never listens; port 0 is any. "" is every address. Raises OSError where it cannot be
-    had.
+    """Binds a socket that never listens. Port 0: any port. "": every address. Raises OSError if the port cannot be
+    bound.
 
-    Meanwhile clients are refused, as by any closed port, and the system gives the port to nobody else. The server binds
-    beside it: both say SO_REUSEADDR, and only one of the two listens.
+    Until the server starts, clients are refused as by any closed port, and the system gives the port to no other
+    process. The server binds the same port: both sockets set SO_REUSEADDR, and only the server's listens.
     """
-    # not getaddrinfo: it imports the tables of Unicode names for what is an address nearly always
+    # not getaddrinfo: it imports the tables of Unicode names, and nearly every host is an address
     held = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -17,14 +17,14 @@ from typing import Final
 import msgspec
 
 MAX_HEADER: Final = 16 << 10
-"""Characters of the header; a longer one is not read."""
+"""Maximum length of the header, in characters; a longer header is not read."""
 CHALLENGE: Final = ("www-authenticate", 'Basic realm="moldau", charset="UTF-8"')
-"""The header of an answer 401."""
+"""The header of a 401 answer."""
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class Given(msgspec.Struct, frozen=True):
-    """What a header says. `name`: None with Bearer."""
+    """The credentials of a header. `name`: None with Bearer."""
 
     name: str | None
     secret: str
@@ -34,7 +34,7 @@ class Given(msgspec.Struct, frozen=True):
 
 
 def parse_authorization(headers: Sequence[str]) -> Given | None:
-    """Of all headers of the name, as latin-1; None for any that is malformed, and for more than one."""
+    """Parses the values of this header, as latin-1; None if one is malformed or the header is repeated."""
     if len(headers) != 1 or len(headers[0]) > MAX_HEADER:
         return None
     scheme, _, text = headers[0].partition(" ")
@@ -51,7 +51,7 @@ def parse_authorization(headers: Sequence[str]) -> Given | None:
 
 
 def new_secret() -> tuple[str, str]:
-    """A secret of 256 random bits, and the text that is kept of it."""
+    """A secret of 256 random bits, and its stored digest."""
     secret = secrets.token_urlsafe(32)
     return secret, digest_of(secret).hex()
 
@@ -61,12 +61,13 @@ def digest_of(secret: str) -> bytes:
 
 
 def is_digest(text: object) -> bool:
-    """Whether it is what `new_secret` gives to keep."""
+    """Whether the text is a digest as `new_secret` returns it."""
     return isinstance(text, str) and _DIGEST.fullmatch(text) is not None
 
 
 def name_of(given: Given, known: Mapping[str, Sequence[bytes]]) -> str | None:
-    """Whose secret it is. `known`: the digests of each name. All of them are compared, in a time that tells nothing."""
+    """The owner of the secret, or None. `known`: the digests of each name. Compares all of them, so the time reveals
+    nothing."""
     found, mine = None, digest_of(given.secret)
     for name, digests in known.items():
         for digest in digests:

@@ -24,7 +24,7 @@ LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
 class HttpAnswer(msgspec.Struct, frozen=True):
-    """`body` as it is sent; `content_type` with its charset."""
+    """`body`: the bytes to send; `content_type`: with its charset."""
 
     status: int
     body: bytes
@@ -33,13 +33,13 @@ class HttpAnswer(msgspec.Struct, frozen=True):
 
 
 Answering = Callable[[str], Awaitable[HttpAnswer]]
-"""The path, without the query, to the answer."""
+"""Maps a path, without its query, to the answer."""
 Admitting = Callable[[str, list[str]], bool]
-"""Whether the path is answered to a request with these headers `Authorization`."""
+"""Whether a request with these `Authorization` headers may read the path."""
 
 
 def everybody(_path: str, _headers: list[str]) -> bool:
-    """Of an endpoint that does not ask who it is."""
+    """Admits every request: for an endpoint without authentication."""
     return True
 
 
@@ -70,9 +70,8 @@ class HttpEndpoint:
         self.connections: dict[HttpConnection, None] = {}
 
     def make_room(self) -> bool:
-        """Ends the connection that has asked for nothing for longest; False where all of them have asked. Without this
-        a few clients that say nothing would keep out the probe that asks whether the node is alive, and the probe would
-        restart a node that is well."""
+        """Closes the connection that has been silent for longest; False if all of them have sent a request. Otherwise a
+        few silent clients would keep out the liveness probe, and its supervisor would restart a healthy node."""
         silent = next((connection for connection in self.connections if not connection.has_asked), None)
         if silent is None:
             return False
@@ -81,7 +80,7 @@ class HttpEndpoint:
         return True
 
     def close(self) -> None:
-        """Ends every connection at once, answered or not."""
+        """Ends every connection at once, also before its answer."""
         for connection in list(self.connections):
             connection.end()
 
@@ -99,7 +98,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     @property
     def has_asked(self) -> bool:
-        """Whether a whole request has come."""
+        """Whether a whole request has arrived."""
         return self._answering is not None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -112,7 +111,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._timer = endpoint.loop.call_later(TIMEOUT_S, self.end)
 
     def secured(self, certificate: bytes | None) -> None:
-        """See SecuredProtocol: whoever has a certificate that is trusted still says who asks."""
+        """See SecuredProtocol. A client with a trusted certificate must still authenticate."""
 
     def connection_lost(self, error: Exception | None) -> None:
         self._endpoint.connections.pop(self, None)
@@ -175,11 +174,11 @@ class HttpConnection(asyncio.BufferedProtocol):
         transport.close()
 
     def end(self) -> None:
-        """Drops the connection: it took too long, or the node stops."""
+        """Drops the connection: it took too long, or the node is stopping."""
         if self._transport is not None:
             self._transport.abort()
 
 
 def _values(lines: list[str], name: str) -> list[str]:
-    """Of the headers of that name."""
+    """The values of the headers with that name."""
     return [line.partition(":")[2].strip() for line in lines[1:] if line.lower().startswith(f"{name}:")]

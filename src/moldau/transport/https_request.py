@@ -20,10 +20,10 @@ from moldau.transport.tls_stream import UNKNOWN_AUTHORITY, WRONG_HOST, TlsDialer
 from moldau.wire.protocol.security_protocols import is_loopback
 
 MAX_ANSWER_BYTES: Final = 64 << 10
-"""Of the body of an answer."""
+"""Maximum size of an answer's body."""
 MAX_HEAD_BYTES: Final = 16 << 10
 TIMEOUT_MS: Final = 10_000
-"""From the first look for the address to the last byte of the answer."""
+"""From the address lookup to the last byte of the answer."""
 CA_LOCATION: Final = "https.ca.location"
 _READ_BYTES: Final = 16 << 10
 _PORTS: Final = {"https": 443, "http": 80}
@@ -31,7 +31,7 @@ _TARGET = re.compile(r"[\x21-\x7e]*")
 
 
 class HttpFailedError(MoldauError):
-    """No usable answer: the text is a sentence without its subject. `is_transient`: another try may end better."""
+    """No usable answer; the text is a sentence without its subject. `is_transient`: a retry may succeed."""
 
     def __init__(self, reason: str, *, is_transient: bool) -> None:
         super().__init__(reason)
@@ -39,7 +39,7 @@ class HttpFailedError(MoldauError):
 
 
 class HttpAddress(NamedTuple):
-    """Of an endpoint. `target`: path and query."""
+    """The address of an endpoint. `target`: path and query."""
 
     scheme: str
     host: str
@@ -47,21 +47,21 @@ class HttpAddress(NamedTuple):
     target: str
 
     def __str__(self) -> str:
-        """Without the query, in which some put secrets."""
+        """The URL without its query, which may hold secrets."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         port = "" if self.port == _PORTS[self.scheme] else f":{self.port}"
         return f"{self.scheme}://{host}{port}{self.target.partition('?')[0]}"
 
 
 class Answer(NamedTuple):
-    """`body`: at most MAX_ANSWER_BYTES, or what was asked for."""
+    """`body`: at most MAX_ANSWER_BYTES, or the requested bound."""
 
     status: int
     body: bytes
 
 
 def parse_address(url: str) -> HttpAddress:
-    """Raises ValueError, a sentence without its subject, for what is no URL of HTTPS; HTTP is for the loopback."""
+    """Raises ValueError, a sentence without its subject, for anything but an HTTPS URL. The loopback may use HTTP."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -81,7 +81,8 @@ def parse_address(url: str) -> HttpAddress:
 
 
 def https_context(ca_pem: str | None) -> ssl.SSLContext:
-    """Trusts these authorities (PEM); None: those of the system. Raises ValueError for PEM without a certificate."""
+    """A context that trusts these authorities (PEM); None: the system's. Raises ValueError for PEM without a
+    certificate."""
     try:
         return ssl.create_default_context(cadata=ca_pem)
     except ssl.SSLError:
@@ -89,7 +90,7 @@ def https_context(ca_pem: str | None) -> ssl.SSLContext:
 
 
 class HttpsClient:
-    """Asks with one context. May be used in any thread."""
+    """Sends requests with one TLS context. May be used in any thread."""
 
     def __init__(
         self,
@@ -101,9 +102,9 @@ class HttpsClient:
         read_ms: int = 0,
         ca_setting: str = CA_LOCATION,
     ) -> None:
-        """`context`: None where only the loopback is asked, over HTTP. `connect_ms`, `read_ms`: bounds of the
-        connection with its TLS, and of each wait for a part of the answer; 0: none but `timeout_ms`. `ca_setting`:
-        names the authorities of the context, for the sentence that one is missing."""
+        """`context`: None if requests only go to the loopback over HTTP. `connect_ms`: the bound for connection and TLS
+        handshake. `read_ms`: the bound for each wait for a part of the answer. 0 for either: only `timeout_ms` applies.
+        `ca_setting`: the setting of the context's authorities, for the error that one is missing."""
         self._context = context
         self._dialer = dialer
         self._timeout_ms = timeout_ms
@@ -111,7 +112,7 @@ class HttpsClient:
         self._ca_setting = ca_setting
 
     def get(self, address: HttpAddress, *, max_bytes: int = MAX_ANSWER_BYTES) -> Answer:
-        """The answer of status 200. Raises HttpFailedError."""
+        """The answer, of status 200. Raises HttpFailedError."""
         answer = self.request("GET", address, {"Accept": "application/json"}, b"", max_bytes=max_bytes)
         if answer.status != 200:
             raise refused(answer.status)
@@ -127,8 +128,8 @@ class HttpsClient:
         max_bytes: int = MAX_ANSWER_BYTES,
         deadline_ms: int | None = None,
     ) -> Answer:
-        """One request on a connection of its own; whatever the status of its answer is. `deadline_ms`: on the steady
-        clock, in place of the time that the client has. Raises HttpFailedError."""
+        """Sends one request on a new connection; returns the answer with any status. `deadline_ms`: on the steady
+        clock, instead of the client's time-out. Raises HttpFailedError."""
         if deadline_ms is None:
             deadline_ms = self._dialer.monotonic_ms() + self._timeout_ms
         stream = self._dialled(address, deadline_ms)
@@ -136,7 +137,7 @@ class HttpsClient:
             return self._exchange(stream, address, (method, headers, body), deadline_ms, max_bytes)
         except TimeoutError:
             raise self._late() from None
-        except KafkaError as error:  # refused in TLS 1.3, behind the handshake
+        except KafkaError as error:  # rejected in TLS 1.3, after the handshake
             raise self._unreached(error) from error
         except OSError as error:
             raise HttpFailedError(f"ended the connection: {error.strerror or error}", is_transient=True) from error
@@ -182,7 +183,7 @@ class HttpsClient:
         while True:
             event = http.next_event()
             if event is h11.NEED_DATA:
-                # heads of 1xx are no part of the body, and cost time and memory, too
+                # heads of 1xx are outside the body, but also cost time and memory
                 if taken > max_bytes + 4 * MAX_HEAD_BYTES:
                     raise _too_long(max_bytes)
                 data = stream.receive(_READ_BYTES, self._left_ms(deadline_ms, self._read_ms))
@@ -222,7 +223,7 @@ class HttpsClient:
 
 
 def refused(status: int, detail: str = "") -> HttpFailedError:
-    """The answer had another status than 200."""
+    """The error for an answer with a status other than 200."""
     if 300 <= status < 400:
         return HttpFailedError(f"redirects (HTTP {status}), and redirects are not followed", is_transient=False)
     is_transient = status in (408, 425, 429) or status >= 500

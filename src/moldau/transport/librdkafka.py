@@ -45,18 +45,19 @@ NO_TOKENS: Final = (
     f"the name and the password of a user ({SASL_USERNAME} and {SASL_PASSWORD})"
 )
 UNKNOWN_LIFETIME_MS: Final = 60_000
-"""Of a token that does not say when it expires: so long librdkafka keeps it."""
+"""For a token without an expiry: librdkafka keeps it this long."""
 _REQUEST_MS: Final = (10, 300_000)
 _CONNECT_MS: Final = (1_000, LARGEST_CLIENT_NUMBER)
-"""The ranges of these settings there, which are smaller than Kafka's."""
+"""librdkafka's ranges of these settings, which are narrower than Kafka's."""
 
 
 def librdkafka_settings(access: ClusterAccess) -> dict[str, object]:
-    """The settings of a client of confluent-kafka; without the times that are at their default, for which it has its
-    own. Passwords are among them: they are not for a log. `ssl.enabled.protocols` has no counterpart there: TLS 1.2 is
-    the floor of both.
+    """The settings of a confluent-kafka client. Times at their default are left out, because librdkafka has its own
+    defaults. The settings include passwords: do not log them. librdkafka has no `ssl.enabled.protocols`: both have TLS
+    1.2 as minimum.
 
-    Raises INVALID_CONFIG where a store or a secret cannot be read."""
+    Raises INVALID_CONFIG if a store or a secret cannot be read.
+    """
     found: dict[str, object] = {BOOTSTRAP_SERVERS: access.bootstrap_servers, CLIENT_ID: access.client_id}
     if access.request_timeout_ms != REQUEST_TIMEOUT_MS:
         found["socket.timeout.ms"] = _within(access.request_timeout_ms, *_REQUEST_MS)
@@ -66,8 +67,8 @@ def librdkafka_settings(access: ClusterAccess) -> dict[str, object]:
 
 
 def security_settings(security: ClientSecurity) -> dict[str, object]:
-    """Of these settings those that secure the connections. Raises as `librdkafka_settings`, and INVALID_CONFIG for a
-    login by a delegation token, which librdkafka does not have."""
+    """The subset of `librdkafka_settings` that secures connections. Raises the same errors, and INVALID_CONFIG for a
+    login by delegation token, which librdkafka lacks."""
     login = security.login
     if isinstance(login, ClientLogin) and login.is_token:
         raise kafka_error("INVALID_CONFIG", NO_TOKENS)
@@ -87,7 +88,7 @@ def security_settings(security: ClientSecurity) -> dict[str, object]:
 
 
 def _bearer(login: BearerLogin | SuppliedLogin) -> dict[str, object]:
-    """librdkafka asks the issuer itself where it can do so as we would."""
+    """librdkafka requests tokens itself if it can do so as we would."""
     found: dict[str, object] = {"sasl.mechanism": login.mechanism}
     tokens = tokens_of(login)
     if isinstance(login, SuppliedLogin) or login.is_file or login.has_assertion or login.is_url_encoded:
@@ -110,13 +111,13 @@ def _bearer(login: BearerLogin | SuppliedLogin) -> dict[str, object]:
 
 
 class TokenCallback:
-    """`oauth_cb` of confluent-kafka: a token, when it expires (s since 1970), the principal, and the extensions."""
+    """`oauth_cb` of confluent-kafka. Returns a token, its expiry (s since 1970), the principal and the extensions."""
 
     def __init__(self, tokens: TokenSource | SuppliedTokens) -> None:
         self._tokens = tokens
 
     def __call__(self, _config: str) -> tuple[str, float, str, dict[str, str]]:
-        """Raises KafkaError, which the client reports and asks again."""
+        """Raises KafkaError; the client reports it and calls again."""
         bearer = self._tokens.bearer()
         now_ms = time.time_ns() // 1_000_000
         lifetime_ms = lifetime_ms_of(bearer.token, now_ms)
@@ -132,7 +133,7 @@ def _tls(security: ClientSecurity) -> dict[str, object]:
     material = load_material(settings)
     found: dict[str, object] = {"ssl.endpoint.identification.algorithm": "https" if settings.checks_host else "none"}
     if settings.truststore is None:
-        found["ssl.ca.location"] = "probe"  # where systems have them: its own OpenSSL looks nowhere else
+        found["ssl.ca.location"] = "probe"  # find the system's: its own OpenSSL looks nowhere else
     elif settings.truststore.kind == PEM and settings.truststore.location is not None:
         found["ssl.ca.location"] = settings.truststore.location
     else:

@@ -23,34 +23,34 @@ if TYPE_CHECKING:
     from moldau.transport.tls_transport import HandshakeTurns
 
 ANY_PORT_TRIES = 20
-"""A port that the system picks may be taken between the picking and the listening, where many connections are made."""
+"""If many connections are opened, one may take a port between the system's choice of it and the listen call."""
 SILENCE_S = 2.0
-"""After so long without a sign of the other machine a connection that was opened here ends. The system answers for a
-process that is busy or stands still. Without this TCP would send again after pauses that double, for 15 minutes, and
-wait for an answer forever."""
+"""An outgoing connection ends after this long without a sign of the other machine. A busy or stopped process counts as
+alive, because its system answers. Without this bound TCP would resend for 15 minutes, with pauses that double, and
+would wait for an answer forever."""
 _PROBES = (
     ("TCP_KEEPIDLE", 1),
-    ("TCP_KEEPALIVE", 1),  # the name that macOS has for it
+    ("TCP_KEEPALIVE", 1),  # macOS' name for it
     ("TCP_KEEPINTVL", 1),
     ("TCP_KEEPCNT", int(SILENCE_S)),
     ("TCP_USER_TIMEOUT", int(SILENCE_S * 1_000)),
 )
-"""Options of TCP, as far as the system has them; times in s, the last one in ms."""
+"""TCP options, set where the system has them; times in s, the last one in ms."""
 
 
 class Listener(Protocol):
-    """An open port. `port` is the real one where 0 was asked for."""
+    """An open port. `port`: the actual port if 0 was requested."""
 
     host: str
     port: int
 
     def close(self) -> None:
-        """Accepts nothing more; open connections stay."""
+        """Stops accepting; open connections stay."""
         ...
 
 
 class Login(NamedTuple):
-    """As whom this node logs in at another one, and what an exchange of SASL needs."""
+    """How this node logs in at another one, with the parts that a SASL exchange needs."""
 
     credentials: ClientLogin
     random: Random
@@ -58,7 +58,7 @@ class Login(NamedTuple):
 
 
 class Network(Protocol):
-    """Where connections come from and go to."""
+    """Opens listeners and connections."""
 
     async def listen(
         self,
@@ -67,32 +67,32 @@ class Network(Protocol):
         protocol_factory: Callable[[], asyncio.BaseProtocol],
         tls: ServerTls | None = None,
     ) -> Listener:
-        """Opens a port; `host` "" and "::" mean every address, of IPv4 too. With `tls` the protocols are those of
-        `SecuredProtocol`. Raises OSError where the port cannot be had: of a real network PortTakenError where another
-        socket has it; MoldauError where the network has no TLS."""
+        """Opens a port; `host` "" and "::" mean every address, including IPv4. With `tls` the protocols must be
+        SecuredProtocols. Raises OSError if the port cannot be opened: on a real network PortTakenError if another
+        socket has it. Raises MoldauError if the network has no TLS."""
         ...
 
     def client_tls(self, listener_name: str) -> ClientTls | None:
-        """What `connect` is to be given for an address of such a listener of another node; None: it has no TLS."""
+        """The TLS to pass to `connect` for such a listener of another node; None: it has no TLS."""
         ...
 
     def login_at(self, listener_name: str) -> Login | None:
-        """As whom this node logs in at such a listener of another node, once it is connected; None: the listener asks
-        for no login."""
+        """The login that this node uses, once connected, at such a listener of another node; None: the listener needs
+        no login."""
         ...
 
     async def connect(
         self, host: str, port: int, protocol: asyncio.BaseProtocol, tls: ClientTls | None = None
     ) -> asyncio.Transport:
-        """Opens a connection; `protocol` knows of it when this returns, with `tls` after the handshake. It is lost with
-        an error once nothing has come of the other machine for SILENCE_S, or that knows nothing of it any more. Raises
-        OSError (HandshakeError where TLS is not agreed on), UnicodeError or ValueError for a host that cannot be a
-        name, MoldauError as `listen`."""
+        """Opens a connection. `protocol` is connected when this returns; with `tls` after the handshake. The connection
+        is lost with an error if nothing arrives from the other machine for SILENCE_S, or if that machine no longer
+        knows the connection. Raises OSError (HandshakeError if TLS fails), UnicodeError or ValueError for an invalid
+        host name, MoldauError as `listen`."""
         ...
 
 
 class NetworkInFront:
-    """A Network that hands every call on to another one. A subclass replaces the calls that it answers itself."""
+    """A Network that forwards every call to another one. Subclasses override calls."""
 
     def __init__(self, network: Network) -> None:
         self._network = network
@@ -131,11 +131,11 @@ class TcpListener:
         self.port = int(server.sockets[0].getsockname()[1])
 
     def close(self) -> None:
-        """Accepts no further connection; open ones continue."""
+        """Stops accepting connections; open ones continue."""
         self._server.close()
 
     def close_in_child(self) -> None:
-        """After a fork, in the child: gives up its copies of the sockets, without a word to the loop."""
+        """After a fork, in the child: closes its duplicates of the sockets without using the loop."""
         for server_socket in self._server.sockets:
             with_fileno = server_socket.fileno()
             if with_fileno >= 0:
@@ -160,14 +160,14 @@ class TcpNetwork:
         loop = asyncio.get_running_loop()
         if tls is not None:
             protocol_factory = self._secured(protocol_factory, tls, loop)
-        is_everywhere = is_wildcard(host) and host != "0.0.0.0"  # a socket for IPv6, and one for IPv4
+        is_everywhere = is_wildcard(host) and host != "0.0.0.0"  # one socket for IPv6, one for IPv4
         for _ in range(ANY_PORT_TRIES if port == 0 else 1):
             try:
                 with hold_port("") if is_everywhere and port == 0 else nullcontext() as held:
                     server = await loop.create_server(
                         protocol_factory,
                         None if is_everywhere else host,
-                        port if held is None else held.getsockname()[1],  # the same one for both
+                        port if held is None else held.getsockname()[1],  # the same port for both
                         backlog=self._backlog,
                         start_serving=False,
                     )
@@ -179,13 +179,13 @@ class TcpNetwork:
                 if error.errno is None:
                     raise
                 if error.errno != errno.EADDRINUSE:
-                    # the loop's own sentence shows a Python tuple
+                    # the loop's own message shows a Python tuple
                     raise OSError(error.errno, os.strerror(error.errno), f"{host}:{port}") from error
                 taken = PortTakenError(error.errno, _why_taken(host, port))
         raise taken
 
     def client_tls(self, listener_name: str) -> None:
-        """None: this network knows of no listeners."""
+        """None: this network knows no listeners."""
 
     def login_at(self, listener_name: str) -> None:
         """None, as `client_tls`."""
@@ -206,14 +206,14 @@ class TcpNetwork:
         tls: ClientTls,
         connect: Callable[[asyncio.BaseProtocol], Awaitable[object]],
     ) -> asyncio.Transport:
-        """As `connect` with `tls`; `connect` given opens the connection below the TLS."""
+        """As `connect` with `tls`; the given `connect` opens the connection below the TLS."""
         from moldau.transport.tls_transport import TlsTransport
 
         secured = TlsTransport(protocol, tls.context, self._buffer(), host=host)
         await connect(secured)
         try:
             await secured.handshake_done()
-        except BaseException:  # also where the caller gives up
+        except BaseException:  # also if the caller is cancelled
             secured.abort()
             raise
         return secured
@@ -236,8 +236,8 @@ class TcpNetwork:
 
 
 def _watch(connected: socket.socket) -> None:
-    """Has the system end the connection after SILENCE_S."""
-    with suppress(OSError):  # it has ended already, or the system has no such option
+    """Makes the system end the connection after SILENCE_S."""
+    with suppress(OSError):  # it has already ended, or the system has no such option
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in _PROBES:
             option: int | None = getattr(socket, name, None)
@@ -246,11 +246,11 @@ def _watch(connected: socket.socket) -> None:
 
 
 async def _start_serving(server: asyncio.Server) -> None:
-    """Raises OSError where the port was bound and cannot be listened on: two programs may bind one port (SO_REUSEADDR),
-    and the second one to listen is told. uvloop only logs what it was told, and closes its socket."""
+    """Raises OSError if the port was bound but cannot be listened on. Two programs may bind one port (SO_REUSEADDR),
+    and the second to listen gets the error. uvloop only logs it and closes its socket."""
     try:
         await server.start_serving()
-    except BaseException:  # also where the caller is cancelled: nobody else knows the socket
+    except BaseException:  # also if the caller is cancelled: only this function knows the socket
         server.close()
         raise
     if None in server.sockets:

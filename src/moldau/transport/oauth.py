@@ -50,18 +50,18 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
 MAX_TRIES: Final = 3
-"""To have a token, all within the time-out; only those are repeated that another try may help."""
+"""Tries for one token, all within the time-out; only errors that a retry may solve are retried."""
 MAX_TIMEOUT_MS: Final = 120_000
-"""Of one login, whatever the settings say."""
+"""The upper bound for one login, regardless of the settings."""
 _JITTER_STEPS: Final = 1 << 16
 
 
 class TokenSource:
-    """The tokens of one login, shared by all clients that have it. May be used in any thread. See TokenSupply."""
+    """The tokens of one login, shared by all its clients. May be used in any thread. See TokenSupply."""
 
     def __init__(self, login: BearerLogin, dialer: Dialer = TCP, *, timeout_ms: int = TIMEOUT_MS) -> None:
-        """`timeout_ms`: of one login, for all its tries; longer where the settings let one try take longer. Raises
-        INVALID_CONFIG for an address that cannot be asked, and for an authority that cannot be read."""
+        """`timeout_ms`: of one login with all its tries; longer if the settings let one try take longer. Raises
+        INVALID_CONFIG for an invalid address and for an authority that cannot be read."""
         self._login = login
         self._dialer = dialer
         self._timeout_ms = max(timeout_ms, min(login.times.connect_ms + login.times.read_ms, MAX_TIMEOUT_MS))
@@ -70,16 +70,16 @@ class TokenSource:
         self._lock = threading.Lock()
         self._kept: Granted | None = None
         self._due_ms = self._ends_ms = 0
-        """Of the token that is kept, on the steady clock."""
+        """Due time and expiry of the kept token, on the steady clock."""
         self._error: KafkaError | None = None
         self._next_try_ms = 0
         self._backoff_ms = 0
         self._asking: asyncio.Task[str] | None = None
 
     def current(self) -> str:
-        """A token that has not expired; waits where one must be fetched. Raises KafkaError: NETWORK_EXCEPTION where the
-        issuer could not be asked, SASL_AUTHENTICATION_FAILED where it gives no token, INVALID_CONFIG for what cannot be
-        read here."""
+        """A token that has not expired; waits if it must fetch one. Raises KafkaError: NETWORK_EXCEPTION if the issuer
+        cannot be reached, SASL_AUTHENTICATION_FAILED if it denies a token, INVALID_CONFIG for unreadable settings or
+        files."""
         with self._lock:
             now_ms = self._dialer.monotonic_ms()
             if self._kept is not None and now_ms < self._due_ms:
@@ -93,7 +93,7 @@ class TokenSource:
                 return self._old_token(self._dialer.monotonic_ms(), error)
 
     async def token(self) -> str:
-        """As `current`, on an event loop: one thread waits for all that ask on it."""
+        """As `current`, on an event loop; one thread serves all callers."""
         asking = self._asking
         if asking is None or asking.done() or asking.get_loop() is not asyncio.get_running_loop():
             asking = self._asking = asyncio.create_task(asyncio.to_thread(self.current))
@@ -110,7 +110,7 @@ class TokenSource:
 
     def _keep(self, granted: Granted) -> str:
         now_ms = self._dialer.monotonic_ms()
-        lifetime_ms = granted.lifetime_ms or 0  # one that does not say how long it lasts serves one login
+        lifetime_ms = granted.lifetime_ms or 0  # a token without a lifetime serves one login
         jitter = int.from_bytes(self._dialer.random_bytes(2), "big") / _JITTER_STEPS
         self._kept = granted
         self._due_ms = now_ms + refresh_after_ms(lifetime_ms, jitter)
@@ -124,7 +124,7 @@ class TokenSource:
         self._next_try_ms = self._dialer.monotonic_ms() + self._backoff_ms
 
     def _longer_ms(self, pause_ms: int) -> int:
-        """The pause after one of `pause_ms`. A login that asks meanwhile gets the error of the last try."""
+        """The next pause after one of `pause_ms`. A login during the pause gets the last try's error."""
         times = self._login.times
         return min(max(times.backoff_ms, 2 * pause_ms), times.max_backoff_ms)
 
@@ -170,7 +170,7 @@ class TokenSource:
             raise HttpFailedError(str(error), is_transient=False) from None
 
     def _of_file(self) -> Granted:
-        """Read for each login: who writes it decides when another one is there."""
+        """Reads the file for each login: its writer decides when to replace the token."""
         path = self._login.path
         token = read_text(path, TOKEN_ENDPOINT).strip()
         try:
@@ -183,13 +183,13 @@ class TokenSource:
 
 
 class SuppliedTokens:
-    """Tokens that a caller of ours gives. See TokenSupply."""
+    """Tokens from a callback of our caller. See TokenSupply."""
 
     def __init__(self, login: SuppliedLogin) -> None:
         self._login = login
 
     def bearer(self) -> BearerToken:
-        """See TokenSupply. Raises SASL_AUTHENTICATION_FAILED for a token that no login can carry."""
+        """See TokenSupply. Raises SASL_AUTHENTICATION_FAILED for a token that a login cannot carry."""
         token = self._login.supply()
         try:
             check_token(token)
@@ -224,7 +224,7 @@ def _context(login: BearerLogin) -> SSLContext:
 
 
 def _look_at(done: asyncio.Task[Any]) -> None:
-    """That nobody waits for a token any more is no complaint."""
+    """Ignores the error of a task that nobody awaits any more."""
     if not done.cancelled():
         done.exception()
 

@@ -6,7 +6,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 
 def identity_of(data: bytes, password: str | None) -> bytes:
-    """The private key, its certificate and those that signed it. Raises ValueError with a sentence."""
+    """The private key, its certificate and the chain. Raises ValueError with a sentence."""
     key, certificate, others = pkcs12.load_key_and_certificates(data, _bytes(password))
     if key is None or certificate is None:
         raise ValueError("holds no private key with a certificate")

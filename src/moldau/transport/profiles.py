@@ -31,15 +31,15 @@ _FOR_OTHERS: Final = 0o077
 
 
 def profiles_path() -> Path:
-    """`~/.config/moldau/profiles.toml`; XDG_CONFIG_HOME counts, as for other programs."""
+    """`~/.config/moldau/profiles.toml`, or its place in XDG_CONFIG_HOME."""
     given = os.environ.get("XDG_CONFIG_HOME", "")
     base = Path(given) if given.startswith("/") else Path.home() / ".config"
     return base / "moldau" / "profiles.toml"
 
 
 def profile_access(name: str, *, servers: str | None = None) -> ClusterAccess:
-    """The cluster of a profile. `servers`: count more than those of the profile. Raises INVALID_CONFIG with a sentence
-    that names the profile, and no secret."""
+    """The cluster of a profile. `servers` overrides the profile's. Raises INVALID_CONFIG with a sentence that names the
+    profile, without a secret."""
     path = profiles_path()
     properties = profile_properties(path, name)
     if servers is not None:
@@ -51,12 +51,12 @@ def profile_access(name: str, *, servers: str | None = None) -> ClusterAccess:
 
 
 def origin_of_profile(path: Path, name: str) -> Origin:
-    """How secrets that stand in the profile are referred to."""
+    """How to refer to secrets in the profile."""
     return Origin(str(path), f"{TABLE}.{name}.")
 
 
 def profile_properties(path: Path, name: str) -> dict[str, str]:
-    """The settings of a profile, references in the form of `client.protocol.secrets`. Raises INVALID_CONFIG."""
+    """The settings of a profile, with references in the form of `client.protocol.secrets`. Raises INVALID_CONFIG."""
     found = _profiles(path)
     table = found.get(name)
     if not isinstance(table, dict):
@@ -82,7 +82,7 @@ def _profiles(path: Path) -> dict[str, object]:
 
 
 def _flat(table: Mapping[str, object], path: Path, profile: str, prefix: str = "") -> dict[str, str]:
-    """Kafka's names, which TOML takes apart at their dots unless they stand in quotes."""
+    """Restores Kafka's dotted names, which TOML splits into tables unless they are quoted."""
     found: dict[str, str] = {}
     for key, value in table.items():
         name = f"{prefix}{key}"
@@ -102,7 +102,7 @@ def _flat(table: Mapping[str, object], path: Path, profile: str, prefix: str = "
 
 
 def _reference(name: str, table: Mapping[str, object], path: Path) -> str | None:
-    """None: the table is no reference."""
+    """The reference in the table; None if it is none."""
     if name not in SECRET_SETTINGS or len(table) != 1:
         return None
     ((kind, place),) = table.items()

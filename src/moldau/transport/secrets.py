@@ -12,13 +12,13 @@ from moldau.core.config.properties import parse_properties
 from moldau.errors import KafkaError, kafka_error
 
 MAX_FILE_BYTES: Final = 1 << 20
-"""Of a file with a secret, or with settings."""
+"""Maximum size of a file with a secret or settings."""
 PROFILES_SUFFIX: Final = ".toml"
 
 
 def read_secret(secret: Secret, setting: str) -> str:
-    """The secret itself; `setting`: names it in errors. Waits for the disk. Raises INVALID_CONFIG, without any part of
-    the secret."""
+    """The secret's text. `setting`: its name in errors. Waits for the disk. Raises INVALID_CONFIG, whose text has no
+    part of the secret."""
     if secret.source is Source.MEMORY:
         return secret.place
     if secret.source is Source.ENVIRONMENT:
@@ -36,13 +36,13 @@ def read_secret(secret: Secret, setting: str) -> str:
 
 
 def read_secret_text(setting: str, text: str) -> str:
-    """The text of a setting, or what it refers to. Raises INVALID_CONFIG as `read_secret`."""
+    """The text of a setting, or the text that it refers to. Raises INVALID_CONFIG as `read_secret`."""
     reference = parse_reference(text)
     return text if reference is None else read_secret(reference, setting)
 
 
 def read_text(path: str, setting: str) -> str:
-    """A small file. Raises INVALID_CONFIG, which names `setting`."""
+    """Reads a small file. Raises INVALID_CONFIG, which names `setting`."""
     try:
         with open(path, "rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
@@ -67,7 +67,7 @@ def _entry(text: str, secret: Secret) -> str | None:
 
 
 def _below(table: object, name: str) -> object:
-    """What has this name with dots, which stand in quotes or take the tables apart."""
+    """The value with this dotted name, quoted or split into tables."""
     if not isinstance(table, dict) or name in table:
         return table.get(name) if isinstance(table, dict) else None
     inner = (_below(value, name.removeprefix(f"{key}.")) for key, value in table.items() if name.startswith(f"{key}."))

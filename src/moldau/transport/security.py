@@ -24,15 +24,14 @@ if TYPE_CHECKING:
     from moldau.transport.oauth import SuppliedTokens, TokenSource
 
 MAX_SOURCES: Final = 64
-"""Logins of a process whose tokens are kept at once."""
+"""Maximum number of logins in a process whose tokens are kept."""
 _LISTS = ("ssl.cipher.suites", "ssl.enabled.protocols")
 _SWITCHES = ("ssl.allow.dn.changes", "ssl.allow.san.changes")
 _DEFAULTS = {"ssl.endpoint.identification.algorithm": "https", "ssl.principal.mapping.rules": "DEFAULT"}
 
 
 def secured(access: ClusterAccess, dialer: Dialer) -> Dialer:
-    """`dialer`, with TLS on its connections where the access says so. Raises INVALID_CONFIG where a store or a secret
-    cannot be read."""
+    """`dialer`, with TLS if the access requires it. Raises INVALID_CONFIG if a store or a secret cannot be read."""
     if not access.security.has_tls:
         return dialer
     # the module ssl takes 20 ms to import
@@ -42,8 +41,8 @@ def secured(access: ClusterAccess, dialer: Dialer) -> Dialer:
 
 
 def presented_certificate(access: ClusterAccess, dialer: Dialer, host: str, port: int, timeout_ms: int) -> bytes | None:
-    """The certificate of the broker at this address (DER), by a connection of its own; None: the access has no TLS.
-    Raises KafkaError where no handshake ends in time, and INVALID_CONFIG as `secured`."""
+    """The certificate (DER) of the broker at this address, read over a new connection; None: the access has no TLS.
+    Raises KafkaError if no handshake completes in time, and INVALID_CONFIG as `secured`."""
     if not access.security.has_tls:
         return None
     from moldau.transport.tls_stream import TlsDialer
@@ -56,7 +55,7 @@ def presented_certificate(access: ClusterAccess, dialer: Dialer, host: str, port
 
 
 def check_readable(access: ClusterAccess) -> None:
-    """Reads all stores and secrets of the access, and opens no connection. Raises INVALID_CONFIG."""
+    """Reads all stores and secrets of the access without a connection. Raises INVALID_CONFIG."""
     if access.security.has_tls:
         context_of(access.security)
     credentials_of(access.security)
@@ -66,7 +65,7 @@ def check_readable(access: ClusterAccess) -> None:
 
 
 def context_of(security: ClientSecurity) -> SSLContext:
-    """Of connections that have TLS. Raises INVALID_CONFIG where a store or a secret cannot be read."""
+    """The TLS context of an access with TLS. Raises INVALID_CONFIG if a store or a secret cannot be read."""
     from moldau.transport.tls import client_context, load_material
 
     settings = tls_settings_of(security)
@@ -74,9 +73,10 @@ def context_of(security: ClientSecurity) -> SSLContext:
 
 
 def credentials_of(security: ClientSecurity) -> Login | None:
-    """As whom a client logs in; None: not at all. Raises INVALID_CONFIG where the secret cannot be read.
+    """The client's credentials; None: no login. Raises INVALID_CONFIG if the secret cannot be read.
 
-    Clients of one login by tokens share them."""
+    Clients with the same token login share its tokens.
+    """
     login = security.login
     if login is None:
         return None
@@ -90,7 +90,7 @@ def credentials_of(security: ClientSecurity) -> Login | None:
 
 
 def tokens_of(login: BearerLogin | SuppliedLogin) -> TokenSource | SuppliedTokens:
-    """Where the tokens of this login come from; nothing is asked yet. Raises INVALID_CONFIG."""
+    """The source of this login's tokens; requests none yet. Raises INVALID_CONFIG."""
     from moldau.transport.oauth import SuppliedTokens
 
     return SuppliedTokens(login) if isinstance(login, SuppliedLogin) else _source_of(login)
@@ -104,14 +104,14 @@ def _source_of(login: BearerLogin) -> TokenSource:
 
 
 def tls_settings_of(security: ClientSecurity) -> TlsSettings:
-    """Its secrets read. Raises INVALID_CONFIG, in Kafka's words for what cannot be together."""
+    """The TLS settings with their secrets read. Raises INVALID_CONFIG, in Kafka's words for conflicting settings."""
     texts = dict(security.tls)
     texts |= {name: read_secret(secret, name) for name, secret in security.tls_secrets}
     return tls_settings_from(texts)
 
 
 def tls_settings_from(texts: Mapping[str, str]) -> TlsSettings:
-    """Of a client or service, by the names of Kafka. Raises INVALID_CONFIG, in Kafka's words."""
+    """The TLS settings of a client or service, by Kafka's names. Raises INVALID_CONFIG, in Kafka's words."""
     from moldau.core.config.tls_settings import tls_settings
 
     def value_of(name: str, text: str | None) -> SettingValue:

@@ -16,14 +16,14 @@ from moldau.transport.security import tls_settings_from
 from moldau.transport.tls import check_renewal, load_material, server_context
 
 LOOK_AGAIN_S = 5.0
-"""Between two looks at the files."""
+"""The pause between two checks of the files."""
 
 
 class ServiceTls:
-    """`context`: for the listening socket. Raises INVALID_CONFIG where the stores cannot be used. Thread-safe."""
+    """`context`: for the listening socket. Raises INVALID_CONFIG if the stores cannot be used. Thread-safe."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
-        """`properties`: by Kafka's names; secrets as they are, or as references."""
+        """`properties`: by Kafka's names; secrets as text or as references."""
         texts = {name: read_secret_text(name, text) for name, text in properties.items()}
         self._settings = tls_settings_from(texts)
         self._stamps = _stamps(self._settings)
@@ -33,13 +33,13 @@ class ServiceTls:
         self.context.sni_callback = self._take_newest
 
     def _take_newest(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
-        """OpenSSL calls this in each handshake, also where the client names no host."""
+        """OpenSSL calls this in each handshake, even if the client sends no host name."""
         if connection.context is not self._newest:
             connection.context = self._newest
 
     def look(self) -> str | None:
-        """Reads the files again if they have changed; a sentence about that, None: nothing changed. Waits for the
-        disk. Files that cannot be used change nothing."""
+        """Reads the files again if they have changed. Returns a sentence about the change; None: no change. Waits for
+        the disk. Unusable files change nothing."""
         stamps = _stamps(self._settings)
         if stamps == self._stamps:
             return None

@@ -47,12 +47,12 @@ class TcpStream:
 
 
 class TcpDialer:
-    """Plain TCP, the thread's own time, and the kernel's randomness."""
+    """Plain TCP, with the thread's clock and the kernel's randomness."""
 
     __slots__ = ()
 
     def dial(self, host: str, port: int, timeout_ms: int) -> TcpStream:
-        """Raises UnknownHostError, or NETWORK_EXCEPTION for every other reason."""
+        """Raises UnknownHostError, or NETWORK_EXCEPTION for any other failure."""
         try:
             connected = socket.create_connection((host, port), timeout=timeout_ms / 1_000)
         except (OSError, UnicodeError) as error:
@@ -75,7 +75,7 @@ TCP: Final = TcpDialer()
 
 def _unreachable(host: str, port: int, timeout_ms: int, error: OSError | UnicodeError) -> KafkaError:
     if isinstance(error, UnicodeError) or (isinstance(error, socket.gaierror) and error.errno != socket.EAI_AGAIN):
-        # UnicodeError: a name that cannot be one, such as `a..b`
+        # UnicodeError: an invalid name, such as `a..b`
         return UnknownHostError(f"cannot reach {host}:{port}: there is no host {host!r}")
     if isinstance(error, socket.gaierror):
         reason = f"the name service did not answer for the host {host!r}"

@@ -30,7 +30,7 @@ _SUITES = {
         ("CHACHA20_POLY1305_SHA256", "CHACHA20-POLY1305"),
     )
 }
-"""By Java's name, which Kafka's settings have: OpenSSL's."""
+"""OpenSSL's names by Java's, which Kafka's settings use."""
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 _JKS_MAGIC = b"\xfe\xed\xfe\xed"
@@ -38,7 +38,7 @@ _BEGIN_CERTIFICATE, _END_CERTIFICATE = "-----BEGIN CERTIFICATE-----", "-----END 
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """A private key and its certificates, as PEM; `password`: that of the key."""
+    """A private key and its certificates, as PEM; `password`: the key's."""
 
     pem: bytes
     password: str | None
@@ -48,20 +48,20 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 class TlsMaterial(msgspec.Struct, frozen=True):
-    """What the stores of one listener hold. `trusted`: certificates as PEM; None: those of the system."""
+    """The stores of one listener. `trusted`: certificates as PEM; None: the system's."""
 
     identity: Identity | None
     trusted: str | None
 
     @property
     def expires_ms(self) -> int | None:
-        """When our own certificate ends, in ms since the epoch; None without one."""
+        """When our own certificate expires, in ms since the epoch; None without one."""
         certificate = self.certificate
         return None if certificate is None else not_after_ms(certificate)
 
     @property
     def certificate(self) -> bytes | None:
-        """Our own certificate (DER), without those that signed it."""
+        """Our own certificate (DER), without its chain."""
         if self.identity is None:
             return None
         text = self.identity.pem.decode("utf-8", "replace")
@@ -73,8 +73,8 @@ class TlsMaterial(msgspec.Struct, frozen=True):
 
 
 def check_renewal(settings: TlsSettings, old: TlsMaterial, new: TlsMaterial) -> None:
-    """Raises INVALID_CONFIG where a node that runs would get a certificate for another name (KIP-978): clients that
-    know the old one would not connect."""
+    """Raises INVALID_CONFIG if a running node would get a certificate with another name (KIP-978): clients that know
+    the old name would not connect."""
     before, after = old.certificate, new.certificate
     if before is None or after is None:
         return
@@ -94,7 +94,7 @@ def check_renewal(settings: TlsSettings, old: TlsMaterial, new: TlsMaterial) -> 
 
 
 class _Tls:
-    """Each new connection takes the `context` of its moment."""
+    """Each new connection uses the current `context`."""
 
     __slots__ = ("context",)
 
@@ -102,7 +102,7 @@ class _Tls:
         self.context = context
 
     def use(self, context: ssl.SSLContext) -> None:
-        """From the next connection on."""
+        """Uses the context from the next connection on."""
         self.context = context
 
 
@@ -119,7 +119,7 @@ class ClientTls(_Tls):
 
 
 def load_material(settings: TlsSettings) -> TlsMaterial:
-    """Reads the stores; waits for the disk. Raises INVALID_CONFIG, which names the file and what is wrong with it."""
+    """Reads the stores; waits for the disk. Raises INVALID_CONFIG, which names the file and its fault."""
     identity = trusted = None
     if settings.keystore is not None:
         identity = _identity(settings.keystore, settings.key_password)
@@ -129,7 +129,7 @@ def load_material(settings: TlsSettings) -> TlsMaterial:
 
 
 def server_context(settings: TlsSettings, material: TlsMaterial) -> ssl.SSLContext:
-    """Raises INVALID_CONFIG where the material makes none."""
+    """Raises INVALID_CONFIG if the material is unusable."""
     context = _context(ssl.PROTOCOL_TLS_SERVER, settings)
     if material.identity is None:
         raise _invalid("a listener with TLS needs a key and a certificate: set ssl.keystore.type and .location")
@@ -141,7 +141,7 @@ def server_context(settings: TlsSettings, material: TlsMaterial) -> ssl.SSLConte
 
 
 def client_context(settings: TlsSettings, material: TlsMaterial) -> ssl.SSLContext:
-    """Raises INVALID_CONFIG where the material makes none."""
+    """Raises INVALID_CONFIG if the material is unusable."""
     context = _context(ssl.PROTOCOL_TLS_CLIENT, settings)
     context.check_hostname = settings.checks_host
     context.verify_mode = ssl.CERT_REQUIRED
@@ -169,13 +169,13 @@ def _context(protocol: int, settings: TlsSettings) -> ssl.SSLContext:
     names = openssl_suites(suites)
     context.set_ciphers(":".join(names) if names else _DEFAULT_SUITES)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
-    # in a trust store of Java any certificate is an anchor, not only one that signed itself
+    # in a Java trust store any certificate is an anchor, not only a self-signed one
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     return context
 
 
 def openssl_suites(suites: Iterable[str]) -> list[str]:
-    """Those of TLS 1.2, by OpenSSL's names. Raises INVALID_CONFIG for one that is not served."""
+    """The TLS 1.2 suites by OpenSSL's names. Raises INVALID_CONFIG for an unsupported suite."""
     return [_suite(suite) for suite in suites if suite not in _TLS13_SUITES]
 
 
@@ -237,7 +237,8 @@ def _trusted(store: Store) -> str:
 
 
 def _of_pkcs12(store: Store, *, has_key: bool) -> bytes:
-    """Also of a store whose type is JKS, Kafka's default: Java reads what the file is, and so it is PKCS#12 mostly."""
+    """Reads a PKCS#12 store. Also reads type JKS, Kafka's default: Java detects the format, and most such files are
+    PKCS#12."""
     data = _read(store)
     if data[:4] == _JKS_MAGIC:
         raise _invalid(
@@ -274,7 +275,7 @@ def _read(store: Store) -> bytes:
 
 
 def _place(store: Store | None, setting: str = "ssl.keystore.key") -> str:
-    """Where a store is, for who must mend it: its file, else the setting."""
+    """Where the store is, for its operator: the file, else the setting."""
     return setting if store is None or store.location is None else store.location
 
 
@@ -295,8 +296,8 @@ def _invalid(message: str) -> KafkaError:
 
 @contextmanager
 def _file_in_memory(data: bytes) -> Iterator[str]:
-    """A path of a file with `data` that no directory has, where the system knows such files; else one that only its
-    owner reads, for a moment."""
+    """The path of a file with `data` outside every directory, if the system has such files; else of a file that exists
+    for a moment and only its owner can read."""
     if not hasattr(os, "memfd_create"):
         with tempfile.NamedTemporaryFile() as file:
             file.write(data)

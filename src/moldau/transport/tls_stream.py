@@ -16,18 +16,18 @@ from moldau.types import Buffer
 from moldau.wire.protocol.framing import stranger
 
 READ_BYTES: Final = 256 << 10
-"""Of ciphertext that one call to the system may give."""
+"""Maximum ciphertext of one read."""
 PIECE_BYTES: Final = 256 << 10
-"""Of what is sent, encrypted at once."""
+"""Bytes of plain text encrypted at once."""
 _FIRST_BYTES: Final = 4
 EXPIRED, NOT_YET_VALID, WRONG_HOST = (10,), (9,), (62, 63, 64)
 UNKNOWN_AUTHORITY = (2, 18, 19, 20, 21)
-"""Codes of OpenSSL's verification (X509_V_ERR_*)."""
+"""OpenSSL's verification codes (X509_V_ERR_*) for an unknown authority."""
 
 
 class TlsRefusedError(KafkaError):
-    """One side rejects the other in TLS. Not retriable, as Kafka's SslAuthenticationException: another try
-    ends in the same way."""
+    """One side rejects the other in TLS. Not retriable, as Kafka's SslAuthenticationException: a retry fails in the
+    same way."""
 
     code = 13
     name = "NETWORK_EXCEPTION"
@@ -43,7 +43,7 @@ class TlsDialer:
         self._context = context
 
     def dial(self, host: str, port: int, timeout_ms: int) -> TlsStream:
-        """Connects and shakes hands, in `timeout_ms` together. Raises as Dialer.dial, and TlsRefusedError."""
+        """Connects and completes the handshake within `timeout_ms`. Raises as Dialer.dial, and TlsRefusedError."""
         deadline_ms = self.monotonic_ms() + timeout_ms
         below = self._dialer.dial(host, port, timeout_ms)
         stream = TlsStream(below, self._context, host, port, self._dialer)
@@ -76,7 +76,7 @@ class TlsDialer:
 
 
 class TlsStream:
-    """See Stream. Each call may also raise TlsRefusedError: with TLS 1.3 a broker refuses our certificate after the
+    """See Stream. Each call may also raise TlsRefusedError: with TLS 1.3 a broker may reject our certificate after the
     handshake."""
 
     __slots__ = ("_below", "_buffer", "_dialer", "_host", "_incoming", "_is_first", "_outgoing", "_port", "_tls")
@@ -88,7 +88,7 @@ class TlsStream:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._buffer = bytearray(READ_BYTES)
         self._is_first = True
-        """Nothing has come yet: the first bytes tell TLS from plain text."""
+        """No bytes have arrived yet; the first ones distinguish TLS from plain text."""
         try:
             self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
         except ValueError as error:  # also UnicodeError
@@ -98,7 +98,7 @@ class TlsStream:
             ) from error
 
     def shake_hands(self, deadline_ms: int) -> None:
-        """Before anything else. Raises TlsRefusedError, and OSError where the connection is lost or time is up."""
+        """Must be called first. Raises TlsRefusedError, and OSError if the connection is lost or time is up."""
         while True:
             try:
                 self._tls.do_handshake()
@@ -115,7 +115,7 @@ class TlsStream:
                 raise self._refused(error) from error
 
     def certificate(self) -> bytes | None:
-        """What the other side presented in the handshake, in DER."""
+        """The other side's certificate from the handshake, in DER."""
         return self._tls.getpeercert(binary_form=True)
 
     def send(self, data: Buffer, timeout_ms: int) -> None:
@@ -144,21 +144,21 @@ class TlsStream:
         while True:
             filled = self._decrypted(target)
             if self._outgoing.pending:
-                self._send_out(deadline_ms)  # the answer to an update of the keys
+                self._send_out(deadline_ms)  # the answer to a key update
             if filled is not None:
                 return filled
             if not self._take_in(deadline_ms):
-                return 0  # no goodbye in TLS: frames have lengths, so that nothing can be cut off unnoticed
+                return 0  # no TLS close alert: frames have lengths, so a cut-off is always noticed
 
     def has_ended(self) -> bool:
         return bool(self._incoming.pending or self._tls.pending()) or self._below.has_ended()
 
     def close(self) -> None:
-        """Without a goodbye in TLS, which would wait."""
+        """Closes without a TLS close alert, which would have to wait."""
         self._below.close()
 
     def _decrypted(self, target: memoryview) -> int | None:
-        """What has come, at most all of `target`; None: more must come first."""
+        """The number of decrypted bytes written, at most `target`'s size; None: more ciphertext must arrive first."""
         filled, size = 0, len(target)
         try:
             while filled < size and (not filled or self._incoming.pending or self._tls.pending()):
@@ -175,7 +175,7 @@ class TlsStream:
         return filled
 
     def _take_in(self, deadline_ms: int) -> int:
-        """Waits for ciphertext; gives how many bytes have come, 0 where the other side has closed the connection."""
+        """Waits for ciphertext. Returns the number of bytes received, 0 if the other side closed the connection."""
         count = self._below.receive_into(memoryview(self._buffer), self._left_ms(deadline_ms))
         with memoryview(self._buffer)[:count] as received:
             if self._is_first and count:
@@ -191,19 +191,19 @@ class TlsStream:
             self._below.send(self._outgoing.read(), self._left_ms(deadline_ms))
 
     def _look_for_refusal(self) -> None:
-        """After the connection was lost: the other side may have said why before. Raises TlsRefusedError."""
+        """After a lost connection: the other side may have sent the reason before. Raises TlsRefusedError."""
         try:
             self._take_in(self._dialer.monotonic_ms() + 1)
             self._decrypted(memoryview(bytearray(1)))
         except OSError:
-            pass  # the loss itself is told
+            pass  # the caller reports the loss itself
 
     def _tell(self, deadline_ms: int) -> None:
-        """Sends the alert, if that goes."""
+        """Sends the alert, if possible."""
         try:
             self._send_out(deadline_ms)
         except OSError:
-            pass  # the reason is told to our user all the same
+            pass  # the user gets the reason anyway
 
     def _left_ms(self, deadline_ms: int) -> int:
         left_ms = deadline_ms - self._dialer.monotonic_ms()

@@ -17,15 +17,15 @@ from typing import Any, Final, Protocol, cast
 from moldau.wire.protocol.framing import stranger
 
 BUFFER_BYTES = 256 << 10
-"""Of ciphertext that one read takes, shared by the connections of a loop."""
+"""Maximum ciphertext of one read; the connections of a loop share the buffer."""
 MAX_HANDSHAKE_BYTES = 256 << 10
-"""Received and not handled, while a handshake waits for its turn; beyond them the connection is not read."""
+"""Maximum of received, unhandled bytes while a handshake waits for its turn; above it the connection is not read."""
 PIECE_BYTES = 128 << 10
-"""Of what is sent, encrypted at once: a megabyte in one piece leaves the caches of a core between two steps."""
+"""Bytes of plain text encrypted at once: a megabyte in one piece would leave the CPU caches between two steps."""
 HANDSHAKES_PER_TURN = 4
-"""Steps of handshakes in one turn of the loop: with a key of RSA 2048 each takes a millisecond."""
+"""Handshake steps in one turn of the loop; with an RSA 2048 key each takes a millisecond."""
 ALERT_LINGER_S = 5.0
-"""How long a client may take to end its side behind the alert of a failed handshake."""
+"""Time for a client to close its side after the alert of a failed handshake."""
 _HANDSHAKE_RECORD = 22
 _ALERT_RECORD = 21
 _ENDED = "the connection ended during the TLS handshake"
@@ -34,25 +34,25 @@ _PLAIN_TEXT_ALERT: Final = bytes((21, 3, 3, 0, 2, 2, 80))
 
 
 _NOBODY: Final = asyncio.BufferedProtocol()
-"""Above a connection that was lost."""
+"""The protocol above a lost connection."""
 
 
 class HandshakeError(OSError):
-    """TLS could not be agreed on; the text is a sentence for the log, its foreign parts escaped."""
+    """The TLS handshake failed; the text is a sentence for the log, with foreign parts escaped."""
 
 
 class SecuredProtocol(Protocol):
-    """The protocol above the TLS of a server."""
+    """The protocol above a server's TLS."""
 
     def secured(self, certificate: bytes | None) -> None:
-        """The handshake is done. Comes after `connection_made`, before the first byte. `certificate`: that of the
-        client, DER, verified; None where it gave none. Where there is no handshake, `connection_lost` comes with a
-        HandshakeError."""
+        """The handshake is complete. Called after `connection_made`, before the first byte. `certificate`: the
+        client's, DER, verified; None without one. If the handshake fails, `connection_lost` is called with a
+        HandshakeError instead."""
         ...
 
 
 class HandshakeTurns:
-    """Lets the handshakes of one loop take HANDSHAKES_PER_TURN steps in each turn, in the order of their bytes."""
+    """Limits the handshakes of one loop to HANDSHAKES_PER_TURN steps in each turn, in order of arrival."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -81,8 +81,8 @@ class HandshakeTurns:
 class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
     """One connection: the protocol of the transport below, and the transport of the protocol above.
 
-    Of a server the protocol above is a SecuredProtocol and learns of the connection when it is accepted. Of a client it
-    learns of it when the handshake is done, see `handshake_done`.
+    On a server the protocol above is a SecuredProtocol and gets `connection_made` when the connection is accepted. On a
+    client it gets it after the handshake, see `handshake_done`.
     """
 
     __slots__ = (
@@ -111,8 +111,8 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
         turns: HandshakeTurns | None = None,
         host: str | None = None,
     ) -> None:
-        """Of a server with `turns`, else of a client that connects to `host`. `buffer` is shared with others on the
-        loop. Raises ValueError (or UnicodeError, which is one) where `host` cannot be a name."""
+        """A server connection with `turns`, else a client connection to `host`. The connections of a loop share
+        `buffer`. Raises ValueError (or its subclass UnicodeError) if `host` is not a valid name."""
         super().__init__()
         self._app = cast(asyncio.BufferedProtocol, app)
         self._buffer = buffer
@@ -125,18 +125,18 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
             server_hostname=host if turns is None else None,
         )
         self._handshake: asyncio.Future[None] | None = None
-        """What a client waits for."""
+        """Set when a client's handshake ends."""
         self._transport: asyncio.Transport
         self._error: Exception | None = None
         self._is_first = turns is not None
-        """Nothing has come yet: the first byte tells TLS from plain text."""
+        """No bytes have arrived yet; the first one distinguishes TLS from plain text."""
         self._is_secured = self._is_closing = self._is_paused = False
         self._is_waiting = False
         """A step of the handshake waits for its turn."""
 
     async def handshake_done(self) -> None:
-        """Of a client, after `connection_made`: waits for the end of the handshake. Raises HandshakeError, or another
-        OSError by which the connection was lost."""
+        """For a client, after `connection_made`: waits for the end of the handshake. Raises HandshakeError, or the
+        OSError with which the connection was lost."""
         if self._is_secured:
             return
         if self._is_closing:
@@ -167,7 +167,7 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
                     return
             self._incoming.write(view[:nbytes])
         if self._is_paused:
-            self._transport.pause_reading()  # uvloop has ignored the first time, see ServerConnection
+            self._transport.pause_reading()  # uvloop ignores the first call, see ServerConnection
         else:
             self._go_on()
 
@@ -200,7 +200,7 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
     # -- the handshake, and what comes after it
 
     def _go_on(self) -> None:
-        """Does what the received bytes ask for, unless the protocol above wants nothing now."""
+        """Processes the received bytes, unless the protocol above has paused reading."""
         if self._is_closing or self._is_paused:
             return
         if self._is_secured:
@@ -241,7 +241,7 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
             self._go_on()
 
     def _deliver(self) -> None:
-        """Gives the protocol above what can be decrypted, a buffer at a time."""
+        """Passes decrypted bytes to the protocol above, one buffer at a time."""
         tls, incoming, app = self._tls, self._incoming, self._app
         is_more = True
         while is_more and not self._is_closing and not self._is_paused:
@@ -277,7 +277,7 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
                     self.close()
                 return
         if self._outgoing.pending:
-            self._send_out()  # the answer to an update of the keys
+            self._send_out()  # the answer to a key update
 
     def _send_out(self) -> None:
         if self._outgoing.pending and not self._transport.is_closing():
@@ -289,8 +289,9 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
         if self._turns is None or self._is_secured or not self._transport.can_write_eof():
             self._transport.close()
             return
-        # A client of TLS 1.3 sends its first request before it hears of the failure. To close with that unread resets
-        # the connection, and the alert is lost: what comes is read and dropped until the client ends, or for a moment.
+        # A TLS 1.3 client sends its first request before it learns of the failure. Closing with that request unread
+        # would reset the connection and lose the alert. So read and drop input until the client closes, or for a
+        # moment.
         self._transport.write_eof()
         self._transport.resume_reading()
         asyncio.get_running_loop().call_later(ALERT_LINGER_S, self._transport.abort)
@@ -312,7 +313,7 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
         return self._is_closing or self._transport.is_closing()
 
     def close(self) -> None:
-        """Sends what was written, and that nothing more comes; does not wait for the answer of the other side."""
+        """Sends all written data and the end of the stream; does not wait for the other side's answer."""
         if self._is_closing:
             return
         self._is_closing = True
@@ -320,17 +321,17 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
             try:
                 self._tls.unwrap()
             except ssl.SSLError:
-                pass  # the other side has not said so yet
+                pass  # the other side has not sent its close alert yet
             self._send_out()
         self._transport.close()
 
     def abort(self) -> None:
-        """Ends the connection at once: what was not sent is dropped."""
+        """Ends the connection at once and drops unsent data."""
         self._is_closing = True
         self._transport.abort()
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Encrypts and sends. What comes after `close` is dropped, as by every transport."""
+        """Encrypts and sends. Data written after `close` is dropped, as by every transport."""
         size = len(data)
         if self._is_closing or not size:
             return
@@ -352,14 +353,14 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
         self._transport.writelines(encrypted)
 
     def writelines(self, list_of_data: Iterable[Any]) -> None:
-        """`write` of all of them joined: each would have a record of its own."""
+        """Joins the pieces into one `write`; otherwise each would have a TLS record."""
         self.write(b"".join(list_of_data))
 
     def can_write_eof(self) -> bool:
         return False
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Of ciphertext, as `get_write_buffer_size`."""
+        """Limits of ciphertext, as `get_write_buffer_size`."""
         self._transport.set_write_buffer_limits(high, low)
 
     def get_write_buffer_size(self) -> int:
@@ -369,7 +370,7 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
         return not self._is_paused and not self._is_closing
 
     def pause_reading(self) -> None:
-        """Before the handshake it waits, too."""
+        """Before the handshake ends, this pauses the handshake too."""
         self._is_paused = True
         self._transport.pause_reading()
 
@@ -383,7 +384,7 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
 
 
 def handshake_sentence(error: ssl.SSLError) -> str:
-    """Why a handshake failed, in words that name the usual causes."""
+    """Explains a failed handshake with its usual causes."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the certificate of the other side is not accepted: {error.verify_message.rstrip('.')}"
     name = (error.reason or "").lower()
