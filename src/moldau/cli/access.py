@@ -1,4 +1,4 @@
-"""Which cluster a command reaches, and how: `-b`, `--profile`, `--command-config`, and the environment.
+"""How a command reaches its cluster: `-b`, `--profile`, `--command-config`, and the environment.
 
 No flag takes a secret. Secrets come from a file, the environment or standard input (`--command-config -`).
 """
@@ -25,11 +25,12 @@ DEFAULT_BOOTSTRAP_SERVER = "127.0.0.1:9092"
 BOOTSTRAP_DEFAULT = (
     f"that of the profile, else {BOOTSTRAP_VARIABLE} of the environment, else {DEFAULT_BOOTSTRAP_SERVER}"
 )
-"""As help tells it."""
+"""The default as the help states it."""
 
 
 def add_access_arguments(parser: argparse.ArgumentParser, *more_names: str, whose: str = "any broker") -> None:
-    """What every command has that reaches a cluster; `access_of` reads it. `more_names`: of `--bootstrap-server`."""
+    """Adds the flags of every command that reaches a cluster; `access_of` reads them. `more_names`: further names of
+    `--bootstrap-server`."""
     parser.add_argument(
         "--bootstrap-server",
         *more_names,
@@ -41,7 +42,7 @@ def add_access_arguments(parser: argparse.ArgumentParser, *more_names: str, whos
 
 
 def add_security_arguments(parser: argparse.ArgumentParser) -> None:
-    """Those of `add_access_arguments` but `--bootstrap-server`."""
+    """Adds the flags of `add_access_arguments` except `--bootstrap-server`."""
     ways = parser.add_mutually_exclusive_group()
     ways.add_argument(
         "--profile",
@@ -58,8 +59,8 @@ def add_security_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def access_of(arguments: argparse.Namespace, *, address: str | None = None) -> ClusterAccess:
-    """To the cluster that the command names; read once, its stores and secrets, too. `address`: counts more than the
-    flags. Raises CommandError."""
+    """The access to the cluster that the command names. Reads it once, with its stores and secrets. `address` overrides
+    the flags. Raises CommandError."""
     known: ClusterAccess | None = getattr(arguments, "access", None)
     if known is None:
         known = arguments.access = _access(arguments, arguments.bootstrap_server if address is None else address)
@@ -68,8 +69,7 @@ def access_of(arguments: argparse.Namespace, *, address: str | None = None) -> C
 
 
 def settings_of(arguments: argparse.Namespace) -> tuple[Mapping[str, str], Origin | None]:
-    """What the file or the profile says by which the command reaches its cluster, and where secrets in it are. Raises
-    CommandError."""
+    """The client settings from the file or the profile, and the origin of their secrets. Raises CommandError."""
     access_of(arguments)
     if arguments.command_config is not None:
         return arguments.settings, origin_of(arguments.command_config)
@@ -83,7 +83,7 @@ def settings_of(arguments: argparse.Namespace) -> tuple[Mapping[str, str], Origi
 
 
 def access_to(bootstrap_servers: str) -> ClusterAccess:
-    """Raises CommandError for what is no address."""
+    """Raises CommandError for an invalid address."""
     from moldau.client.protocol.access import ClusterAccess
 
     try:
@@ -93,7 +93,7 @@ def access_to(bootstrap_servers: str) -> ClusterAccess:
 
 
 def default_bootstrap_server() -> str:
-    """Of a command that names no broker and no profile."""
+    """The broker for a command that names no broker and no profile."""
     return os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP_SERVER
 
 
@@ -127,7 +127,7 @@ def _of_profile(name: str, servers: str | None) -> ClusterAccess:
 
 
 def _check(access: ClusterAccess) -> None:
-    """What cannot be read is one sentence before anything begins."""
+    """Reports an unreadable store or secret as one sentence before the command begins."""
     from moldau.client.protocol.security import PLAIN_TEXT
 
     if access.security == PLAIN_TEXT:

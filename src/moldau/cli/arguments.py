@@ -37,13 +37,13 @@ def _whole_number(bits: int) -> Callable[[str], int]:
 int16 = _whole_number(16)
 """A replication factor."""
 int32 = _whole_number(32)
-"""A partition, or how many there are."""
+"""A partition, or a number of partitions."""
 int64 = _whole_number(64)
 """An offset."""
 
 
 def at_least_one(text: str) -> int:
-    """How many of something that there must be."""
+    """A count of at least one."""
     value = int32(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, not {text!r}")
@@ -51,7 +51,7 @@ def at_least_one(text: str) -> int:
 
 
 def not_empty(text: str) -> str:
-    """For a shell's variable that is not set: it must not mean the default."""
+    """Rejects an unset shell variable: an empty value must not mean the default."""
     if not text:
         raise argparse.ArgumentTypeError("it is empty")
     return text
@@ -76,14 +76,14 @@ def input_path(text: str) -> Path:
 
 
 def origin_of(text: str) -> Origin | None:
-    """How secrets in this file are referred to; None: it is standard input, which cannot be read again."""
+    """The origin by which secrets in this file are referred to; None for standard input, which cannot be read again."""
     from moldau.client.protocol.secrets import Origin
 
     return None if text == STANDARD_INPUT else Origin(str(Path(text).absolute()))
 
 
 def settings_in(path: str) -> dict[str, str]:
-    """The settings of a node, as its file has them. Raises CommandError."""
+    """The settings of a node as its file gives them. Raises CommandError."""
     from moldau.core.config.properties import parse_properties
 
     try:
@@ -103,7 +103,7 @@ _MAX_MS = 1 << 53
 
 
 def time_ms(text: str) -> int:
-    """Milliseconds since 1970 of a date, of a time, or of a duration before now. Raises ArgumentTypeError."""
+    """Milliseconds since 1970 for a date, a time, or a duration before now. Raises ArgumentTypeError."""
     moment = moment_ms(text)
     if moment is not None:
         return moment
@@ -114,7 +114,7 @@ def time_ms(text: str) -> int:
 
 
 def moment_ms(text: str) -> int | None:
-    """Milliseconds since 1970 of an ISO 8601 date or time, in UTC where it names no zone; None for any other text."""
+    """Milliseconds since 1970 for an ISO 8601 date or time, in UTC if it names no zone; None for any other text."""
     if not re.match(r"\d{4}-\d", text):
         return None
     try:
@@ -127,7 +127,7 @@ def moment_ms(text: str) -> int | None:
 
 
 def duration_ms(text: str) -> int:
-    """Milliseconds of `1h`, `1h30m`, `2d`, `500ms`, or of ISO 8601's PT1H30M. Raises ArgumentTypeError."""
+    """Milliseconds for `1h`, `1h30m`, `2d`, `500ms`, or ISO 8601's PT1H30M. Raises ArgumentTypeError."""
     from moldau.cli.administration.offset_arguments import parse_duration_ms
 
     lower = text.lower()

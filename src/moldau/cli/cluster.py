@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 REGISTRY_VARIABLE = "MOLDAU_REGISTRY"
 TIMEOUT_S = 10.0
 CONTROLLER_PATIENCE_MS = 5_000
-"""How long a broker may take to hear of the active controller."""
+"""How long a broker may take to learn the active controller."""
 MAX_NAMED = 5
-"""Partitions without a leader that a sentence names."""
+"""How many partitions without a leader a sentence names."""
 
 
 def add_cluster_arguments(
@@ -34,8 +34,8 @@ def add_cluster_arguments(
     json: bool = True,
     rights: Rights | None = None,
 ) -> None:
-    """What every command that asks a cluster has; `run` is what the command does. `rights`: what it needs, told where
-    ACLs do not give it."""
+    """Adds the flags of every command that asks a cluster; `run` is the command's function. `rights`: the rights the
+    command needs, named in the error if an ACL denies them."""
     parser.set_defaults(run=run, rights=rights or {})
     add_access_arguments(parser, whose="any broker of the cluster")
     if json:
@@ -46,7 +46,7 @@ def add_cluster_arguments(
 
 
 def add_registry_argument(parser: argparse.ArgumentParser, what: str, otherwise: str, more: str = "") -> None:
-    """`--registry`. `what`: its use; `otherwise`: how records are shown without it; `more`: ends the help."""
+    """`--registry`. `what`: its use; `otherwise`: how records are shown without it; `more`: the end of the help."""
     parser.add_argument(
         "--registry",
         default=os.environ.get(REGISTRY_VARIABLE) or None,
@@ -57,8 +57,8 @@ def add_registry_argument(parser: argparse.ArgumentParser, what: str, otherwise:
 
 
 def registry_of(arguments: argparse.Namespace) -> Registry | None:
-    """The one that `--registry`, the environment or the profile names, with its login; None: none does. Raises
-    CommandError."""
+    """The registry that `--registry`, the environment or the profile names, with its login; None if none of them names
+    one. Raises CommandError."""
     settings, origin = settings_of(arguments)
     address = arguments.registry or settings.get("schema.registry.url")
     if address is None:
@@ -75,7 +75,7 @@ def registry_of(arguments: argparse.Namespace) -> Registry | None:
 
 
 def require_registry(who: str) -> None:
-    """Raises CommandError unless the extra is there that registries and their schemas need."""
+    """Raises CommandError unless the extra for registries and schemas is installed."""
     from moldau.extras import MissingExtraError, require_extra
 
     try:
@@ -105,7 +105,7 @@ class _Format(argparse.Action):
 
 @contextmanager
 def cluster_admin(arguments: argparse.Namespace) -> Iterator[ClusterAdmin]:
-    """The cluster for administration; a KafkaError becomes the one sentence of a CommandError."""
+    """An administration client of the cluster; a KafkaError becomes a one-sentence CommandError."""
     from moldau.cli.diagnosis.refusals import refused_connection
     from moldau.client.admin.client import is_unreachable
     from moldau.client.protocol.sasl import LOGIN_REFUSED
@@ -131,7 +131,7 @@ def cluster_admin(arguments: argparse.Namespace) -> Iterator[ClusterAdmin]:
         raise CommandError(refused(error, arguments)) from error
     except ProtocolError as error:
         if isinstance(error.__cause__, UnicodeEncodeError):
-            raise error.__cause__ from error  # a word of the command line, and no answer
+            raise error.__cause__ from error  # an argument cannot be encoded; no server has answered
         refusal = refused_connection(access, error)
         if refusal is not None:
             raise CommandError(str(refusal)) from error
@@ -139,8 +139,8 @@ def cluster_admin(arguments: argparse.Namespace) -> Iterator[ClusterAdmin]:
 
 
 def refused(error: KafkaError, arguments: argparse.Namespace, name: str | None = None) -> str:
-    """The sentence of an answer; where a right is missing, which one. `name`: of the resource, where the command line
-    names several."""
+    """An error response as a sentence; for a missing right, names it. `name`: the resource, if the command line names
+    several."""
     return _missing_right(error.code, arguments, name) or str(error)
 
 
@@ -154,16 +154,16 @@ def _missing_right(code: int, arguments: argparse.Namespace, name: str | None = 
 
 
 def check_visible(admin: ClusterAdmin, names: Sequence[str], known: Container[str]) -> None:
-    """Raises TOPIC_AUTHORIZATION_FAILED for a topic that is not among the known ones because this client may not see
-    it: lists leave such topics out."""
+    """Raises TOPIC_AUTHORIZATION_FAILED for a topic that is missing from `known` because this client may not see it:
+    lists leave such topics out."""
     for name in names:
         if name not in known:
             admin.client.refresh([name])
 
 
 def is_view_new(arguments: argparse.Namespace) -> bool:
-    """Whether an active controller answers, after what was asked of a broker; else standard error says that the broker
-    shows what it knew last."""
+    """Whether an active controller answers after the broker was asked; if not, warns on standard error that the
+    broker's view may be old."""
     from moldau.client.admin.quorum import has_controller
     from moldau.errors import KafkaError
     from moldau.transport.access import open_admin
@@ -184,7 +184,7 @@ def is_view_new(arguments: argparse.Namespace) -> bool:
 
 @contextmanager
 def known_topic(admin: ClusterAdmin, topic: str) -> Iterator[None]:
-    """Says that there is no such topic, where a broker only says that it hosts no such partition."""
+    """Reports a missing topic if a broker only says that it does not host the partition."""
     from moldau.errors import KafkaError
 
     try:
@@ -208,14 +208,14 @@ def unknown_group(admin: ClusterAdmin, group: str) -> str:
 
 
 def near_group(admin: ClusterAdmin, group: str) -> str:
-    """As `hint`, of groups."""
+    """As `hint`, for groups."""
     from moldau.client.admin.groups import list_groups
 
     return hint(group, (found.group_id for found in list_groups(admin)))
 
 
 def split_setting(option: str, text: str) -> tuple[str, str]:
-    """("a", "b") of "a=b". Raises CommandError."""
+    """Splits "a=b" into ("a", "b"). Raises CommandError."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise CommandError(f"{option} takes NAME=VALUE, not {text!r}")
@@ -223,7 +223,8 @@ def split_setting(option: str, text: str) -> tuple[str, str]:
 
 
 def matching_names(patterns: Sequence[str], known: Sequence[str], *, is_regex: bool, what: str) -> list[str]:
-    """The known names that are named, or with `is_regex` that a pattern matches whole. Raises CommandError for none."""
+    """The known names among `patterns`; with `is_regex`, the names that a pattern matches whole. Raises CommandError if
+    no name matches."""
     import re
 
     found: list[str] = []
@@ -243,7 +244,7 @@ def matching_names(patterns: Sequence[str], known: Sequence[str], *, is_regex: b
 
 
 def client_settings(arguments: argparse.Namespace, **extra: object) -> dict[str, object]:
-    """Settings of a confluent-kafka client: quiet, because a failure becomes one sentence of ours."""
+    """Settings of a confluent-kafka client. They silence its log: the command reports a failure as one sentence."""
     from moldau.errors import KafkaError
     from moldau.transport.librdkafka import librdkafka_settings
 
@@ -254,12 +255,12 @@ def client_settings(arguments: argparse.Namespace, **extra: object) -> dict[str,
 
 
 def in_words(error: Any, arguments: argparse.Namespace) -> str:
-    """An error that confluent-kafka reports, for a person."""
+    """A confluent-kafka error in words."""
     from confluent_kafka import KafkaError
 
     code, topic = error.code(), getattr(arguments, "topic", None)
     if topic and code in (KafkaError._UNKNOWN_PARTITION, KafkaError._TIMED_OUT, KafkaError._MSG_TIMED_OUT):
-        # that client's words also for a partition that nobody leads
+        # librdkafka gives these errors for a partition without a leader too
         leaderless = _without_leader(topic, arguments)
         if leaderless is not None:
             return leaderless
@@ -281,14 +282,14 @@ def in_words(error: Any, arguments: argparse.Namespace) -> str:
     if topic and code == KafkaError._UNKNOWN_PARTITION:
         return f"{topic} has no such partition"
     text = str(error.str())
-    # librdkafka's own word for who found the error
+    # librdkafka's prefix for the side that found the error
     for prefix in ("Broker: ", "Local: "):
         text = text.removeprefix(prefix)
     return text[:1].lower() + text[1:]
 
 
 def _without_leader(topic: str, arguments: argparse.Namespace) -> str | None:
-    """Which partitions of the topic nobody leads, in words; None: none is without, or no broker tells."""
+    """Names the topic's partitions without a leader; None if each has one, or no broker answers."""
     from moldau.client.admin.topics import list_topics
 
     try:
@@ -309,10 +310,8 @@ def _without_leader(topic: str, arguments: argparse.Namespace) -> str | None:
 
 @contextmanager
 def explained(arguments: argparse.Namespace) -> Iterator[None]:
-    """Raises a CommandError in the place of what confluent-kafka raises.
-
-    That client tries for long, and in silence: so it is checked first that a broker listens.
-    """
+    """Turns confluent-kafka errors into CommandError. Checks first that a broker listens, because that client retries
+    long and silently."""
     from confluent_kafka import KafkaException
 
     with cluster_admin(arguments) as admin:

@@ -57,7 +57,7 @@ MODULES = (
     log,
     completion,
 )
-"""One for each noun, in the order of the help."""
+"""One module for each noun, in the order of the help."""
 
 COMMAND_GROUPS = (
     ("start here", ("up", "demo")),
@@ -113,5 +113,5 @@ def build_parser() -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=CommandParser)
     for module in MODULES:
         module.add_parser(subparsers)
-    parser.set_defaults(command_tree=parser)  # for `completion`, which looks through all of it
+    parser.set_defaults(command_tree=parser)  # for `completion`, which walks the whole tree
     return parser

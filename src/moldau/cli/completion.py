@@ -81,7 +81,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
 
 class _Shells(tuple[str, ...]):
-    """What may follow `completion`. The scripts ask for `words`, which is taken and not offered."""
+    """The words after `completion`. The scripts ask for `words`, which is accepted but not offered."""
 
     __slots__ = ()
 
@@ -99,7 +99,7 @@ def print_completion(arguments: argparse.Namespace) -> int:
 
 
 Asker = Callable[[argparse.Namespace, str], list[str]]
-"""(what `access_of` reads, "topic" or "group") -> the names."""
+"""(arguments that `access_of` reads, "topic" or "group") -> the names."""
 
 ASK_TIMEOUT_MS = 500
 _NAMED = ("topic", "group")
@@ -111,7 +111,7 @@ _ACCESS_FLAGS = {
 
 
 def candidates(command_tree: argparse.ArgumentParser, words: Sequence[str], ask: Asker) -> list[str]:
-    """What may stand in the place of the last word after `moldau`; nothing where a file is asked for."""
+    """The candidates for the last word after `moldau`; empty if it is a file name."""
     *before, begun = words or [""]
     flag, equals, value = begun.partition("=")
     glued = flag + equals if equals and flag.startswith("--") else ""
@@ -128,7 +128,7 @@ def candidates(command_tree: argparse.ArgumentParser, words: Sequence[str], ask:
 
 
 def _reached(before: Sequence[str]) -> argparse.Namespace:
-    """Which cluster the line names, and how it is reached."""
+    """The access arguments that the line names."""
     found = argparse.Namespace(bootstrap_server=None, profile=None, command_config=None)
     for word, after in pairwise([*before, ""]):
         flag, equals, value = word.partition("=")
@@ -138,7 +138,7 @@ def _reached(before: Sequence[str]) -> argparse.Namespace:
 
 
 def names_at(arguments: argparse.Namespace, kind: str) -> list[str]:
-    """The topics or groups of a cluster; nothing where no broker answers within half a second."""
+    """The topics or groups of a cluster; empty if no broker answers within half a second."""
     from moldau.errors import MoldauError
     from moldau.transport.access import open_connection
     from moldau.wire.protocol.messages.groups_classic import ListGroupsRequest
@@ -171,7 +171,7 @@ def _of_tool(before: Sequence[str], begun: str) -> list[str] | str:
 def _of_parser(
     parser: argparse.ArgumentParser, before: Sequence[str], begun: str, *, is_value: bool
 ) -> list[str] | str:
-    """The words, or "topic" or "group" where such a name is asked for. `is_value`: of the flag that stands last."""
+    """The words; or "topic" or "group" if such a name is due. `is_value`: the word is the value of the last flag."""
     expects: argparse.Action | None = None
     others: list[str] = []
     for word in before:
@@ -198,7 +198,7 @@ def _of_parser(
 
 
 def _place(parser: argparse.ArgumentParser, given: int) -> argparse.Action | None:
-    """The word that comes after so many others."""
+    """The positional argument after `given` others."""
     for action in parser._actions:
         if action.option_strings:
             continue
@@ -220,7 +220,7 @@ def _of_action(action: argparse.Action, others: Sequence[str]) -> list[str] | st
 
 
 def _taking_a_value(parser: argparse.ArgumentParser, word: str) -> argparse.Action | None:
-    """The flag that this word is, if a value must follow it."""
+    """The flag `word`, if it requires a value."""
     for action in parser._actions:
         if word in action.option_strings and action.nargs != 0:
             return action

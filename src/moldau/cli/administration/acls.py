@@ -106,7 +106,7 @@ def _add_resources(parser: argparse.ArgumentParser) -> None:
 
 
 def _user_name(text: str) -> str:
-    """The resource of a user is called as the principal."""
+    """A user resource has the name of its principal."""
     return text if text == WILDCARD else principal_of(text)
 
 
@@ -195,7 +195,7 @@ def _reason(decision: Decision) -> str:
 
 
 def described(acl: Acl) -> str:
-    """An ACL as people read it."""
+    """An ACL in words."""
     row = _row(acl)
     prefix = "" if acl.pattern_type == AclPatternType.LITERAL else f"{row['pattern']} "
     who = f"{row['permission']} {acl.principal} from {acl.host}"
@@ -219,7 +219,7 @@ def _named(arguments: argparse.Namespace) -> list[tuple[AclResourceType, str]]:
 
 
 def _acls(arguments: argparse.Namespace) -> list[Acl]:
-    """What `add` and `remove` name. Raises CommandError."""
+    """The ACLs that `add` and `remove` name. Raises CommandError."""
     permission = AclPermission.DENY if arguments.deny else AclPermission.ALLOW
     who = principal_of(arguments.principal)
     return [
@@ -276,7 +276,7 @@ _NEEDED = {
     "producer": ("topic",),
     "copier": ("topic", "group", "to", "transactional_id"),
 }
-"""The flags that each role wants."""
+"""The flags that each role requires."""
 
 
 def _check_flags(arguments: argparse.Namespace) -> None:
@@ -311,7 +311,7 @@ def _row(acl: Acl) -> dict[str, object]:
 def _word(
     kind: type[AclPermission] | type[AclOperation] | type[AclResourceType] | type[AclPatternType], code: int
 ) -> str:
-    """Of a code; the number itself where a later Kafka has a name for it."""
+    """The name of a code; the number itself for a code that only a later Kafka names."""
     try:
         return kind(code).name.lower().replace("_", "-")
     except ValueError:

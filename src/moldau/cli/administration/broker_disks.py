@@ -1,4 +1,4 @@
-"""Asks each broker for its disks, on a connection for each: an unreachable broker does not delay the others."""
+"""Asks each broker for its disks, each on its own connection: an unreachable broker does not delay the others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Disks = tuple["DescribeLogDirsResult", ...]
 
 
 def disks_of(access: ClusterAccess, brokers: Iterable[DescribeClusterBroker]) -> dict[int, Disks | None]:
-    """The log directories of each broker, without their replicas; None of one that does not answer."""
+    """The log directories of each broker, without their replicas; None for a broker that does not answer."""
     asked = list(brokers)
     own = replace(access, connect_timeout_ms=PATIENCE_MS, request_timeout_ms=PATIENCE_MS)
     if not asked:
@@ -45,8 +45,8 @@ def _ask(access: ClusterAccess, host: str, port: int) -> Disks | None:
 
 
 def disk_in_words(directories: Sequence[DescribeLogDirsResult], *, has_offline: bool) -> str | None:
-    """The directory with the least room, or what is wrong. `has_offline`: the cluster counts a replica of the broker as
-    offline; where no directory has failed, one is full."""
+    """The directory with the least room, or the problem. `has_offline`: the cluster counts a replica of the broker as
+    offline; if no directory has failed, one is full."""
     failed = [row.log_dir for row in directories if row.error_code]
     if failed:
         return f"failed: {', '.join(failed)}"
@@ -59,7 +59,7 @@ def disk_in_words(directories: Sequence[DescribeLogDirsResult], *, has_offline: 
 
 
 def size(count: int) -> str:
-    """Bytes for a person: `3.9 GiB`."""
+    """Bytes in readable form: `3.9 GiB`."""
     value, unit = float(count), 0
     while value >= 1024 and unit < len(UNITS) - 1:
         value, unit = value / 1024, unit + 1

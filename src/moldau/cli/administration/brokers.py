@@ -102,7 +102,7 @@ def describe_broker(arguments: argparse.Namespace) -> int:
 
 
 def _check_known(admin: ClusterAdmin, broker: int, replicas: Iterable[Sequence[int]]) -> None:
-    """Raises CommandError for an id that no broker has, and that no partition names."""
+    """Raises CommandError for an id that belongs to no broker and to no replica."""
     from moldau.client.admin.brokers import describe_cluster
 
     known = [row.broker_id for row in describe_cluster(admin, with_fenced=True).brokers]
@@ -111,7 +111,7 @@ def _check_known(admin: ClusterAdmin, broker: int, replicas: Iterable[Sequence[i
 
 
 def _sizes(admin: ClusterAdmin, broker: int) -> dict[TopicPartition, tuple[int, str]]:
-    """Bytes and log directory of each replica; nothing of a broker that does not serve."""
+    """Size in bytes and log directory of each replica; empty for a broker that does not serve."""
     from moldau.client.admin.partitions import describe_log_dirs
     from moldau.errors import KafkaError
 
@@ -135,10 +135,10 @@ def decommission(arguments: argparse.Namespace) -> int:
     with cluster_admin(arguments) as admin:
         _check_known(admin, broker, replicas_of_all(admin).values())
         if arguments.execute:
-            _has_left(admin, arguments)  # what a command that was ended began goes first, within the throttle
+            _has_left(admin, arguments)  # finish the moves of an interrupted command first, within the throttle
         current = replicas_of_all(admin)
         wanted = _without(admin, current, broker)
-        # while replicas move, a topic that is created may be given one there
+        # while replicas move, a new topic may get one on this broker
         while move(admin, current, wanted, arguments, empty=f"no replica has to move from broker {broker}"):
             current = replicas_of_all(admin)
             wanted = _without(admin, current, broker)
@@ -148,7 +148,7 @@ def decommission(arguments: argparse.Namespace) -> int:
 
 
 def _has_left(admin: ClusterAdmin, arguments: argparse.Namespace) -> bool:
-    """Whether nothing is on its way from the broker any more; else it is said, or waited for."""
+    """Whether no replica is still leaving the broker; otherwise reports or waits for the rest."""
     from moldau.client.admin.partitions import list_reassignments
 
     going = {one: row for one, row in list_reassignments(admin).items() if arguments.broker in row.removing}
@@ -159,7 +159,7 @@ def _has_left(admin: ClusterAdmin, arguments: argparse.Namespace) -> bool:
 def _without(
     admin: ClusterAdmin, current: Mapping[TopicPartition, Replicas], broker: int
 ) -> dict[TopicPartition, Replicas]:
-    """Where the replicas of the broker go. Raises CommandError."""
+    """The partitions with the replicas of the broker placed elsewhere. Raises CommandError."""
     from moldau.client.admin import reassignments
 
     racks = {row.node_id: row.rack for row in admin.cluster().brokers}
@@ -170,15 +170,15 @@ def _without(
 
 
 def _say_what_is_left(admin: ClusterAdmin, broker: int) -> None:
-    """Commands that work as they stand, also once the broker is stopped: at the address of another one."""
+    """Prints commands that work unchanged, even after the broker has stopped: they name another broker's address."""
     from moldau.cli.administration.quorum import quorum_of
 
     address = next((f"{row.host}:{row.port}" for row in admin.cluster().brokers if row.node_id != broker), None)
     if address is None:
-        return  # the only broker of its cluster is not taken out
+        return  # the only broker of a cluster cannot be removed
     print(f"what is left to do, for broker {broker} holds no replica any more:")
     print("  stop it")
-    # not taken out of the voters first: a node of Apache Kafka that led the quorum may then wait for minutes to stop
+    # Not removed from the voters first: an Apache Kafka node that led the quorum may then take minutes to stop.
     voter = next((each for each in quorum_of(admin).voters if each.node_id == broker), None)
     if voter is not None and voter.directory_id is None:
         print("  take it out of controller.quorum.voters, which takes a stop of all nodes")

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from moldau.client.admin.client import ClusterAdmin
 
 POLL_MS = 50
-"""Between two looks at all brokers: what a broker learns is shown this much later, at most, and the time of a look."""
+"""Pause between two polls of all brokers. A change is shown at most this much later, plus the time of a poll."""
 
 Facts = dict[str, str]
-"""What a broker says of the cluster: a sentence for each thing, by its name."""
+"""What a broker knows of the cluster: a sentence for each object, by its name."""
 
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
@@ -37,7 +37,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 def follow(arguments: argparse.Namespace) -> int:
     known: dict[int, Facts] = {}
     with cluster_admin(arguments) as admin:
-        admin.cluster()  # where no broker answers from the start, the address is wrong
+        admin.cluster()  # if no broker answers at the start, the address is wrong
         while True:
             now = _facts_of_all(admin)
             for broker in sorted({*known, *now}):
@@ -50,7 +50,7 @@ def follow(arguments: argparse.Namespace) -> int:
 
 
 def _facts_of_all(admin: ClusterAdmin) -> dict[int, Facts]:
-    """What each broker that answers knows."""
+    """The facts of each broker that answers."""
     from moldau.errors import KafkaError
     from moldau.wire.protocol.messages.metadata import MetadataRequest
 
@@ -76,7 +76,7 @@ def _facts_of_all(admin: ClusterAdmin) -> dict[int, Facts]:
 
 
 def changes(before: Mapping[str, str] | None, now: Mapping[str, str] | None) -> Iterator[str]:
-    """Sentences; of a broker that is seen for the first time only that it is there."""
+    """The changes as sentences. A broker that is seen for the first time gives only a sentence that it is present."""
     if now is None:
         yield "does not answer"
         return

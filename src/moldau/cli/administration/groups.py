@@ -57,7 +57,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
 
 def _state(text: str) -> str:
-    """However it is written, as Kafka does."""
+    """The group state in Kafka's spelling; the case of `text` does not matter."""
     return next((state for state in GROUP_STATES if state.lower() == text.lower()), text)
 
 
@@ -142,7 +142,7 @@ def _member(member: GroupMember) -> dict[str, object]:
 
 
 def _lag(rows: list[dict[str, object]]) -> str:
-    """The lag where it is known, and of how many partitions it is not: a missing offset is no lag of 0."""
+    """The known lag, and the number of partitions without one: a missing offset is not a lag of 0."""
     known = [row["lag"] for row in rows if isinstance(row["lag"], int)]
     total = f"lag {sum(known)}" if known or not rows else "lag unknown"
     uncommitted = sum(row["committed_offset"] is None for row in rows)

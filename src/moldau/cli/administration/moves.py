@@ -36,7 +36,7 @@ def all_partitions(admin: ClusterAdmin) -> dict[TopicPartition, PartitionDescrip
 
 
 def replicas_of_all(admin: ClusterAdmin) -> dict[TopicPartition, Replicas]:
-    """Of each partition; of one that is being moved, where it goes."""
+    """The replicas of each partition; for a partition that is being reassigned, its target replicas."""
     from moldau.client.admin.partitions import list_reassignments
 
     found = {partition: row.replicas for partition, row in all_partitions(admin).items()}
@@ -51,7 +51,7 @@ def move(
     *,
     empty: str,
 ) -> bool:
-    """Prints the moves, or `empty`; with `--execute` makes them and waits. Whether they were made. Raises
+    """Prints the moves, or `empty`; with `--execute` makes them and waits. Returns whether they were made. Raises
     CommandError."""
     rows: list[dict[str, object]] = [
         {
@@ -77,7 +77,7 @@ def _make(
     wanted: Mapping[TopicPartition, Replicas],
     bytes_per_s: int | None,
 ) -> None:
-    """Returns when all is moved, and no throttle is left. Raises CommandError."""
+    """Returns when all replicas have moved and no throttle is left. Raises CommandError."""
     from moldau.client.admin.reassignments import end_throttles, reassign, throttle
 
     if bytes_per_s is not None:
@@ -99,8 +99,9 @@ def see_through(
     arguments: argparse.Namespace,
     where: str = "",
 ) -> None:
-    """Says how many partitions of `going` still move, as a command that was ended began it. With `--execute` returns
-    when all are moved, within the throttle that is given now; no throttle is left, also none of that command."""
+    """Says how many partitions of `going`, moves that an interrupted command began, still move. With `--execute`
+    returns when all have moved, within the throttle given now; removes every throttle, including those of that
+    command."""
     if not going:
         return
     print(f"{counted(len(going), 'partition')} still moving{where}", flush=True)
@@ -117,7 +118,7 @@ def see_through(
 
 
 def _throttle_again(admin: ClusterAdmin, going: Mapping[TopicPartition, Reassignment], bytes_per_s: int) -> None:
-    """Replicas that are removed are among those that may lead."""
+    """Also throttles replicas that are being removed: they may lead."""
     from moldau.client.admin.reassignments import throttle
 
     before = {partition: row.before for partition, row in going.items()}
@@ -125,8 +126,8 @@ def _throttle_again(admin: ClusterAdmin, going: Mapping[TopicPartition, Reassign
 
 
 def _end_throttles_of(admin: ClusterAdmin, going: Mapping[TopicPartition, Reassignment]) -> None:
-    """Of the topics that are still there, and of the brokers that serve: of all of them where nothing moves any more,
-    as Kafka's own tool has it, for the command that was ended may have limited others, too."""
+    """Ends the throttles of the moved topics and of the brokers that serve. Covers all these brokers once nothing moves
+    any more, as Kafka's own tool does, because the interrupted command may have limited others too."""
     from moldau.client.admin.partitions import list_reassignments
     from moldau.client.admin.reassignments import end_throttles
     from moldau.client.admin.topics import list_topics
@@ -139,7 +140,7 @@ def _end_throttles_of(admin: ClusterAdmin, going: Mapping[TopicPartition, Reassi
 
 
 def wait_until_moved(admin: ClusterAdmin, partitions: Collection[TopicPartition]) -> None:
-    """Returns when none of them is being moved any more; says how far that is."""
+    """Returns when no partition is being moved any more; reports the progress."""
     from moldau.client.admin.partitions import list_reassignments
 
     left = len(partitions)

@@ -15,7 +15,8 @@ _DURATION = re.compile(
 
 
 def parse_partitions(text: str, partitions_of: Callable[[str], list[int] | None]) -> list[TopicPartition]:
-    """`topic` (all of it) or `topic:0,1`. Raises UNKNOWN_TOPIC_OR_PARTITION, and ValueError for what is neither."""
+    """Parses `topic` (all partitions) or `topic:0,1`. Raises UNKNOWN_TOPIC_OR_PARTITION, and ValueError for any other
+    form."""
     topic, colon, listed = text.rpartition(":")
     if not colon:
         topic, listed = text, ""
@@ -25,7 +26,7 @@ def parse_partitions(text: str, partitions_of: Callable[[str], list[int] | None]
 def named_partitions(
     topic: str, numbers: list[int] | None, partitions_of: Callable[[str], list[int] | None]
 ) -> list[TopicPartition]:
-    """The partitions `numbers` of the topic, sorted; None: all of them. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+    """The partitions `numbers` of the topic, sorted; None means all. Raises UNKNOWN_TOPIC_OR_PARTITION."""
     known = partitions_of(topic)
     if known is None:
         raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", "This server does not host this topic-partition.")
@@ -39,7 +40,7 @@ def named_partitions(
 
 
 def parse_datetime(text: str) -> int:
-    """Milliseconds since 1970 of an ISO 8601 time, in UTC where it names no zone. Raises ValueError."""
+    """Milliseconds since 1970 for an ISO 8601 time, in UTC if it names no zone. Raises ValueError."""
     if "T" not in text:
         raise ValueError("Error parsing timestamp. It does not contain a 'T' according to ISO8601 format")
     moment = datetime.fromisoformat(text)
@@ -49,7 +50,7 @@ def parse_datetime(text: str) -> int:
 
 
 def parse_duration_ms(text: str) -> int:
-    """Milliseconds of an ISO 8601 duration such as PT1H30M or P2D. Raises ValueError."""
+    """Milliseconds for an ISO 8601 duration such as PT1H30M or P2D. Raises ValueError."""
     found = _DURATION.fullmatch(text)
     if found is None or not any(found[number] for number in (2, 4, 5, 6)):
         raise ValueError("Text cannot be parsed to a Duration")

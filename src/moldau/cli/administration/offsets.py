@@ -103,7 +103,7 @@ def _when(text: str) -> str | int:
 
 
 def partitions_of(admin: ClusterAdmin, texts: list[str]) -> list[TopicPartition]:
-    """The partitions that `topic` and `topic:0,1` name. Raises CommandError for what is not there."""
+    """The partitions that `topic` and `topic:0,1` name. Raises CommandError for a missing topic or partition."""
     from moldau.cli.administration.offset_arguments import parse_partitions
     from moldau.errors import KafkaError
 

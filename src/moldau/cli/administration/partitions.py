@@ -163,14 +163,14 @@ def reassign_partitions(arguments: argparse.Namespace) -> int:
             raise CommandError(str(error)) from error
         found = questions.list_reassignments(admin)
         going = {one: found[one] for one in chosen if one in found and one not in wanted}
-        see_through(admin, going, arguments)  # what a command that was ended began goes first
+        see_through(admin, going, arguments)  # finish the moves of an interrupted command first
         if wanted or arguments.execute or not going:
             move(admin, current, wanted, arguments, empty="every replica is where it shall be")
     return 0
 
 
 def broker_ids(text: str) -> list[int]:
-    """An argument `1,2,3`."""
+    """Parses `1,2,3`."""
     try:
         return [int(word) for word in text.split(",")]
     except ValueError:

@@ -28,8 +28,8 @@ MAX_NAMED = 20
 NAME_WIDTH = 21
 CHANGE_PATIENCE_S = 10.0
 CHANGE_PAUSE_S = 0.2
-"""Between two tries of a change of voters: Apache Kafka's leader refuses it until its epoch is committed, with
-REQUEST_TIMED_OUT and at once; so does one that makes another change."""
+"""Pause between two tries of a change of voters. Apache Kafka's leader rejects a change at once with REQUEST_TIMED_OUT
+until its epoch is committed; a leader rejects it the same way while another change is in progress."""
 
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
@@ -92,7 +92,7 @@ def describe_voters(arguments: argparse.Namespace) -> int:
 
 
 def quorum_of(admin: ClusterAdmin) -> QuorumInfo:
-    """Raises CommandError where it has no leader, KafkaError for all else."""
+    """Raises CommandError if the quorum has no leader, KafkaError for all other errors."""
     from moldau.client.admin.quorum import describe_quorum
     from moldau.errors import KafkaError
 
@@ -156,8 +156,8 @@ def change_voters(
     clock: Callable[[], float] = time.monotonic,
     pause: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Asks again, within a bound, where the leader could not yet. That no answer came in time does not say that nothing
-    came of the request: it is looked first. Raises KafkaError."""
+    """Retries, within a bound, while the leader cannot make the change yet. A request that timed out may have taken
+    effect, so this checks first. Raises KafkaError."""
     from moldau.errors import ERROR_CODES, KafkaError
 
     end_s = clock() + CHANGE_PATIENCE_S
@@ -173,7 +173,7 @@ def change_voters(
 
 
 def recover_node(arguments: argparse.Namespace) -> int:
-    """0 when it is done; 1 where it was not wanted."""
+    """Exit code 0 when it is done; 1 if the user declined."""
     from moldau.cli.nodes.log_repair import locked
     from moldau.shell.io.host_name import registered_host
     from moldau.shell.node.recover import look_at_remains, recover_alone
@@ -228,7 +228,8 @@ def _print_cost(remains: Remains, disks: Sequence[Disk], now_ms: int) -> None:
 
 
 def _print_live_brokers(remains: Remains) -> None:
-    """Asks the other brokers, for a few seconds at most, whether one of them has what would be lost here."""
+    """Asks the other brokers, for a few seconds at most, whether one of them has the records that would be lost
+    here."""
     from moldau.shell.node.live_brokers import find_live_brokers
     from moldau.transport.network import TcpNetwork
 
@@ -247,7 +248,7 @@ def _print_live_brokers(remains: Remains) -> None:
 
 
 def _print_replicas(remains: Remains, disks: Sequence[Disk], now_ms: int) -> None:
-    """From which offset on each partition may lack records: those not in sync before the others."""
+    """Prints the offset from which each partition may lack records, replicas that are not in sync first."""
     from moldau.shell.node.recover import KeptReplica, look_at_replicas
 
     kept = look_at_replicas(disks, now_ms=now_ms)

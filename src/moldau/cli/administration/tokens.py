@@ -145,7 +145,7 @@ def list_tokens(arguments: argparse.Namespace) -> int:
 
 
 def _change(arguments: argparse.Namespace, act: Callable[[ClusterAdmin, bytes, int], int]) -> int:
-    """By the id: an HMAC among the arguments would be seen by all users of the machine."""
+    """Changes a token by its id: all users of the machine could see an HMAC among the arguments."""
     from moldau.client.admin import tokens as questions
 
     with cluster_admin(arguments) as admin, _in_words():
@@ -172,8 +172,8 @@ def _in_words() -> Iterator[None]:
 
 
 def _properties(arguments: argparse.Namespace, token: DelegationToken) -> dict[str, str]:
-    """Of a client that logs in by the token: the access of this command, with another login. Stores stay as they are
-    named there."""
+    """The client properties for a login by the token: this command's access with another login. Paths of stores stay as
+    this command has them."""
     from moldau.client.protocol.security import SASL_JAAS_CONFIG, SASL_MECHANISM, SECURITY_PROTOCOL
     from moldau.wire.protocol.jaas import SCRAM_MODULE, LoginModule, encode_jaas_config
     from moldau.wire.protocol.sasl_tokens import SCRAM_HASHES, TOKEN_EXTENSION
@@ -192,7 +192,7 @@ def _properties(arguments: argparse.Namespace, token: DelegationToken) -> dict[s
 
 
 def _escaped(value: str) -> str:
-    """For a file of properties."""
+    """Escapes a value for a properties file."""
     return re.sub(r"[\\\n\r]", lambda found: {"\\": r"\\", "\n": r"\n", "\r": r"\r"}[found[0]], value)
 
 

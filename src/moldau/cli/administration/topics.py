@@ -241,7 +241,7 @@ def describe_topics(arguments: argparse.Namespace) -> int:
 
 
 def partition_names(admin: ClusterAdmin) -> dict[str, list[int]]:
-    """The partitions of all topics."""
+    """The partitions of every topic."""
     from moldau.client.admin.topics import list_topics as known_topics
 
     return {name: [row.index for row in topic.partitions] for name, topic in known_topics(admin).items()}
@@ -253,7 +253,7 @@ def report(
     arguments: argparse.Namespace,
     subject: str = "topic",
 ) -> int:
-    """`name: result`, each on its own line; 1 if any of them is not a success."""
+    """Prints `name: result` lines; returns 1 if any result is not in `success`."""
     successes = (success,) if isinstance(success, str) else success
     failed = [row for row in rows if row["result"] not in successes]
     if arguments.json:

@@ -11,7 +11,7 @@ from moldau.cli.output import CommandError, print_json, print_rows
 
 _STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "PrepareEpochFence")
 _LONGEST = "15m"
-"""`transaction.max.timeout.ms`, unless somebody changed it."""
+"""The default of `transaction.max.timeout.ms`."""
 
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
@@ -84,7 +84,7 @@ def list_transactions(arguments: argparse.Namespace) -> int:
     with cluster_admin(arguments) as admin:
         found = questions.list_transactions(
             admin,
-            # brokers count from the begin of the last transaction, also where it has ended, and from 1970 without one
+            # brokers count from the start of the last transaction, even if it has ended, and from 1970 if none began
             states=arguments.state or (questions.OPEN_STATES if arguments.longer_than >= 0 else ()),
             producer_ids=arguments.producer_id,
             longer_than_ms=arguments.longer_than,
@@ -117,7 +117,7 @@ def describe_transaction(arguments: argparse.Namespace) -> int:
             if error.name != "TRANSACTIONAL_ID_NOT_FOUND":
                 raise
             raise CommandError(f"unknown transactional id: {arguments.transactional_id}") from error
-    # of one that has ended, the broker still knows when it began
+    # the broker still knows the start time of an ended transaction
     is_open = found.state in questions.OPEN_STATES and found.start_time_ms >= 0
     open_ms = max(0, _now_ms() - found.start_time_ms) if is_open else None
     rows: list[dict[str, object]] = [
@@ -153,7 +153,7 @@ def abort_transaction(arguments: argparse.Namespace) -> int:
         raise CommandError("name a transactional id, or a --partition and the --start-offset of what hangs there")
     with cluster_admin(arguments) as admin:
         if by_id:
-            # a name that is misspelt would be a new transactional id
+            # a misspelt name would create a new transactional id
             questions.describe_transaction(admin, arguments.transactional_id)
             questions.terminate_transaction(admin, arguments.transactional_id)
             what = arguments.transactional_id

@@ -3,5 +3,5 @@
 doctor: `moldau doctor`
 refusals: sentences for failures of TLS, logins and ACLs
 steps: the steps of `doctor`: name, port, protocol, advertised addresses
-strangers: what listens at an address: TLS, HTTP, SASL
+strangers: detects TLS, HTTP or SASL at an address
 """

@@ -1,4 +1,4 @@
-"""`moldau doctor HOST:PORT`: why a client cannot use a cluster, and what to set."""
+"""`moldau doctor HOST:PORT`: why a client cannot use a cluster, and how to fix it."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ def doctor(arguments: argparse.Namespace) -> int:
 
 
 def _say(finding: Finding) -> None:
-    # a step may take seconds: show those before it
+    # a step may take seconds: show finished ones first
     print(f"{_MARKS[finding.level]}  {finding.step:<10}  {finding.text}", flush=True)
 
 
 def _say_nothing(finding: Finding) -> None:
-    """JSON comes whole at the end."""
+    """Prints nothing: JSON is printed whole at the end."""
 
 
 def _sum_up(findings: list[Finding]) -> None:

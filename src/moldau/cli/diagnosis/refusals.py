@@ -32,13 +32,13 @@ KIND_OF_DENIAL: Final = {
     ERROR_CODES["TRANSACTIONAL_ID_AUTHORIZATION_FAILED"]: AclResourceType.TRANSACTIONAL_ID,
 }
 UNKNOWN_PRINCIPAL: Final = "PRINCIPAL"
-"""Stands for the name that a broker makes of a certificate by rules of its own."""
+"""Stands for a principal that the broker derives from a certificate by its own rules."""
 _REFUSED_USER: Final = " refused the user "
 _REFUSED_TOKEN: Final = " refused the delegation token "
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """`text`: what is so, without a full stop; `advice`: whole sentences."""
+    """`text`: the cause, without a full stop; `advice`: whole sentences."""
 
     text: str
     advice: str
@@ -48,13 +48,14 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 def refused_connection(access: ClusterAccess, error: MoldauError) -> Refusal | None:
-    """The first refusal that the bootstrap servers give a reason for; asks them again. None: none of these."""
+    """The first reason that a bootstrap server gives for its refusal; asks the servers again. None if the cause is not
+    TLS, a login or an ACL."""
     found = (refusal_at(access, host, port, error) for host, port in access.addresses())
     return next((refusal for refusal in found if refusal is not None), None)
 
 
 def refusal_at(access: ClusterAccess, host: str, port: int, error: MoldauError) -> Refusal | None:
-    """Why this listener does not serve the client that got `error` there; asks it again, for seconds at most."""
+    """Why this listener does not serve the client that got `error` from it; asks it again, for seconds at most."""
     from moldau.cli.diagnosis.strangers import PROBE_TIMEOUT_MS, offered_mechanisms, speaks_http, speaks_tls
     from moldau.client.protocol.bearer import IssuerLostError, NoTokenError
     from moldau.client.protocol.sasl import LOGIN_REFUSED
@@ -108,7 +109,7 @@ def _tls(access: ClusterAccess, host: str, port: int, error: TlsRefusedError) ->
         try:
             found = None if shown is None else _certificate(host, f"{host}:{port}", cause.verify_code, shown)
         except ProtocolError:
-            found = None  # OpenSSL reads what we do not
+            found = None  # OpenSSL reads certificates that this code cannot
         if found is not None:
             return found
     own = (
@@ -235,15 +236,14 @@ def _login_is_asked_for(where: str, offered: tuple[str, ...], security: ClientSe
 
 
 def is_denial(code: int) -> bool:
-    """Whether the error says that an ACL is missing or denies."""
+    """Whether the error means that an ACL is missing or denies."""
     return code in KIND_OF_DENIAL
 
 
 def denied(access: ClusterAccess, code: int, rights: Rights, name_of: Callable[[str], str | None]) -> Refusal:
-    """Of an error that `is_denial`. `name_of`: gives the name of the resource by kind ("topic"), None for unknown.
-
-    Where the kind is none of the command's, such as the cluster when a producer of idempotent records may write to no
-    topic, its own right is the one that helps."""
+    """The sentence for an error that `is_denial`. `name_of`: gives the name of the resource by kind ("topic"), None if
+    unknown. If the denied kind is not among the command's rights, the command's own right is the remedy. Example: a
+    denial for the cluster when a producer of idempotent records may write to no topic."""
     who = principal_of_client(access.security)
     kind = KIND_OF_DENIAL[code]
     if kind == AclResourceType.CLUSTER and rights and kind_word(kind) not in rights:
@@ -254,7 +254,7 @@ def denied(access: ClusterAccess, code: int, rights: Rights, name_of: Callable[[
 
 
 def missing_right(who: str, operation: AclOperation, kind: AclResourceType, name: str) -> Refusal:
-    """Of one principal, operation and resource."""
+    """The sentence for one principal, operation and resource."""
     what = "the cluster" if kind == AclResourceType.CLUSTER else f"{kind_word(kind)} {printable(name)}"
     known = "the user of this client" if who == UNKNOWN_PRINCIPAL else who
     rule = ""
@@ -276,12 +276,12 @@ def line_that_allows(who: str, operation: AclOperation, kind: AclResourceType, n
 
 
 def principal_of_client(security: ClientSecurity) -> str:
-    """As a broker names this client, in so far as the client can know."""
+    """The principal of this client, as far as the client can know it."""
     from moldau.client.protocol.security import ClientLogin
 
     login = security.login
     if login is not None:
-        # the name stands in the token, and the broker decides in which claim
+        # the token holds the name, and the broker decides in which claim
         return f"User:{login.username}" if isinstance(login, ClientLogin) else UNKNOWN_PRINCIPAL
     return UNKNOWN_PRINCIPAL if security.has_tls and _has_certificate(security) else "User:ANONYMOUS"
 
@@ -291,7 +291,7 @@ def _has_certificate(security: ClientSecurity) -> bool:
 
 
 def named_by(arguments: argparse.Namespace) -> Callable[[str], str | None]:
-    """The one topic, group or transactional id that a command line names, by kind."""
+    """The topic, group or transactional id that a command line names, by kind."""
 
     def name_of(kind: str) -> str | None:
         given = getattr(arguments, kind.replace("-", "_"), None)

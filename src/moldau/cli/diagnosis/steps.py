@@ -47,7 +47,7 @@ _LISTENER_SETTINGS = ("listeners", "advertised.listeners", "controller.listener.
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One line of the report; `advice` is a sentence on what to set."""
+    """One line of the report; `advice` is a sentence with the remedy."""
 
     step: str
     level: Level
@@ -61,7 +61,7 @@ class Diagnosis:
     def __init__(
         self, access: ClusterAccess, host: str, port: int, *, timeout_ms: int, tell: Callable[[Finding], None]
     ) -> None:
-        """`host`, `port`: one of the bootstrap servers of the access."""
+        """`host`, `port`: one of the access's bootstrap servers."""
         own = msgspec.structs.replace(access, bootstrap_servers=join_addresses([(host, port)]))
         self._librdkafka = {**librdkafka_settings(own), "log_level": 0}
         self._access = msgspec.structs.replace(own, connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms)
@@ -72,7 +72,8 @@ class Diagnosis:
         self._cluster_id: str | None = None
         self._own_id = -1
         self._listeners: tuple[Endpoint, ...] = ()
-        """Of the broker that was asked: what it advertises, or where it listens; () where it does not tell."""
+        """The advertised endpoints, or else the listeners, of the broker that answered; () if it does not report
+        them."""
         self.findings: list[Finding] = []
 
     @property
@@ -85,7 +86,7 @@ class Diagnosis:
         self._tell(finding)
 
     def run(self, *, round_trip: bool, topics: Sequence[str] = ()) -> None:
-        """All steps that the ones before leave possible. `topics`: what the client may do to them is asked."""
+        """Runs all steps that the earlier ones allow. `topics`: checks the client's rights on them."""
         where = f"{self._host}:{self._port}"
         if not self._resolves(self._host, self._port, "name", where) or not self._connects():
             return
@@ -210,7 +211,7 @@ class Diagnosis:
         return answer.brokers
 
     def _may(self, connection: ClientConnection, topic: str) -> None:
-        """Which of reading and writing is allowed on the topic, as the broker decides it for this client."""
+        """Reports whether the broker allows this client to read and to write the topic."""
         who = principal_of_client(self._access.security)
         request = MetadataRequest((MetadataRequestTopic(name=topic),), False, False, True)
         answer = next(iter(connection.request(request).topics), None)
@@ -253,7 +254,8 @@ class Diagnosis:
         return True
 
     def _advertise_advice(self, broker: MetadataResponseBroker) -> str:
-        """Names the listener by which the broker was asked, and keeps what its other ones advertise."""
+        """Advises to change the listener that was used, and keeps the advertised addresses of the broker's other
+        listeners."""
         if broker.node_id != self._own_id:
             return (
                 f"Set advertised.listeners on broker {broker.node_id}: of the listener for these clients, the address "
@@ -279,7 +281,8 @@ class Diagnosis:
         )
 
     def _other_cluster(self, host: str, port: int) -> str | Refusal | None:
-        """Why what answers at an advertised address is not the cluster that advertised it; None if it is."""
+        """Why the server at an advertised address does not belong to the cluster that advertised it; None if it
+        does."""
         try:
             with open_connection(self._access, host, port) as there:
                 answer = there.request(MetadataRequest(topics=()))
@@ -290,11 +293,11 @@ class Diagnosis:
             return f"another cluster answers there ({answer.cluster_id})"
         return None
 
-    # -- there and back
+    # -- round trip
 
     def _round_trip(self, brokers: list[int]) -> None:
-        """Writes a record to each partition of a topic of its own, one for each broker; reads one, deletes the topic.
-        The records get the times of the brokers."""
+        """Writes a record to each partition of a temporary topic, one partition for each broker; reads one, then
+        deletes the topic. The brokers set the times of the records."""
         from confluent_kafka import Consumer, KafkaException, TopicPartition
         from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -319,7 +322,7 @@ class Diagnosis:
             if not self._writes(producer, topic, timeout_s):
                 return
             self._compare_clocks(producer, topic, brokers)
-            # a commit would leave a group of this name behind
+            # a commit would leave a group of this name in the cluster
             reading = {"group.id": topic, "auto.offset.reset": "earliest", "enable.auto.commit": False}
             consumer = Consumer({**settings, **reading})
             started = time.monotonic()
@@ -341,7 +344,7 @@ class Diagnosis:
                 self._find("round trip", "warning", f"{topic} is left: {left.args[0].str()}", f"Delete {topic}.")
 
     def _is_denied(self, error: ConfluentError, operation: str) -> bool:
-        """Says which right to the topic of the round trip is missing, if that is what the error says."""
+        """Reports the missing right to the round trip's topic, if the error means one."""
         if not is_denial(error.code()):
             return False
         refusal = denied(self._access, error.code(), {"topic": operation}, lambda _: f"{TOPIC_PREFIX}...")
@@ -362,7 +365,7 @@ class Diagnosis:
         return True
 
     def _compare_clocks(self, producer: Producer, topic: str, brokers: list[int]) -> None:
-        """Of each broker, by the time that it gave to a record."""
+        """Compares the clock of each broker by the time that it gave to a record."""
         advice = "Run NTP on all machines: retention, timestamps and searches by time go by these clocks."
         agreeing: list[int] = []
         for partition, broker in enumerate(brokers):
@@ -416,8 +419,8 @@ def _ranges(ranges: dict[int, tuple[int, int]]) -> str:
 def _own_listeners(
     connection: ClientConnection, brokers: tuple[MetadataResponseBroker, ...]
 ) -> tuple[int, tuple[Endpoint, ...]]:
-    """Which of the brokers answers here, and its endpoints for clients: a broker tells of its own settings only. (-1,
-    ()): it does not tell."""
+    """The id and the client endpoints of the broker that answers here. A broker reports only its own settings. (-1, ())
+    if it does not report them."""
     for broker in brokers:
         resource = DescribeConfigsResource(BROKER_RESOURCE, str(broker.node_id), _LISTENER_SETTINGS)
         try:
@@ -438,14 +441,15 @@ def _own_listeners(
 
 
 def _asked_listener(listeners: tuple[Endpoint, ...], broker: MetadataResponseBroker, port: int) -> Endpoint | None:
-    """The one whose address the broker names, else the one of the port that was asked; None: nobody can tell."""
+    """The listener whose address the broker names, else the one with the port that was asked; None if neither is
+    known."""
     named = [each for each in listeners if (each.host, each.port) == (broker.host, broker.port)]
     at_port = [each for each in listeners if each.port in (broker.port, port)]
     return next((found[0] for found in (named, at_port, listeners) if len(found) == 1), None)
 
 
 def _places(brokers: list[int]) -> list[list[int]]:
-    """A partition led by each broker, with as many replicas as topics usually have."""
+    """Replicas of one partition for each broker, led by it, with as many replicas as topics usually have."""
     count = min(REPLICAS, len(brokers))
     return [[brokers[(first + next_) % len(brokers)] for next_ in range(count)] for first in range(len(brokers))]
 
@@ -479,7 +483,7 @@ def _write(producer: Producer, topic: str, partition: int, timeout_s: float) -> 
 
 
 def connect_problem(host: str, port: int, timeout_ms: int) -> str | None:
-    """Why no connection can be had, in words; None if one can."""
+    """Why a connection fails, in words; None if one opens."""
     try:
         socket.create_connection((host, port), timeout=timeout_ms / 1000).close()
     except ConnectionRefusedError:

@@ -1,4 +1,4 @@
-"""Finds out what listens at an address that does not answer a Kafka client: TLS, HTTP, SASL."""
+"""Detects the protocol at an address that does not answer a Kafka client: TLS, HTTP, SASL."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROBE_TIMEOUT_MS = 2_000
 
 
 def speaks_http(host: str, port: int, timeout_ms: int) -> bool:
-    """Whether a request of HTTP gets an answer in HTTP there."""
+    """Whether an HTTP request gets an HTTP answer."""
     try:
         with socket.create_connection((host, port), timeout=timeout_ms / 1000) as opened:
             opened.sendall(f"HEAD / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
@@ -27,8 +27,8 @@ def speaks_http(host: str, port: int, timeout_ms: int) -> bool:
 
 
 def speaks_tls(host: str, port: int, timeout_ms: int) -> bool:
-    """Whether a TLS handshake gets an answer in TLS there."""
-    import ssl  # 20 ms, and seldom needed
+    """Whether a TLS handshake gets a TLS answer."""
+    import ssl  # takes 20 ms, and is seldom needed
 
     context = ssl.create_default_context()
     context.check_hostname = False
@@ -40,15 +40,15 @@ def speaks_tls(host: str, port: int, timeout_ms: int) -> bool:
         ):
             return True
     except ssl.SSLError as error:
-        # an alert is TLS too: say, a certificate of ours is asked for
+        # an alert is TLS too; for example, the server requests a client certificate
         return "ALERT" in str(error).upper() or "CERTIFICATE" in str(error).upper()
     except OSError:
         return False
 
 
 def offered_mechanisms(access: ClusterAccess, host: str, port: int, *, has_tls: bool) -> tuple[str, ...] | None:
-    """The mechanisms of SASL by which the listener lets clients in; () where it asks for no login, None where no Kafka
-    broker answers in this way, with TLS or without."""
+    """The SASL mechanisms that the listener accepts; () if it requires no login, None if no Kafka broker answers over
+    TLS or plain text, as `has_tls` says."""
     from moldau.wire.protocol.messages.sasl import SaslHandshakeRequest
 
     try:
@@ -60,13 +60,13 @@ def offered_mechanisms(access: ClusterAccess, host: str, port: int, *, has_tls: 
 
 
 def certificate_at(access: ClusterAccess, host: str, port: int) -> bytes | None:
-    """The certificate (DER) that the listener shows, trusted or not; None where no handshake ends."""
+    """The certificate (DER) that the listener presents, trusted or not; None if no handshake completes."""
     import ssl
 
     from moldau.transport.security import context_of
 
     try:
-        context = context_of(access.security)  # with the certificate of the client, which may be asked for
+        context = context_of(access.security)  # with the client's certificate, because the listener may request it
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
         with (

@@ -26,24 +26,24 @@ def as_text(data: bytes) -> str:
 class DumpSettings(msgspec.Struct, frozen=True):
     with_records: bool = False
     with_contents: bool = False
-    """Keys and values too; of no effect without `with_records`."""
+    """Prints keys and values too; has no effect without `with_records`."""
     decoder: Decoder = "plain"
     skips_record_metadata: bool = False
     max_bytes: int | None = None
-    """Only the whole batches among the first bytes."""
+    """Reads only the whole batches among the first bytes."""
     ends_at_bad_records: bool = False
-    """A record that cannot be read is a ProtocolError; else it gets a line that says so."""
+    """Raises ProtocolError for an unreadable record; otherwise prints a line that says so."""
     read_key: Callable[[bytes], str] = as_text
-    """Of the decoder "plain", as `read_value`; may raise ValueError."""
+    """Used by the decoder "plain", as `read_value`; may raise ValueError."""
     read_value: Callable[[bytes], str] = as_text
 
 
 class Gaps:
-    """Where the offsets of the records that were read do not follow each other."""
+    """The gaps between the offsets of the records that were read."""
 
     def __init__(self) -> None:
         self.found: dict[int, int] = {}
-        """Offset -> the one that follows it."""
+        """Offset -> the next offset that was found."""
         self._last_offset = -1
 
     def saw(self, offset: int) -> None:
@@ -55,8 +55,8 @@ class Gaps:
 def dump_batches(
     data: bytes | mmap.mmap, settings: DumpSettings, *, name: str = "the file", gaps: Gaps | None = None
 ) -> Iterator[str]:
-    """A line for each batch and each record. `name`: of the file, for the line about what is cut at its end; `gaps` is
-    told of each record. Raises ProtocolError where something else begins, with its position."""
+    """A line for each batch and each record. `name`: the file, named in the line about invalid bytes at its end; `gaps`
+    receives the offset of each record. Raises ProtocolError with the position if the bytes there are no batch."""
     whole = memoryview(data)
     view = whole if settings.max_bytes is None else whole[: settings.max_bytes]
     read = 0
@@ -137,7 +137,8 @@ def _size(data: bytes | None) -> int:
 
 
 def _contents(record: Record, header: BatchHeader, settings: DumpSettings) -> str:
-    """Of a control record what it says, which belongs to its metadata: Kafka's tool leaves it out with that, too."""
+    """The content of a record. For a control record this is part of its metadata, so Kafka's tool skips it together
+    with them."""
     try:
         if header.is_control:
             return "" if settings.skips_record_metadata else decoders.control_record(record.key, record.value)
@@ -166,7 +167,7 @@ def _metadata(record: Record, _: DumpSettings) -> KeyAndPayload:
 def _of_coordinator(
     decode: Callable[[bytes, bytes | None], tuple[str, str]], kinds: frozenset[int]
 ) -> Callable[[Record, DumpSettings], KeyAndPayload]:
-    """A record of another kind gets a sentence in the place of its key, as Kafka's tool has it; one without a key is an
+    """A record of another kind gets a sentence instead of its key, as in Kafka's tool; a record without a key is an
     error."""
 
     def read(record: Record, _: DumpSettings) -> KeyAndPayload:
@@ -196,7 +197,7 @@ _DECODERS: dict[Decoder, Callable[[Record, DumpSettings], KeyAndPayload]] = {
 
 
 def read_file(path: Path) -> bytes | mmap.mmap:
-    """The file without copying it. Raises OSError."""
+    """The bytes of a file, mapped without a copy. Raises OSError."""
     with path.open("rb") as file:
         if path.stat().st_size == 0:
             return b""

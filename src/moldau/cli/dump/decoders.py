@@ -24,7 +24,7 @@ from moldau.wire.protocol.record_codec import (
 from moldau.wire.protocol.schema import UUID, Array, FieldType, fields_of, message_info
 from moldau.wire.records.control import ControlType, decode_control_key, decode_end_transaction_marker
 
-# a whole escape at a time: what follows an escaped backslash belongs to the text
+# a whole escape at a time: the character after an escaped backslash is text
 _ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|.)")
 _RAFT_RECORDS: dict[ControlType, tuple[str, type[msgspec.Struct]]] = {
     ControlType.LEADER_CHANGE: ("LeaderChange:", raft_records.LeaderChangeMessage),
@@ -45,7 +45,7 @@ _SHARE_RECORDS: dict[int, tuple[type[msgspec.Struct], type[msgspec.Struct]]] = {
 
 
 def control_record(key: bytes | None, value: bytes | None) -> str:
-    """What a control record says."""
+    """The content of a control record."""
     kind = decode_control_key(key)
     if kind in (ControlType.ABORT, ControlType.COMMIT):
         marker = decode_end_transaction_marker(key, value)
@@ -61,14 +61,14 @@ def control_record(key: bytes | None, value: bytes | None) -> str:
 
 
 def kind_of(key: bytes) -> int:
-    """The number that the key of a coordinator's record begins with. Raises ValueError for a key that is cut."""
+    """The kind of a coordinator's record: the first number of its key. Raises ValueError for a truncated key."""
     if len(key) < 2:
         raise ValueError("the key is cut before its kind")
     return int.from_bytes(key[:2], "big", signed=True)
 
 
 def offsets_record(key: bytes, value: bytes | None) -> tuple[str, str]:
-    """Key and payload of a record of `__consumer_offsets`, whose kind is one of OFFSETS_KINDS."""
+    """Key and payload of a record of `__consumer_offsets` whose kind is one of OFFSETS_KINDS."""
     decoded = decode_group_key(key)
     kind = message_info(type(decoded)).api_key
     key_text = json_text({"type": str(kind), "data": as_json(decoded, 0)})
@@ -88,7 +88,7 @@ def offsets_record(key: bytes, value: bytes | None) -> tuple[str, str]:
 
 
 def _with_protocol(member: dict[str, object], subscription: bytes, assignment: bytes) -> dict[str, object]:
-    """What members of a group of consumers write to each other, where it can be read."""
+    """Decodes the subscription and the assignment of a consumer group's member, if they are readable."""
     try:
         member["subscription"] = consumer_protocol.subscription(subscription)
         member["assignment"] = consumer_protocol.assignment(assignment)
@@ -101,7 +101,7 @@ OFFSETS_KINDS = frozenset(GROUP_KEYS)
 
 
 def transaction_record(key: bytes, value: bytes | None) -> tuple[str, str]:
-    """Key and payload of a record of `__transaction_state`, whose kind is one of TRANSACTION_KINDS."""
+    """Key and payload of a record of `__transaction_state` whose kind is one of TRANSACTION_KINDS."""
     decoded, kind = decode_record_value(TransactionLogKey, key)
     key_text = json_text({"type": str(kind), "data": as_json(decoded, 0)})
     if value is None:
@@ -114,10 +114,10 @@ TRANSACTION_KINDS = frozenset((0,))
 
 
 def share_record(key: bytes, value: bytes | None) -> tuple[str, str]:
-    """Key and payload of a record of `__share_group_state`, whose kind is one of SHARE_KINDS."""
+    """Key and payload of a record of `__share_group_state` whose kind is one of SHARE_KINDS."""
     kind = kind_of(key)
     key_class, value_class = _SHARE_RECORDS[kind]
-    # the number in front of a key is its kind: keys have one version only
+    # the first number of a key is its kind: keys have only one version
     decoded, _ = decode_record_value(key_class, bytes(2) + key[2:])
     key_text = json_text({"type": str(kind), "data": as_json(decoded, 0)})
     if value is None:
@@ -137,7 +137,7 @@ def metadata_record(value: bytes) -> str:
 
 
 def as_json(message: msgspec.Struct, version: int) -> dict[str, object]:
-    """The fields of a version in wire order; tagged ones only where they say something."""
+    """The fields of a version in wire order; tagged fields only if they differ from their default."""
     found: dict[str, object] = {}
     for field in fields_of(type(message)):
         value = getattr(message, field.name)
@@ -172,10 +172,10 @@ def _camel(name: str) -> str:
 
 
 def json_text(document: object) -> str:
-    """As Jackson writes it: control characters with capital digits, where Python has small ones."""
+    """JSON as Jackson writes it: escapes of control characters have capital hex digits, unlike Python's."""
     text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
     return _ESCAPE.sub(lambda found: found[0][:2] + found[0][2:].upper(), text)
 
 
 DECODE_ERRORS = (MoldauError, ValueError)
-"""What a record of another kind than expected raises."""
+"""Errors that the decoders raise for a record of an unexpected kind."""

@@ -1,4 +1,5 @@
-"""Checks indexes as Kafka's dump-log tool does: whether entries match the segment, and a start trusts them."""
+"""Checks indexes as Kafka's dump-log tool does: whether entries match the segment, and whether a start accepts the
+files."""
 
 from __future__ import annotations
 
@@ -13,11 +14,11 @@ from moldau.wire.records.record import read_records
 
 NOT_FOUND = -1
 Pairs = dict[str, list[tuple[int, int]]]
-"""By the absolute path of a file."""
+"""Keyed by the absolute path of a file."""
 
 
 class IndexFindings:
-    """What does not fit, of all files of one run; Kafka's tool tells it after them."""
+    """The mismatches of all files of one run; Kafka's tool prints them at the end."""
 
     def __init__(self) -> None:
         self._mismatches: Pairs = {}
@@ -45,8 +46,8 @@ class IndexFindings:
                 yield f"Indexed offset: {offset}, found log offset: {found}"
 
     def check_offset_index(self, path: Path, max_batch_bytes: int) -> Iterator[str]:
-        """The entries, each compared with the batch at its position. Raises OSError, and ValueError for a position
-        where no whole batch of at most `max_batch_bytes` begins."""
+        """Yields the entries and compares each with the batch at its position. Raises OSError, and ValueError for a
+        position at which no whole batch of at most `max_batch_bytes` begins."""
         segment = path.with_suffix(".log")
         view = memoryview(read_file(segment))
         for offset, position in offset_entries(path):
@@ -58,7 +59,8 @@ class IndexFindings:
             yield f"offset: {offset} position: {position}"
 
     def check_time_index(self, path: Path) -> Iterator[str]:
-        """The entries, each compared with the batch that ends with its offset. Raises OSError and ValueError."""
+        """Yields the entries and compares each with the batch that ends with its offset. Raises OSError and
+        ValueError."""
         segment = path.with_suffix(".log")
         view = memoryview(read_file(segment))
         positions = list(offset_entries(path.with_suffix(".index")))
@@ -104,7 +106,8 @@ def _batches_from(
 
 
 def check_sanity(path: Path) -> None:
-    """Checks an index as a start of Kafka does. Raises OSError, and ValueError for one that it would make again."""
+    """Checks an index as Kafka does at its start. Raises OSError, and ValueError for an index that Kafka would
+    rebuild."""
     if path.suffix == ".index":
         _check_offset_sanity(path)
     else:

@@ -24,7 +24,7 @@ _MAX_SEQUENCE = 0x7FFFFFFF
 
 
 def offset_entries(path: Path) -> Iterator[tuple[int, int]]:
-    """(offset, position) of each entry. The file of a running broker is long and filled up: zeros are the end."""
+    """(offset, position) of each entry. The index of a running broker is preallocated: zeros mark its end."""
     base = int(path.stem)
     for number, (relative, position) in enumerate(_entries(path, OFFSET_ENTRY)):
         if number > 0 and relative == 0:
@@ -42,7 +42,7 @@ def time_entries(path: Path) -> Iterator[tuple[int, int]]:
 
 
 def dump_offset_index(path: Path) -> tuple[list[str], list[str]]:
-    """The entries, and where they do not fit the segment beside the file."""
+    """The entries, and their mismatches with the segment next to the file."""
     last_offsets = _last_offsets(path)
     lines: list[str] = []
     mismatches: list[str] = []
@@ -75,7 +75,7 @@ def dump_transaction_index(path: Path) -> list[str]:
 
 
 def dump_producer_snapshot(path: Path) -> list[str]:
-    """Raises ValueError for a file that is cut or damaged."""
+    """Raises ValueError for a truncated or damaged file."""
     data = path.read_bytes()
     if len(data) >= 2 and int.from_bytes(data[:2], "big", signed=True) != _SNAPSHOT_VERSION:
         version = int.from_bytes(data[:2], "big", signed=True)
@@ -106,7 +106,7 @@ def dump_producer_snapshot(path: Path) -> list[str]:
 
 
 def dump_text_file(path: Path) -> list[str]:
-    """Checkpoints, which Kafka's tool passes over. Raises ValueError for what is none."""
+    """The lines of a checkpoint or a properties file, which Kafka's tool skips. Raises ValueError for invalid content."""
     data = path.read_bytes()
     if path.name == "leader-epoch-checkpoint":
         return [f"epoch: {epoch} startOffset: {offset}" for epoch, offset in decode_leader_epochs(data)]
@@ -123,7 +123,7 @@ def _entries(path: Path, entry: struct.Struct) -> Iterator[tuple[int, ...]]:
 
 
 def _last_offsets(path: Path) -> dict[int, int]:
-    """position -> last offset of each batch of the segment that the index belongs to; empty where it is not there."""
+    """position -> last offset, for each batch of the index's segment; empty if the segment is missing."""
     segment = path.with_suffix(".log")
     if not segment.is_file():
         return {}

@@ -143,7 +143,7 @@ def _check(arguments: Arguments) -> None:
         )
 
 
-# -- what is asked
+# -- requested ACLs
 
 
 def _pattern_type(arguments: Arguments) -> AclPatternType:
@@ -196,7 +196,7 @@ def _entries(arguments: Arguments, operations: Iterable[AclOperation]) -> tuple[
 
 
 def _wanted(arguments: Arguments) -> Entries:
-    """The resources that are named, each with the ACLs that are asked for; none without a principal."""
+    """The named resources, each with the requested ACLs; no ACLs without a principal."""
     resources = _resources(arguments, is_needed=True)
     found: dict[Resource, tuple[Entry, ...]] = {}
     if not arguments.has("producer", "consumer"):
@@ -215,7 +215,7 @@ def _wanted(arguments: Arguments) -> Entries:
 
 
 def _operation(text: str) -> AclOperation:
-    """Of `IdempotentWrite`, in small or large letters; UNKNOWN for any other text."""
+    """Parses an operation such as `IdempotentWrite` in any case; UNKNOWN for any other text."""
     for operation in AclOperation:
         if text.lower() == operation.name.lower().replace("_", ""):
             return operation
@@ -229,7 +229,7 @@ def _check_operations(kind: AclResourceType, entries: Iterable[Entry]) -> None:
         raise UsageError(f"ResourceType {kind.name} only supports operations [{names}]")
 
 
-# -- what is done
+# -- actions
 
 
 def _add(arguments: Arguments, admin: ClusterAdmin) -> None:

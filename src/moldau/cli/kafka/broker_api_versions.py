@@ -21,7 +21,7 @@ def run(arguments: Arguments) -> int:
 
 
 def print_versions(admin: ClusterAdmin) -> None:
-    """Of each broker; of each controller, where `admin` asks controllers."""
+    """Prints the versions of each broker, or of each controller if `admin` asks controllers."""
     for broker in describe_cluster(admin).brokers:
         node = f"id: {broker.broker_id} rack: {broker.rack or 'null'} isFenced: false"
         name = f"{broker.host}:{broker.port} ({node})"
@@ -33,7 +33,7 @@ def print_versions(admin: ClusterAdmin) -> None:
 
 
 def _rows(served: dict[int, tuple[int, int]]) -> list[str]:
-    """By API key: what the broker serves, and what this client could ask and the broker does not serve."""
+    """A row for each API key: the versions that the broker serves, and APIs that only this client knows."""
     return [_row(key, served.get(key)) for key in sorted({*served, *map(int, API_VERSIONS)})]
 
 

@@ -31,7 +31,7 @@ class ClientMetrics:
         self._count += 1
 
     def print_now(self, client: Any) -> None:
-        """Waits for the next statistics; `client` is polled."""
+        """Polls `client` until the next statistics arrive, and prints them."""
         seen, deadline = self._count, time.monotonic() + _WAIT_S
         while self._count == seen and time.monotonic() < deadline:
             client.poll(0.05)

@@ -79,7 +79,8 @@ _KNOWN = frozenset(
 
 
 def given_settings(arguments: Arguments, old_file: str, old_property: str, *, word: str = "Option") -> dict[str, str]:
-    """Java's settings from the files and flags, in the spelling of 4.2 or the older one; flags win over files."""
+    """Java's settings from the files and flags, whose names are those of 4.2 or the older ones; flags override
+    files."""
     for new, old in (("command-config", old_file), ("command-property", old_property)):
         check_one_spelling(arguments, new, old)
     warn_of_old(arguments, old_file, "command-config", word=word)
@@ -102,7 +103,7 @@ def warn_of_old(arguments: Arguments, old: str, new: str, *, word: str = "Option
 
 
 def unreachable_warning(address: str) -> Callable[[Any], None]:
-    """For `error_cb`: says once that nobody answers, while the client goes on trying, as Kafka's tools do."""
+    """A callback for `error_cb`: prints once that no broker answers. The client goes on trying, as Kafka's tools do."""
     said: list[str] = []
 
     def warn(error: Any) -> None:
@@ -116,8 +117,7 @@ def unreachable_warning(address: str) -> Callable[[Any], None]:
 
 
 def for_librdkafka(settings: Mapping[str, str]) -> dict[str, object]:
-    """librdkafka's names of these settings; passwords are among them. Raises ArgumentError for security that cannot be
-    had."""
+    """librdkafka's names of these settings, including passwords. Raises ArgumentError for unsupported security."""
     try:
         found = security_settings(ClientSecurity.from_properties(settings))
     except (AccessError, KafkaError) as error:
@@ -137,7 +137,7 @@ def for_librdkafka(settings: Mapping[str, str]) -> dict[str, object]:
 
 
 def number_of(arguments: Arguments, name: str) -> int:
-    """The flag's number, which has a default. Raises ArgumentError."""
+    """The number of a flag that has a default. Raises ArgumentError."""
     value = arguments.integer(name)
     if value is None:
         raise ArgumentError(f"Option {name} requires an argument")

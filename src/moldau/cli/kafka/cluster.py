@@ -87,7 +87,7 @@ def _list_controllers(arguments: Arguments, admin: ClusterAdmin) -> None:
 
 
 def _widths(nodes: Sequence[DescribeClusterBroker]) -> tuple[int, int]:
-    """Of the columns of hosts and of racks."""
+    """The widths of the columns of hosts and of racks."""
     host_width = max((len(node.host) for node in nodes), default=0)
     rack_width = max((len(node.rack or "") for node in nodes), default=0)
     return max(host_width, 9), max(rack_width, 10)

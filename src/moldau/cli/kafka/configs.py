@@ -97,9 +97,9 @@ _QUOTA_KINDS: Final[dict[str, tuple[str, str]]] = {
 }
 _CLIENT_QUOTAS = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
 _IP_QUOTAS = ("connection_creation_rate",)
-# a comma or an equals sign outside of square brackets
+# a comma or an equals sign outside square brackets
 _OUTSIDE_BRACKETS = r"(?=[^\]]*(?:\[|$))"
-# Python's float takes 1_000 and inf too, and no suffix
+# unlike Java's, Python's float takes 1_000 and inf, and no suffix
 _JAVA_DOUBLE = re.compile(r"[-+]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?[dDfF]?)")
 _CONFIG_FORMAT = (
     'Invalid entity config: all configs to be added must be in the format "key=val" or  '
@@ -108,14 +108,14 @@ _CONFIG_FORMAT = (
 
 
 class Entity(msgspec.Struct, frozen=True):
-    """What settings are of; `name` "" is the default of the type, None all of the type."""
+    """The owner of settings. `name` "" is the default of the type; None means all entities of the type."""
 
     kind: str
     name: str | None
 
     @property
     def word(self) -> str:
-        """The type in the singular, as Kafka's tool makes it."""
+        """The type in the singular, as Kafka's tool writes it."""
         return self.kind[:-1]
 
 
@@ -139,7 +139,7 @@ def run(arguments: Arguments) -> int:
 
 
 def check(arguments: Arguments) -> list[Entity]:
-    """The entities that are meant. Raises UsageError or ArgumentError in the words of Kafka's tool."""
+    """The entities that the flags name. Raises UsageError or ArgumentError in the words of Kafka's tool."""
     if arguments.has("describe") == arguments.has("alter"):
         raise UsageError("Command must include exactly one action: --describe, --alter")
     check_excluded(arguments, "describe", "alter", "add-config", "add-config-file", "delete-config")
@@ -166,7 +166,7 @@ def check(arguments: Arguments) -> list[Entity]:
 
 
 def parse_entities(arguments: Arguments) -> list[Entity]:
-    """Types and names in their order, then the shortcuts. Raises ArgumentError for what does not fit together."""
+    """Types and names in their order, then the shortcuts. Raises ArgumentError for an invalid combination."""
     types = arguments.texts("entity-type")
     for kind in types:
         if kind not in _TYPES:
@@ -214,7 +214,7 @@ def _check_names(arguments: Arguments, entities: Sequence[Entity]) -> None:
 
 
 def _is_address(text: str) -> bool:
-    """Whether it is an address, or the name of a host that has one."""
+    """Whether the text is an IP address or a host name that resolves."""
     import socket
 
     try:
@@ -225,7 +225,7 @@ def _is_address(text: str) -> bool:
 
 
 def parse_changes(arguments: Arguments) -> tuple[dict[str, str], list[str]]:
-    """What to set, and what to delete."""
+    """The settings to set, and the names to delete."""
     to_set: dict[str, str] = {}
     path = arguments.text("add-config-file")
     if path is not None:
@@ -274,7 +274,7 @@ def _check_loggers(admin: ClusterAdmin, entity: Entity, names: Sequence[str]) ->
 
 
 def _check_quota_names(entities: Sequence[Entity], to_set: Iterable[str], to_delete: Iterable[str]) -> None:
-    """Users have quotas and SCRAM credentials, all else only quotas. Raises ArgumentError."""
+    """Users have quotas and SCRAM credentials, all other entities only quotas. Raises ArgumentError."""
     kinds = [entity.kind for entity in entities]
     quotas = _IP_QUOTAS if "ips" in kinds else _CLIENT_QUOTAS
     has_credentials = kinds == ["users"]
@@ -374,7 +374,7 @@ def _known(admin: ClusterAdmin, kind: str) -> list[str]:
 
 
 def _has_settings(admin: ClusterAdmin, entity: Entity, *, with_all: bool) -> bool:
-    """A group may have settings before it exists; with `with_all` also those of the broker."""
+    """Whether the group has settings: it may have some before it exists. `with_all` includes the broker's settings."""
     if entity.kind != "groups":
         return False
     name = entity.name or ""
@@ -406,7 +406,7 @@ def _listed(values: dict[str, float]) -> str:
 
 
 def java_double(value: float) -> str:
-    """As Java writes it: 1000.0, 1.0E7, 1.25E-4."""
+    """A number as Java writes it: 1000.0, 1.0E7, 1.25E-4."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(float(value))
     sign, digits, exponent = Decimal(repr(float(value))).as_tuple()

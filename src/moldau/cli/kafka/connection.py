@@ -20,7 +20,7 @@ from moldau.transport.access import open_controller_admin
 
 
 def read_properties(path: str) -> dict[str, str]:
-    """The settings of a Java properties file. Raises ArgumentError where it cannot be read."""
+    """The settings of a Java properties file. Raises ArgumentError if it cannot be read."""
     from moldau.core.config.properties import parse_properties
 
     try:
@@ -34,7 +34,7 @@ def read_properties(path: str) -> dict[str, str]:
 
 
 def split_properties(pairs: list[str]) -> dict[str, str]:
-    """name -> value of `name=value` words; a name alone has an empty value."""
+    """name -> value for `name=value` words; a name alone has an empty value."""
     found: dict[str, str] = {}
     for pair in pairs:
         name, _, value = pair.partition("=")
@@ -47,8 +47,8 @@ def split_properties(pairs: list[str]) -> dict[str, str]:
 def open_admin(
     arguments: Arguments, *, timeout_ms: int | None = None, old_config: str = "command-config"
 ) -> ClusterAdmin:
-    """The cluster that `--bootstrap-server` names, or `--bootstrap-controller` where the tool has it. `old_config`: the
-    flag that `--command-config` was once. Connects later; raises ArgumentError for no address."""
+    """A client of the cluster that `--bootstrap-server` names, or `--bootstrap-controller` if the tool has it.
+    `old_config`: the former name of `--command-config`. Connects later; raises ArgumentError for an invalid address."""
     settings: Mapping[str, str] = {}
     origin = None
     config = _config(arguments, old_config)
@@ -63,7 +63,7 @@ def open_admin(
 
 
 def _access(settings: Mapping[str, str], servers: str, origin: Origin | None) -> ClusterAccess:
-    """`servers`: count more than those of the settings. Raises ArgumentError."""
+    """`servers` override those of the settings. Raises ArgumentError."""
     named = {"client.id": CLIENT_ID, **settings, BOOTSTRAP_SERVERS: servers}
     try:
         return ClusterAccess.from_properties(named, origin=origin)
@@ -91,8 +91,8 @@ def run_on_cluster(
     old_config: str = "command-config",
     in_words: Callable[[KafkaError], str] = as_java_says,
 ) -> int:
-    """Gives the exit code. What `act` is refused for goes to standard error; `in_words`: a KafkaError, by default as
-    Java's Throwable says it."""
+    """Returns the exit code. Prints errors that `act` raises on standard error. `in_words`: the text of a KafkaError,
+    by default as Java's Throwable prints it."""
     try:
         with open_admin(arguments, old_config=old_config) as admin:
             act(admin)

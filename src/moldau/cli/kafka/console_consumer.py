@@ -66,18 +66,18 @@ _POLL_S = 0.1
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What is read, from where, and how long."""
+    """The records to read: where from, and how long."""
 
     topic: str | None
     include: str | None
     partition: int | None
     offset: int | None
-    """None: by the group's position and `auto.offset.reset`."""
+    """None: from the group's committed offset, else by `auto.offset.reset`."""
     max_messages: int | None
     timeout_ms: int | None
     skips_errors: bool
     left_out: tuple[str, ...]
-    """Topics that `include` does not mean."""
+    """Topics that `include` excludes."""
 
 
 def run(arguments: Arguments) -> int:
@@ -103,8 +103,8 @@ def run(arguments: Arguments) -> int:
 
 
 def check(arguments: Arguments) -> tuple[dict[str, object], tuple[str, ...]]:
-    """The settings for librdkafka, and the topics that no expression means. Raises UsageError for flags that contradict
-    each other."""
+    """The settings for librdkafka, and the topics that an expression leaves out. Raises UsageError for flags that
+    contradict each other."""
     if arguments.has("topic") == arguments.has("include"):
         raise UsageError("Exactly one of the following arguments is required: [topic], [include]")
     check_one_spelling(arguments, "property", "formatter-property")
@@ -161,14 +161,14 @@ def _consumer_settings(arguments: Arguments, java_settings: dict[str, str]) -> d
     if groups:
         settings["group.id"] = next(iter(groups))
     else:
-        # a group for this call that commits nothing
+        # a temporary group that commits nothing
         settings["group.id"] = f"console-consumer-{random.randrange(100_000)}"
         settings.setdefault("enable.auto.commit", "false")
     return settings
 
 
 def make_plan(arguments: Arguments, left_out: tuple[str, ...]) -> Plan:
-    """`left_out`: topics that no expression means."""
+    """`left_out`: topics that an expression leaves out."""
     from confluent_kafka import OFFSET_BEGINNING, OFFSET_END
 
     partition = arguments.integer("partition")
@@ -214,7 +214,8 @@ class _Reader:
         self._included = None if pattern is None else IncludedTopics(self._consumer, pattern, plan.left_out)
 
     def read(self) -> int:
-        """Prints records until the count is reached, no record comes for the time-out, or Ctrl-C comes."""
+        """Prints records until the count is reached, no record arrives within the time-out, or the user presses
+        Ctrl-C."""
         from confluent_kafka import KafkaError as ClientError
 
         waits_for_topic = (

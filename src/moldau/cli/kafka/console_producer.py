@@ -21,7 +21,7 @@ from moldau.cli.kafka.options import ArgumentError, Arguments, Option, bootstrap
 
 SUMMARY = "This tool helps to read data from standard input and publish it to Kafka."
 MAX_REQUEST_BYTES = 1_048_576
-"""`max.request.size` of Kafka's producer where it is not set."""
+"""The default of `max.request.size` in Kafka's producer."""
 LINE_READER = "org.apache.kafka.tools.LineMessageReader"
 
 OPTIONS = (
@@ -60,7 +60,7 @@ _ACKS = ("all", "-1", "0", "1")
 
 
 class LineReader(msgspec.Struct, frozen=True):
-    """How a line becomes a record: `[headers TAB] [key TAB] value`."""
+    """Turns a line into a record: `[headers TAB] [key TAB] value`."""
 
     parse_key: bool = False
     parse_headers: bool = False
@@ -72,7 +72,7 @@ class LineReader(msgspec.Struct, frozen=True):
     ignore_error: bool = False
 
     def record(self, line: str, number: int) -> Record:
-        """Raises ArgumentError where a separator is missing, unless errors are ignored."""
+        """Raises ArgumentError if a separator is missing, unless errors are ignored."""
         headers: list[tuple[str, bytes | None]] = []
         key: str | None = None
         rest = line
@@ -149,7 +149,7 @@ def _unstripped(pairs: list[str]) -> dict[str, str]:
 
 
 def producer_settings(arguments: Arguments) -> dict[str, str]:
-    """Java's settings of the producer: what `--command-property` says counts more than the flags of the tool."""
+    """Java's settings of the producer; `--command-property` overrides the flags of the tool."""
     codec = "none"
     if arguments.has("compression-codec"):
         codec = arguments.text("compression-codec") or "gzip"
@@ -176,7 +176,7 @@ def producer_settings(arguments: Arguments) -> dict[str, str]:
         "client.id": "console-producer",
     }
     settings = {**from_flags, **given_settings(arguments, "producer.config", "producer-property", word="Warning:")}
-    # as in Kafka's producer: only a batch that is repeated and not recognised could stand in the log twice
+    # As in Kafka's producer: idempotence needs acks=all, and only a retried batch could be in the log twice.
     may_repeat = settings["acks"] in ("-1", "all") and settings["retries"] != "0"
     return {"enable.idempotence": "true", **settings} if may_repeat else settings
 
@@ -195,7 +195,7 @@ def _lines() -> Iterator[str]:
 
 
 class _Sender:
-    """Sends, and prints what could not be sent; that, as with Kafka's tool, does not change the exit code."""
+    """Sends records and prints failures. As with Kafka's tool, failures do not change the exit code."""
 
     def __init__(self, arguments: Arguments, settings: dict[str, str]) -> None:
         from confluent_kafka import KafkaException, Producer
@@ -212,7 +212,7 @@ class _Sender:
                     "partitioner": "murmur2_random",
                     "log_level": 0,
                     "error_cb": unreachable_warning(arguments.required("bootstrap-server")),
-                    # an unknown topic is given up after this, as by max.block.ms
+                    # give up an unknown topic after this time, as max.block.ms does
                     "topic.metadata.propagation.max.ms": min(number_of(arguments, "max-block-ms"), 3_600_000),
                 }
             )
@@ -224,7 +224,7 @@ class _Sender:
             for number, line in enumerate(lines, 1):
                 self._send(reader.record(line, number))
         finally:
-            # what came before a bad line is sent
+            # send the records before a bad line
             self._producer.flush(self._flush_s)
         return 0
 

@@ -93,7 +93,7 @@ def run(arguments: Arguments) -> int:
         with open_admin(arguments, timeout_ms=arguments.integer("timeout")) as admin:
             _act(arguments, admin)
     except KafkaError as error:
-        # Kafka's tool names an error that comes out of a future by its class, and only describing a group waits for one
+        # Kafka's tool prints the class of an error from a future, and only `--describe` waits for one
         told = as_java_says(error) if arguments.has("describe") else str(error)
         print_error(f"Executing consumer group command failed due to {told}")
     except ArgumentError as error:
@@ -185,11 +185,11 @@ _REASONS = {
     "no argument for repetition operator": "missing argument to repetition operator",
     "trailing \\": "trailing backslash at end of expression",
 }
-"""The reasons of RE2 in the words of RE2J, where they differ."""
+"""RE2's reasons in the words of RE2J, if they differ."""
 
 
 def regex_verdict(pattern: str) -> str:
-    """Brokers read patterns with RE2J (KIP-848), whose syntax is that of RE2."""
+    """Checks a pattern with RE2: brokers use RE2J (KIP-848), which has the same syntax."""
     from moldau.core.transactions.pattern import compiled
 
     verdict = "valid"
@@ -202,7 +202,7 @@ def regex_verdict(pattern: str) -> str:
 
 
 def _names(option: str, arguments: Arguments, known: tuple[str, ...]) -> list[str]:
-    """The states or types that a listing is filtered by, as the protocol spells them."""
+    """The states or types that filter a listing, in the protocol's spelling."""
     text = arguments.text(option)
     if text is None:
         return []

@@ -67,7 +67,7 @@ _MIB = 1024.0 * 1024.0
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What is read, and what is told of it."""
+    """What to read and how to report it."""
 
     topic: str | None
     include: str | None
@@ -79,8 +79,8 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class Rebalances:
-    """How long a consumer waited for partitions, as Kafka's tool counts it: from the start, or from when its last
-    partition was taken, until it gets one."""
+    """How long a consumer waited for partitions, as Kafka's tool counts it: from the start, or from the loss of its
+    last partition, until it gets one."""
 
     def __init__(self, now_ms: int) -> None:
         self.total_ms = self.interval_ms = 0
@@ -100,7 +100,7 @@ class Rebalances:
 
 
 class Progress:
-    """Counts what was read, and writes the lines. Times are wall clock, in ms."""
+    """Counts the records and formats the lines. Times are wall clock, in ms."""
 
     def __init__(self, plan: Plan, now_ms: int) -> None:
         self.records = self.bytes = 0
@@ -110,7 +110,7 @@ class Progress:
         self._reported_records = self._reported_bytes = 0
 
     def record(self, size: int, now_ms: int) -> str | None:
-        """One record of `size` bytes came; gives the line of the interval that it ends, if lines are asked for."""
+        """Counts a record of `size` bytes; returns the line of the interval that it ends, if lines are requested."""
         self.records += 1
         self.bytes += size
         if now_ms - self._reported_ms < self._plan.interval_ms:
@@ -183,7 +183,7 @@ def make_plan(arguments: Arguments) -> Plan:
     if interval_ms <= 0:
         raise ArgumentError("Reporting interval must be greater than 0.")
     date_format = arguments.required("date-format")
-    format_time(date_format, 0)  # an unknown letter is told before anything is read
+    format_time(date_format, 0)  # report an unknown letter before reading
     return Plan(
         topic=arguments.text("topic"),
         include=arguments.text("include"),
@@ -196,7 +196,7 @@ def make_plan(arguments: Arguments) -> Plan:
 
 
 def consumer_settings(arguments: Arguments, metrics: ClientMetrics | None) -> dict[str, object]:
-    """For librdkafka. The flags of the tool count more than settings, as in Kafka's tool."""
+    """Settings for librdkafka. The tool's flags override settings, as in Kafka's tool."""
     path = arguments.text("command-config") or arguments.text("consumer.config")
     given = read_properties(path) if path else {}
     given.update(split_properties(arguments.texts("command-property")))
@@ -241,7 +241,7 @@ class _Reader:
         self.progress.rebalances.revoked({(one.topic, one.partition) for one in partitions}, _now_ms())
 
     def read(self) -> None:
-        """Until the count is reached, or no record came for the time-out."""
+        """Reads until the count is reached, or no record arrives within the time-out."""
         plan, progress = self._plan, self.progress
         now_ms = last_ms = _now_ms()
         while progress.records < plan.record_count and now_ms - last_ms <= plan.timeout_ms:
@@ -262,7 +262,8 @@ class _Reader:
             )
 
     def _messages(self, most: int) -> list[Any]:
-        """What is there, or the next record. Raises ArgumentError for an error other than that of a missing topic."""
+        """The records that are available, or the next one. Raises ArgumentError for any error except a missing
+        topic."""
         from confluent_kafka import KafkaError as ClientError
 
         found = self.consumer.consume(most, 0)

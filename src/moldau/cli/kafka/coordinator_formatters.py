@@ -15,7 +15,7 @@ from moldau.wire.protocol.messages.transaction_records import TransactionLogKey,
 from moldau.wire.protocol.record_codec import GROUP_KEYS, decode_record_value
 
 Kinds = dict[int, tuple[type[msgspec.Struct], type[msgspec.Struct]]]
-"""The number that a key begins with -> what the key and the value are."""
+"""The first number of a key -> the classes of the key and the value."""
 
 _WRITTEN: Final[dict[str, Kinds]] = {
     "OffsetsMessageFormatter": {
@@ -25,7 +25,7 @@ _WRITTEN: Final[dict[str, Kinds]] = {
     "GroupMetadataMessageFormatter": {2: (GROUP_KEYS[2], GroupMetadataValue)},
     "TransactionLogMessageFormatter": {0: (TransactionLogKey, TransactionLogValue)},
 }
-"""By the name of Kafka's class: the kinds of records that it writes. It passes over all others."""
+"""The kinds of records that each of Kafka's formatter classes writes; it skips all others."""
 
 
 class CoordinatorFormatter:
@@ -35,7 +35,7 @@ class CoordinatorFormatter:
         self._kinds = _WRITTEN[name]
 
     def write(self, message: Any, output: BinaryIO) -> None:
-        """One record. Raises ValueError for bytes that are no such record."""
+        """Writes one record. Raises ValueError for bytes that are no such record."""
         key: bytes | None = message.key()
         if key is None:
             return
@@ -47,12 +47,12 @@ class CoordinatorFormatter:
             output.write(json_text(found).encode())
 
     def _as_json(self, key: bytes, value: bytes | None) -> dict[str, object] | None:
-        """None for a kind that is not written here."""
+        """None for a kind that this formatter skips."""
         kind = int.from_bytes(key[:2], "big", signed=True)
         if kind not in self._kinds:
             return None
         key_class, value_class = self._kinds[kind]
-        # the number in front of a key is its kind: keys have one version only
+        # the first number of a key is its kind: keys have only one version
         key_data = as_json(decode_record_value(key_class, bytes(2) + key[2:])[0], 0)
         document: dict[str, object] = {"key": {"type": kind, "data": key_data}, "value": None}
         if value is not None:

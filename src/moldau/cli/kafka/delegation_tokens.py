@@ -61,7 +61,7 @@ _ACTIONS = {
     ),
     "describe": ((), ("renew-time-period", "hmac", "expiry-time-period", "max-life-time-period")),
 }
-"""What each needs, and what it may not have."""
+"""The flags that each action requires, and those that it excludes."""
 _COLUMNS = ("TOKENID", "HMAC", "OWNER", "REQUESTER", "RENEWERS", "ISSUEDATE", "EXPIRYDATE", "MAXDATE")
 _WIDTHS = (15, 30, 15, 15, 25, 15, 15, 15)
 _DATE = "yyyy-MM-dd'T'HH:mm"
@@ -108,7 +108,7 @@ def _describe(arguments: Arguments, admin: ClusterAdmin) -> None:
     owners = _principals(arguments, "owner-principal")
     whom = f"owners: {_listed(owners)}" if owners else "current user."
     print(f"Calling describe token operation for {whom}")
-    # as Kafka's tool, which names no owner then: a broker describes no token for that
+    # Without an owner, Kafka's tool asks for no owners, and a broker then returns no token.
     found = questions.describe_tokens(admin, owners)
     print(f"Total number of tokens : {len(found)}", end="")
     _print_tokens(found)
@@ -132,7 +132,7 @@ def _period(arguments: Arguments, name: str) -> int:
 
 
 def _hmac(text: str) -> bytes:
-    """Java's decoder takes base64 without its padding as well."""
+    """Decodes base64 with or without padding, as Java's decoder does."""
     padding = "" if text.endswith("=") else "=" * (-len(text) % 4)
     try:
         hmac = base64.b64decode(text + padding, validate=True)

@@ -46,7 +46,7 @@ def run(arguments: Arguments) -> int:
 
 
 def read_offsets(path: str) -> dict[TopicPartition, int]:
-    """The offset before which each partition is to be cut."""
+    """For each partition, the offset before which records are deleted."""
     try:
         content = json.loads(input_path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -84,7 +84,7 @@ def _object(value: object) -> dict[str, object]:
 
 
 def _number(value: object, kind: str, bits: int) -> int:
-    """A whole number that fits, and nothing that could be made one: a wrong guess would delete records."""
+    """A whole number that fits. Does not convert other values: a wrong guess would delete records."""
     if not isinstance(value, int) or isinstance(value, bool) or not -(1 << bits) <= value < 1 << bits:
         raise ArgumentError(f"Expected `{kind}` value, received {_shown(value)}")
     return value

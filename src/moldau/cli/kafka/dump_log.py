@@ -61,7 +61,7 @@ _DECODERS: Final[tuple[tuple[str, Decoder], ...]] = (
     ("cluster-metadata-decoder", "metadata"),
     ("share-group-state-decoder", "share"),
 )
-"""In the order in which they count where several are given."""
+"""The decoders in order of precedence, if several are given."""
 
 
 def _number(code: str) -> Callable[[bytes], str]:
@@ -105,7 +105,7 @@ class _Dump:
 
     @cached_property
     def _settings(self) -> DumpSettings:
-        """Raises ArgumentError; as in Kafka's tool not before a file needs them."""
+        """Raises ArgumentError, but as in Kafka's tool only when a file needs the settings."""
         arguments = self._arguments
         if arguments.has("remote-log-metadata-decoder"):
             raise ArgumentError("--remote-log-metadata-decoder is not served: Moldau has no tiered storage")
@@ -169,7 +169,7 @@ class _Dump:
 
     def _index(self, path: Path, suffix: str) -> None:
         _base_offset(path)
-        read_file(path.with_suffix(".log"))  # that it is there
+        read_file(path.with_suffix(".log"))  # raises if it is missing
         if suffix == ".index" and not any(indexes.offset_entries(path)):
             print(f"{path} is empty.")
             return

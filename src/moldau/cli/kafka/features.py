@@ -109,13 +109,13 @@ def _change(arguments: Arguments, admin: ClusterAdmin, verb: str, kind: int) -> 
     else:
         levels = releases.default_levels(known_level(release))
         if verb == "upgrade":
-            # what a release does not switch on may have been switched on by hand, and level 0 would be no upgrade
+            # a feature that the release leaves off may have been enabled by hand, and level 0 would not be an upgrade
             levels = {name: level for name, level in levels.items() if level > 0}
     _update(arguments, admin, levels, kind, f"{verb}d" if verb.endswith("e") else f"{verb}ed", verb)
 
 
 def _named_levels(arguments: Arguments, named: Sequence[str]) -> dict[str, int]:
-    """Of `--metadata` and of `--feature`. Raises ArgumentError, also for a feature that is named twice."""
+    """The levels that `--metadata` and `--feature` name. Raises ArgumentError, also for a repeated feature."""
     levels: dict[str, int] = {}
     release = arguments.text("metadata")
     if release is not None:
@@ -138,7 +138,7 @@ def _disable(arguments: Arguments, admin: ClusterAdmin) -> None:
 def _update(
     arguments: Arguments, admin: ClusterAdmin, levels: Mapping[str, int], kind: int, done: str, verb: str
 ) -> None:
-    """Prints a line for each feature. Raises ArgumentError with how many were refused."""
+    """Prints a line for each feature. Raises ArgumentError with the number of rejected features."""
     is_dry_run = arguments.has("dry-run")
     results = features.update_features(admin, levels, kind, validate_only=is_dry_run)
     for name in sorted(results):

@@ -21,7 +21,7 @@ _FORMATTERS: Final = (
     *("DefaultMessageFormatter", "LoggingMessageFormatter", "NoOpMessageFormatter"),
     *_OF_COORDINATORS,
 )
-# Optional.empty() in Kafka's tool: it copies the record without its leader epoch
+# Kafka's tool copies the record without its leader epoch, so the epoch is Optional.empty().
 _NO_EPOCH: Final = "NOT_PRESENT"
 
 Deserializer = Callable[[bytes], bytes]
@@ -66,18 +66,18 @@ DESERIALIZERS: Final[dict[str, Deserializer]] = {
     "Boolean": _boolean,
     "UUID": _uuid,
 }
-"""By the name in front of `Deserializer`; bytes are printed as they are."""
+"""Keyed by the name before `Deserializer`; prints bytes unchanged."""
 
 
 class RecordWriter(Protocol):
-    """What every formatter does."""
+    """The interface of a formatter."""
 
     def write(self, message: Any, output: BinaryIO) -> None:
-        """One record. Raises ValueError for bytes that the formatter cannot read."""
+        """Writes one record. Raises ValueError for bytes that the formatter cannot read."""
 
 
 class Formatter(msgspec.Struct, frozen=True):
-    """Which columns are written, and how."""
+    """Writes the chosen columns of a record."""
 
     with_timestamp: bool = False
     with_partition: bool = False
@@ -96,7 +96,7 @@ class Formatter(msgspec.Struct, frozen=True):
     is_silent: bool = False
 
     def write(self, message: Any, output: BinaryIO) -> None:
-        """One record. Raises ValueError for bytes that the deserializer does not take."""
+        """Writes one record. Raises ValueError for bytes that the deserializer rejects."""
         if self.is_silent:
             return
         columns: list[bytes] = []
@@ -130,7 +130,7 @@ class Formatter(msgspec.Struct, frozen=True):
 
 
 def make_formatter(arguments: Arguments) -> RecordWriter:
-    """Raises UsageError for a class that is not known here."""
+    """Raises UsageError for an unknown formatter class."""
     path = arguments.text("formatter-config")
     values = read_properties(path) if path else {}
     for name in ("formatter-property", "property"):

@@ -102,7 +102,7 @@ def make_filter(arguments: Arguments) -> Filter:
 
 
 def parse_rule(text: str) -> Filter:
-    """One of `topic`, `topic:0`, `topic:0-3` (3 is outside), `topic:5-`, `topic:-3`, each also without its topic."""
+    """A rule: `topic`, `topic:0`, `topic:0-3` (3 is excluded), `topic:5-`, `topic:-3`, each also without its topic."""
     found = _RULE.fullmatch(text)
     if found is None:
         raise ArgumentError(f"org.apache.kafka.tools.TerseException: Invalid rule specification: {text}")
@@ -129,7 +129,7 @@ def matching(topics: dict[str, TopicDescription], is_wanted: Filter, arguments: 
     ]
     if not found:
         raise ArgumentError("Could not match any topic-partitions with the specified filters")
-    # partition 10 before 2, as Kafka's tool has it
+    # partition 10 comes before 2, as in Kafka's tool
     return sorted(found, key=str)
 
 

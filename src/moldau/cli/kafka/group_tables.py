@@ -16,7 +16,7 @@ _REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Recon
 
 
 def _note_state(group: GroupDescription) -> None:
-    """A group without members, or in motion, is said beside the table."""
+    """Reports a group that has no members or is rebalancing, next to the table."""
     if group.state == "Empty":
         print(f"\nConsumer group '{group.group_id}' has no active members.", file=sys.stderr)
     elif group.state in _REBALANCING:
@@ -27,7 +27,7 @@ def _width(least: int, cells: Sequence[str]) -> int:
     return max([least, *(len(cell) for cell in cells)])
 
 
-# --- positions ---
+# --- committed offsets ---
 
 
 def print_offsets(admin: ClusterAdmin, groups: Sequence[GroupDescription], *, is_verbose: bool) -> None:

@@ -1,4 +1,4 @@
-"""A consumer of topics that match a Java pattern, which librdkafka cannot subscribe to."""
+"""A consumer of topics that match a Java pattern: librdkafka cannot subscribe to one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LOOK_TIMEOUT_S = 10.0
 
 
 class IncludedTopics:
-    """`left_out`: topics that no expression means. `callbacks`: of the subscription."""
+    """`left_out`: topics that the expression leaves out. `callbacks`: for the subscription."""
 
     def __init__(
         self, consumer: Any, pattern: re.Pattern[str], left_out: tuple[str, ...], **callbacks: Callable[..., None]
@@ -25,7 +25,7 @@ class IncludedTopics:
         self._looked_s = -_LOOKED_EVERY_S
 
     def look(self) -> None:
-        """Now and then subscribes to the topics that there are."""
+        """Subscribes to the matching topics that exist; lists topics only once in a while."""
         from confluent_kafka import KafkaException
 
         now_s = time.monotonic()
@@ -35,7 +35,7 @@ class IncludedTopics:
         try:
             topics = self._consumer.list_topics(timeout=_LOOK_TIMEOUT_S).topics
         except KafkaException:
-            return  # `unreachable_warning` has told it
+            return  # `unreachable_warning` has reported it
         found = sorted(name for name in topics if self._pattern.fullmatch(name) and name not in self._left_out)
         if found != self._subscribed:
             self._subscribed = found

@@ -9,7 +9,7 @@ from typing import Final
 
 from moldau.cli.kafka.options import ArgumentError
 
-# a quoted text, a letter as often as it stands there, or anything else
+# a quoted text, a repeated letter, or other characters
 _PARTS = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+", re.DOTALL)
 _MONTHS: Final[tuple[str, ...]] = (
     *("January", "February", "March", "April", "May", "June", "July", "August", "September", "October"),
@@ -33,7 +33,7 @@ _NUMBERS: Final[dict[str, Field]] = {
 
 
 def format_time(pattern: str, time_ms: int) -> str:
-    """Raises ArgumentError for a pattern that Java does not know, or that is not served here (weeks)."""
+    """Raises ArgumentError for a pattern that Java rejects or that Moldau does not support (weeks)."""
     time = datetime.fromtimestamp(time_ms / 1000).astimezone()
     found: list[str] = []
     position = 0

@@ -15,7 +15,7 @@ def fixed(value: float, digits: int) -> str:
 
 
 def ratio(part: float, whole: float) -> float:
-    """Java's division of two doubles: by zero it is infinite, or no number."""
+    """Java's division of two doubles: a division by zero gives Infinity or NaN."""
     if whole:
         return part / whole
     return math.copysign(math.inf, part) if part else math.nan

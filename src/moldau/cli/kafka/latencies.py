@@ -5,14 +5,14 @@ from __future__ import annotations
 from moldau.cli.kafka.java_numbers import fixed, ratio
 
 MAX_SAMPLES = 500_000
-"""Latencies that are kept for the percentiles; of more records every n-th."""
+"""How many latencies are kept for the percentiles; with more records, every n-th is kept."""
 _PERCENTILES = ((0.5, "50th"), (0.95, "95th"), (0.99, "99th"), (0.999, "99.9th"))
 _MIB = 1024.0 * 1024.0
 
 
 class Latencies:
-    """Of `record_count` records, from `now_ms` on; a window of `interval_ms` has a line of its own. `is_steady`: of the
-    records after those that warm up."""
+    """The latencies of `record_count` records from `now_ms` on; each window of `interval_ms` gives a line. `is_steady`:
+    for the records after the warm-up."""
 
     def __init__(self, record_count: int, now_ms: int, interval_ms: int, *, is_steady: bool = False) -> None:
         self._has_windows = True
@@ -29,11 +29,11 @@ class Latencies:
         self._window_count = self._window_bytes = self._window_sum_ms = self._window_max_ms = 0
 
     def end_windows(self) -> None:
-        """From here on the records of another object have the lines."""
+        """Stops the lines of windows: another object prints those of later records."""
         self._has_windows = False
 
     def record(self, latency_ms: int, size: int, now_ms: int) -> list[str]:
-        """A record of `size` bytes was acknowledged; gives the lines to print."""
+        """Counts an acknowledged record of `size` bytes; returns the lines to print."""
         if self._count % self._step == 0:
             self._samples.append(latency_ms)
         self._count += 1

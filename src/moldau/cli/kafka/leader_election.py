@@ -62,7 +62,7 @@ def _checked(arguments: Arguments) -> str:
 
 
 def _partitions(arguments: Arguments) -> list[TopicPartition] | None:
-    """None: all."""
+    """The partitions; None means all."""
     topic, path = arguments.text("topic"), arguments.text("path-to-json-file")
     if topic is not None:
         return [TopicPartition(topic, arguments.integer("partition") or 0)]
@@ -85,7 +85,7 @@ def _read(path: str) -> list[TopicPartition]:
 
 
 def _elect(admin: ClusterAdmin, kind: str, partitions: list[TopicPartition] | None) -> None:
-    """Prints what came of it. Raises ArgumentError with how many could not be elected."""
+    """Prints the results. Raises ArgumentError with the number of partitions that could not be elected."""
     results = elect_leaders(admin, partitions, _TYPES[kind])
     elected = [partition for partition, error in results.items() if error is None]
     needless = [

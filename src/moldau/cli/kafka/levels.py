@@ -14,7 +14,8 @@ def level_name(feature: str, level: int) -> str:
 
 
 def known_level(release: str, *, is_stable: bool = False) -> int:
-    """Of a release or a `metadata.version`; `is_stable`: of one that Kafka has published. Raises ArgumentError."""
+    """The level of a release or a `metadata.version`; `is_stable`: only of one that Kafka has published. Raises
+    ArgumentError."""
     level = releases.metadata_version_level(release)
     names = releases.METADATA_VERSION_NAMES
     if is_stable:
@@ -25,7 +26,7 @@ def known_level(release: str, *, is_stable: bool = False) -> int:
 
 
 def feature_and_level(text: str) -> tuple[str, int]:
-    """`feature=level`. Raises ArgumentError."""
+    """Parses `feature=level`. Raises ArgumentError."""
     name, equals, level = text.partition("=")
     if not equals:
         raise ArgumentError(f"Can't parse feature=level string {text}: equals sign not found.")
@@ -36,7 +37,7 @@ def feature_and_level(text: str) -> tuple[str, int]:
 
 
 def short(text: str) -> int | None:
-    """A 16-bit number; None for what is none."""
+    """A 16-bit number; None for any other text."""
     digits = text.strip().removeprefix("-")
     if not (digits.isascii() and digits.isdigit()) or not -(1 << 15) <= int(text) < 1 << 15:
         return None
@@ -44,14 +45,15 @@ def short(text: str) -> int | None:
 
 
 def print_mapping(release: str | None) -> None:
-    """The default level of each feature under this release, or under that of new directories. Raises ArgumentError."""
+    """Prints the default level of each feature in this release; None: for new directories. Raises ArgumentError."""
     level = releases.FORMATTED_LEVEL if release is None else known_level(release)
     for name, default in releases.default_levels(level).items():
         print(f"{name}={default}" + (f" ({release or level_name(name, level)})" if name == METADATA_VERSION else ""))
 
 
 def print_dependencies(name: str, level: int, absent: str) -> None:
-    """What a level of a feature needs. Raises ArgumentError; it says `absent` where there is no such level."""
+    """Prints the requirements of a level of a feature. Raises ArgumentError, with the text `absent` if the level does
+    not exist."""
     shown = f"{name}={level}"
     if name not in _MAX_LEVELS:
         raise ArgumentError(f"Unknown feature: {name}")
@@ -70,8 +72,8 @@ def print_dependencies(name: str, level: int, absent: str) -> None:
 
 
 def levels_to_format(release: str | None, named: list[str], *, has_dynamic_quorum: bool) -> dict[str, int]:
-    """What a new cluster begins with, `kraft.version` among them: the defaults of a release, then what is `named` as
-    feature=level. `has_dynamic_quorum`: its voters are records of the log. Raises ArgumentError, in Kafka's words."""
+    """The levels of a new cluster, including `kraft.version`: the defaults of a release, then those `named` as
+    feature=level. `has_dynamic_quorum`: the log records its voters. Raises ArgumentError, in Kafka's words."""
     wanted = dict(map(feature_and_level, named))
     level = releases.FORMATTED_LEVEL if release is None else known_level(release, is_stable=True)
     if METADATA_VERSION in wanted:

@@ -76,7 +76,7 @@ def _as_json(directory: LogDirectory, topics: list[str]) -> dict[str, object]:
 
 
 def _broker_list(text: str | None) -> list[int]:
-    """Each broker once, however often it is named."""
+    """The listed brokers without duplicates."""
     words = [word for word in (text or "").split(",") if word]
     for word in words:
         if not is_number(word, 31):

@@ -106,7 +106,7 @@ def _node(replica: QuorumReplica) -> dict[str, object]:
 
 
 def _print_replication(quorum: QuorumInfo, *, is_readable: bool) -> None:
-    """The leader first, then the voters and the observers, each by id."""
+    """Prints the leader first, then the voters and the observers, each by id."""
     followers = sorted(quorum.voters, key=lambda replica: replica.node_id)
     observers = sorted(quorum.observers, key=lambda replica: replica.node_id)
     leader = quorum.leader
@@ -133,7 +133,7 @@ def _print_replication(quorum: QuorumInfo, *, is_readable: bool) -> None:
 
 
 def _add_controller(arguments: Arguments, admin: ClusterAdmin) -> None:
-    """The controller whose settings `--command-config` names, on the machine where it runs."""
+    """Adds the controller with the settings in `--command-config`; runs on that controller's machine."""
     path = arguments.text("command-config")
     if path is None:
         raise ArgumentError(
@@ -149,7 +149,8 @@ def _add_controller(arguments: Arguments, admin: ClusterAdmin) -> None:
 
 
 def controller_identity(settings: Mapping[str, str]) -> tuple[int, Uuid, list[Endpoint]]:
-    """Id, metadata directory and endpoints of a controller. Raises ArgumentError where the settings are of none."""
+    """Id, metadata directory and endpoints of a controller. Raises ArgumentError for settings without the controller
+    role."""
     valid = "Is this a valid controller configuration file?"
     if "node.id" not in settings:
         raise ArgumentError(f"node.id not found in configuration file. {valid}")
@@ -169,7 +170,7 @@ def controller_identity(settings: Mapping[str, str]) -> tuple[int, Uuid, list[En
 
 
 def _controller_endpoints(settings: Mapping[str, str]) -> list[Endpoint]:
-    """Where it is reached: as it is advertised, else as it listens."""
+    """The advertised address of the controller, or else that of its listener."""
     known: dict[str, Endpoint] = {}
     for setting in ("listeners", "advertised.listeners"):
         items = tuple(item.strip() for item in settings.get(setting, "").split(",") if item.strip())

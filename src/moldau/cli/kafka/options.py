@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 KAFKA_VERSION = "4.4.0"
-"""Whose flags, columns and exit codes these are: what `--version` prints, as scripts compare it."""
+"""The Kafka version of these flags, columns and exit codes. `--version` prints it, and scripts compare it."""
 
 _HELP_COLUMN = 41
 _HELP_WIDTH = 100
@@ -24,19 +24,19 @@ class UsageError(Exception):
 
 
 class ArgumentError(Exception):
-    """A flag's value cannot be used; each tool says it in its own way, as Kafka's does."""
+    """A flag has an invalid value; each tool reports it in its own way, as Kafka's does."""
 
 
 class Option(msgspec.Struct, frozen=True):
-    """One flag, without its dashes. `argument`: what its value is called in the help, "" where it takes none. `short`:
-    the letter that stands for it behind one dash."""
+    """One flag, without its dashes. `argument`: the name of its value in the help, "" if it takes none. `short`: its
+    letter after a single dash."""
 
     name: str
     help: str
     argument: str = ""
     is_argument_optional: bool = False
     is_list: bool = False
-    """Words that follow its value, and are no flags, are further values."""
+    """Later words that are no flags are further values."""
     kind: Literal["text", "int", "long"] = "text"
     default: str | None = None
     is_required: bool = False
@@ -45,7 +45,7 @@ class Option(msgspec.Struct, frozen=True):
 
 
 def common_options(*, has_commands: bool = False, has_version: bool = True) -> tuple[Option, ...]:
-    """`has_commands`: flags of these names have one letter, too."""
+    """`has_commands`: these flags also have a letter."""
     asked = Option("help", "Print this list of flags.", short="h" if has_commands else "")
     version = Option(
         "version", "Print the version of Kafka's tools that this one follows.", short="v" if has_commands else ""
@@ -63,7 +63,7 @@ def command_config(*, short: str = "") -> Option:
 
 
 class Arguments:
-    """The flags that were given, and the words that belong to none."""
+    """The flags that were given, and the words that belong to no flag."""
 
     def __init__(
         self, options: Sequence[Option], in_order: Sequence[tuple[str, str | None]], words: Sequence[str] = ()
@@ -84,7 +84,7 @@ class Arguments:
         return any(value is not None for value in self._given.get(name, ()))
 
     def text(self, name: str) -> str | None:
-        """The flag's one value, or its default. Raises ArgumentError where it was given twice."""
+        """The flag's single value, or its default. Raises ArgumentError for a repeated flag."""
         values = self.texts(name)
         if len(values) > 1:
             raise ArgumentError(f"Found multiple arguments for option {name}, but you asked for only one")
@@ -101,7 +101,7 @@ class Arguments:
         return [value for value in self._given.get(name, ()) if value is not None]
 
     def integer(self, name: str) -> int | None:
-        """Raises ArgumentError for what is no 32-bit (kind "int") or 64-bit number."""
+        """Raises ArgumentError for text other than a 32-bit (kind "int") or 64-bit number."""
         value = self.text(name)
         if value is None:
             return None
@@ -111,12 +111,12 @@ class Arguments:
 
 
 def is_number(text: str, bits: int) -> bool:
-    """Whether Java reads it as a whole number of so many bits, the sign left out: 31 or 63."""
+    """Whether Java reads it as a whole number of that many bits, without the sign: 31 or 63."""
     return re.fullmatch(r"[-+]?[0-9]{1,400}", text) is not None and -(1 << bits) <= int(text) < 1 << bits
 
 
 def split_list(text: str) -> list[str]:
-    """The words between commas as Java has them: those at the end that are empty do not count."""
+    """The words between commas as Java splits them: trailing empty words are dropped."""
     words = text.split(",")
     while len(words) > 1 and not words[-1]:
         words.pop()
@@ -161,10 +161,11 @@ def parse(options: Sequence[Option], words: Sequence[str]) -> Arguments:
 
 
 def _split(word: str, known: Mapping[str, Option]) -> list[tuple[Option, str, str]]:
-    """The flags of one word: each with its equals sign and its value, both of which only the last one may have.
+    """The flags of one word, each with its equals sign and its value; only the last flag may have these.
 
-    Kafka's tools take one dash before a whole name too (`-list`). Else each letter behind one dash is a flag of its
-    own, and what follows the first one that takes a value is its value (`-sg`, `-bHOST:PORT`)."""
+    Kafka's tools also take one dash before a whole name (`-list`). Otherwise each letter after the dash is a flag, and
+    the rest after the first flag that takes a value is its value (`-sg`, `-bHOST:PORT`).
+    """
     name, equals, value = word.lstrip("-").partition("=") if word.startswith("--") else word[1:].partition("=")
     if name in known:
         return [(known[name], equals, value)]
@@ -182,8 +183,8 @@ def _split(word: str, known: Mapping[str, Option]) -> list[tuple[Option, str, st
 
 
 def _takes(option: Option, word: str) -> bool:
-    """Whether the word behind the flag is its value. Where the value may be left out, a number that is wanted may begin
-    with a dash, and no other word counts."""
+    """Whether the word after the flag is its value. For an optional number only a number counts, which may begin with a
+    dash; for an optional text, any word that is no flag."""
     if not option.is_argument_optional:
         return True
     if option.kind == "text":
@@ -205,7 +206,7 @@ def check_required(arguments: Arguments, *names: str) -> None:
 
 
 def check_excluded(arguments: Arguments, used: str, *excluded: str) -> None:
-    """`used` stands alone: none of the others may be given beside it."""
+    """`used` excludes the other flags."""
     if not arguments.has(used):
         return
     for name in excluded:

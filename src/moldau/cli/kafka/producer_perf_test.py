@@ -51,7 +51,7 @@ OPTIONS = (
 )
 
 COMMANDS: Final[dict[str, Command]] = {}
-"""None: the flags are read as argparse reads them all the same."""
+"""Empty, but its presence means that flags are read as argparse reads them."""
 
 _REQUIRED = ("topic", "num-records", "throughput")
 _PAYLOADS = ("record-size", "payload-file", "payload-monotonic")
@@ -71,7 +71,7 @@ _LETTERS = bytes(65 + number % 26 for number in range(256))
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What is written, and how fast. `duration_ms` is None outside transactions."""
+    """What to write, and how fast. `duration_ms` is None outside transactions."""
 
     topic: str
     record_count: int
@@ -99,7 +99,7 @@ def run(arguments: Arguments) -> int:
 
 
 def check(arguments: Arguments) -> tuple[Plan, dict[str, str]]:
-    """What to do, and the settings of the producer. Raises UsageError for flags that contradict each other."""
+    """The plan and the settings of the producer. Raises UsageError for flags that contradict each other."""
     if arguments.words:
         raise UsageError(f"unrecognized arguments: '{' '.join(arguments.words)}'")
     for name in _REQUIRED:
@@ -221,7 +221,7 @@ def _settings(arguments: Arguments, *, is_transactional: bool) -> dict[str, str]
 
 
 def read_payloads(arguments: Arguments) -> tuple[bytes, ...]:
-    """The parts of the file of `--payload-file`; nothing without it. Raises ArgumentError."""
+    """The parts of the `--payload-file`; empty without one. Raises ArgumentError."""
     name = arguments.text("payload-file")
     if name is None:
         return ()
@@ -245,7 +245,7 @@ def read_payloads(arguments: Arguments) -> tuple[bytes, ...]:
 
 
 def _parts(text: str, delimiter: re.Pattern[str]) -> Iterator[str]:
-    """As Java's Scanner has them: nothing stands before a delimiter at the beginning, or after one at the end."""
+    """Splits as Java's Scanner does: a delimiter at the beginning or the end gives no empty part."""
     start = 0
     for found in delimiter.finditer(text):
         if found.end() > found.start() and found.end() > 0:
@@ -257,7 +257,7 @@ def _parts(text: str, delimiter: re.Pattern[str]) -> Iterator[str]:
 
 
 class _Sender:
-    """Sends, and prints how far it is and what could not be sent; that does not change the exit code."""
+    """Sends records, and prints progress and failures; failures do not change the exit code."""
 
     def __init__(self, plan: Plan, settings: dict[str, str], metrics: ClientMetrics | None) -> None:
         from confluent_kafka import KafkaException, Producer
@@ -349,7 +349,7 @@ class _Sender:
         self.producer.poll(0)
 
     def _wait_for_turn(self, number: int, begin_ms: int) -> None:
-        """Holds back where more records went out than `--throughput` allows; 0 allows one."""
+        """Waits while the rate would exceed `--throughput`. With 0 only one record is sent."""
         rate = self._plan.throughput
         if rate < 0:
             return

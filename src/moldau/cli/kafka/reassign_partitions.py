@@ -90,7 +90,7 @@ Assignment = dict[TopicPartition, Replicas]
 
 
 def run(arguments: Arguments) -> int:
-    """Errors go to standard output, as those of Kafka's tool do."""
+    """Prints errors on standard output, as Kafka's tool does."""
     action = _checked(arguments)
     work = {"generate": _generate, "execute": _execute, "verify": _verify, "cancel": _cancel, "list": _list}[action]
     try:
@@ -107,11 +107,11 @@ def run(arguments: Arguments) -> int:
 
 
 class _TerseError(ArgumentError):
-    """What Kafka's tool says without `Error: ` in front of it."""
+    """An error that Kafka's tool prints without `Error: `."""
 
 
 def _checked(arguments: Arguments) -> str:
-    """The one action. Raises UsageError."""
+    """The single action. Raises UsageError."""
     actions = [action for action in _ACTIONS if arguments.has(action)]
     if not arguments.in_order:
         raise UsageError(SUMMARY)
@@ -155,7 +155,7 @@ def _brokers(text: str) -> list[int]:
 
 
 def _proposed(arguments: Arguments, admin: ClusterAdmin, current: Assignment, brokers: list[int]) -> Assignment:
-    """As the controller would place new topics on these brokers."""
+    """An assignment as the controller would place new topics on these brokers."""
     known = {row.broker_id: row.rack for row in describe_cluster(admin).brokers if row.broker_id in brokers}
     racks = dict.fromkeys(known) if arguments.has("disable-rack-aware") else known
     if 0 < sum(rack is None for rack in racks.values()) < len(racks):
@@ -182,7 +182,7 @@ def _assignment(admin: ClusterAdmin, topics: Iterable[str]) -> Assignment:
 
 
 def _log_dirs_now(admin: ClusterAdmin, current: Assignment) -> LogDirs:
-    """Of the brokers that answer."""
+    """The log directories of the brokers that answer."""
     serving = admin.cluster().broker_ids()
     replicas = [
         (partition, broker) for partition, brokers in current.items() for broker in brokers if broker in serving
@@ -223,7 +223,7 @@ def _timeout_ms(arguments: Arguments) -> int:
 def _set_throttles(
     arguments: Arguments, admin: ClusterAdmin, current: Assignment, wanted: Assignment, log_dirs: LogDirs
 ) -> None:
-    """The throttles that are asked for; a negative number is none."""
+    """Sets the requested throttles; a negative number means no throttle."""
     between_brokers, between_dirs = (
         -1 if rate is None else rate
         for rate in (arguments.integer("throttle"), arguments.integer("replica-alter-log-dirs-throttle"))
@@ -302,14 +302,14 @@ def _verify(arguments: Arguments, admin: ClusterAdmin) -> None:
             )
     found_places = places(admin, log_dirs)
     print("\n".join(standing(replica, place, log_dirs[replica]) for replica, place in found_places.items()))
-    # a move that another file began is held back by the same settings of brokers
+    # the same broker settings throttle moves that another file began
     is_busy = bool(moving) or any(map(is_under_way, found_places.values()))
     if not arguments.has("preserve-throttles") and not is_busy:
         _end_throttles(admin, wanted)
 
 
 def _end_throttles(admin: ClusterAdmin, wanted: Assignment) -> None:
-    """Of all brokers: one that a replica left is named by no partition of the file any more."""
+    """Covers all brokers: the file no longer names a broker that a replica has left."""
     named = {broker for replicas in wanted.values() for broker in replicas}
     brokers = sorted(named.union(admin.cluster().broker_ids()))
     topics = sorted({partition.topic for partition in wanted})

@@ -16,7 +16,7 @@ ANY = "any"
 
 
 def read_topics(path: str) -> list[str]:
-    """Of `--topics-to-move-json-file`. Raises ArgumentError."""
+    """The topics of `--topics-to-move-json-file`. Raises ArgumentError."""
     document = _read(path)
     try:
         topics = [str(row["topic"]) for row in document["topics"]]
@@ -29,7 +29,7 @@ def read_topics(path: str) -> list[str]:
 
 
 def read_reassignment(path: str) -> tuple[dict[TopicPartition, Replicas], LogDirs]:
-    """Of `--reassignment-json-file`; log directories only where one is named. Raises ArgumentError."""
+    """The content of `--reassignment-json-file`; log directories only if the file names one. Raises ArgumentError."""
     document = _read(path)
     wanted: dict[TopicPartition, Replicas] = {}
     log_dirs: LogDirs = {}

@@ -20,11 +20,11 @@ REPLICA_NOT_AVAILABLE = ERROR_CODES["REPLICA_NOT_AVAILABLE"]
 Replica = tuple[TopicPartition, int]
 """A partition, and the broker that holds it."""
 Place = tuple[str | None, str | None]
-"""The log directory of a replica, and the one that it is moving to."""
+"""The log directory of a replica, and the target of its move."""
 
 
 def places(admin: ClusterAdmin, replicas: Iterable[Replica]) -> dict[Replica, Place]:
-    """Where each lies, by broker, topic and partition."""
+    """The place of each replica."""
     ordered = sorted(replicas, key=lambda replica: (replica[1], replica[0].topic, replica[0].partition))
     now: LogDirs = {}
     future: LogDirs = {}
@@ -37,13 +37,13 @@ def places(admin: ClusterAdmin, replicas: Iterable[Replica]) -> dict[Replica, Pl
 
 
 def is_under_way(place: Place) -> bool:
-    """Whether the replica moves, or lies on a disk that is gone."""
+    """Whether the replica moves, or lies on a lost disk."""
     now, future = place
     return now is None or future is not None
 
 
 def standing(replica: Replica, place: Place, wanted: str) -> str:
-    """How far the move to the directory `wanted` is, as Kafka's tool says it."""
+    """The progress of the move to the directory `wanted`, in the words of Kafka's tool."""
     (partition, broker), (now, future) = replica, place
     if now is None:
         return (
@@ -60,8 +60,8 @@ def standing(replica: Replica, place: Place, wanted: str) -> str:
 
 
 def move_replicas(admin: ClusterAdmin, log_dirs: LogDirs, timeout_ms: int) -> None:
-    """A replica that is new on its broker can be sent to a directory only once it has begun there: tried again. Raises
-    ArgumentError where one cannot move, or has not begun in time."""
+    """Starts the moves. Retries, because a replica that is new on its broker can move to a directory only once it
+    exists there. Raises ArgumentError for a replica that cannot move or does not exist in time."""
     pending, end_s = dict(log_dirs), time.monotonic() + timeout_ms / 1_000
     while pending:
         for partition, broker in _begun_moves(admin, pending):
@@ -78,7 +78,8 @@ def move_replicas(admin: ClusterAdmin, log_dirs: LogDirs, timeout_ms: int) -> No
 
 
 def _begun_moves(admin: ClusterAdmin, pending: LogDirs) -> list[tuple[TopicPartition, int]]:
-    """The moves of `pending` that their broker takes. Raises ArgumentError for one that it never will."""
+    """Requests the moves of `pending`; returns those that their broker accepts. Raises ArgumentError for a permanent
+    failure."""
     begun = []
     for broker in sorted({broker for _, broker in pending}):
         own = {partition: path for (partition, replica), path in pending.items() if replica == broker}

@@ -27,7 +27,7 @@ GOALS = (
 )
 
 Planned = dict[str, dict[TopicPartition, int]]
-"""The new positions of each group."""
+"""The new offsets of each group."""
 
 
 def reset(arguments: Arguments, admin: ClusterAdmin, names: list[str]) -> None:
@@ -69,8 +69,8 @@ def reset(arguments: Arguments, admin: ClusterAdmin, names: list[str]) -> None:
 
 
 def partitions_in(text: str) -> tuple[str, list[int] | None]:
-    """The topic of `topic:0,1` and the numbers, None for a bare topic, as Kafka's tools read it: what is empty behind
-    the last separator does not count. Raises UsageError."""
+    """The topic of `topic:0,1` and the numbers, None for a bare topic. As in Kafka's tools, empty text after the last
+    separator is ignored. Raises UsageError."""
     if ":" not in text:
         return text, None
     parts = text.rstrip(":").split(":")
@@ -112,8 +112,8 @@ def _goal(arguments: Arguments, from_file: dict[TopicPartition, int]) -> Goal:
 
 
 def _read_file(path: str, names: list[str]) -> dict[str, dict[TopicPartition, int]]:
-    """Rows `group,topic,partition,offset`, or without the group where only one is named: of several, nobody can tell
-    which is meant, and the row is of none."""
+    """Reads rows `group,topic,partition,offset`. A row without a group belongs to the only named group; it is skipped
+    if several are named."""
     found: dict[str, dict[TopicPartition, int]] = {}
     try:
         with input_path(path).open(newline="", encoding="utf-8") as file:

@@ -14,13 +14,13 @@ from moldau.wire.protocol.sasl_tokens import MIN_ITERATIONS, SCRAM_NUMBERS, salt
 _DEFAULT_ITERATIONS = MIN_ITERATIONS
 _SALT_BYTES = 20
 _SHORTEST_KEY = 16
-"""Characters: what is shorter is no salted password."""
+"""In characters: a shorter text is not a salted password."""
 _NAMES = ("name", "password", "salt", "saltedpassword", "iterations")
 
 
 def parse_scram_argument(text: str, random: Random) -> UserScramCredentialRecord:
-    """`SCRAM-SHA-256=[name=alice,password=secret]`, also with `iterations`, `salt`, and `saltedpassword` in place of
-    the password, both in base64. The password itself is kept nowhere. Raises ArgumentError in Kafka's sentences."""
+    """Parses `SCRAM-SHA-256=[name=alice,password=secret]`, also with `iterations`, `salt`, and `saltedpassword` instead
+    of the password, both in base64. The password itself is not kept. Raises ArgumentError in Kafka's sentences."""
     mechanism, equals, written = text.strip().partition("=")
     if not equals:
         raise ArgumentError(f"Failed to find equals sign in SCRAM argument '{text.strip()}'")
@@ -58,7 +58,7 @@ def parse_scram_argument(text: str, random: Random) -> UserScramCredentialRecord
 def _part(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
-        shown = text if text in _NAMES else "***"  # what stands after a comma in a password
+        shown = text if text in _NAMES else "***"  # may be the part of a password after a comma
         raise ArgumentError(f"No equals sign found in SCRAM component: {shown}")
     is_quoted = len(value) >= 2 and value[0] == value[-1] == '"'
     return name, value[1:-1] if is_quoted else value
@@ -68,10 +68,10 @@ def _decoded(name: str, text: str | None) -> bytes | None:
     if text is None:
         return None
     try:
-        # Java's decoder also takes what lacks its padding
+        # Java's decoder also takes base64 without its padding
         return base64.b64decode(text + "=" * (-len(text) % 4) if "=" not in text else text, validate=True)
     except (binascii.Error, ValueError):
-        shown = text if name == "salt" or len(text) < _SHORTEST_KEY else "***"  # Kafka's tool repeats it
+        shown = text if name == "salt" or len(text) < _SHORTEST_KEY else "***"  # Kafka's tool prints it
         raise ArgumentError(f"Failed to decode given {name}: {shown}") from None
 
 

@@ -1,4 +1,4 @@
-"""SCRAM credentials of users in `kafka-configs`: how they are written and printed."""
+"""SCRAM credentials of users in `kafka-configs`: parses and prints them."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ def is_mechanism(name: str) -> bool:
 
 
 def parse_credential(mechanism: str, text: str) -> scram.Credential:
-    """`iterations=8192,password=secret`, or the password alone. Raises ArgumentError in the words of Kafka's tool."""
+    """Parses `iterations=8192,password=secret`, or the password alone. Raises ArgumentError in the words of Kafka's
+    tool."""
     found = _CREDENTIAL.fullmatch(text)
     if found is None:
-        # Kafka's tool repeats the password here
+        # Kafka's tool prints the password here
         shown = text if _ONLY_ITERATIONS.fullmatch(text) else "***"
         raise ArgumentError(f"Invalid credential property {mechanism.replace('-', '_')}={shown}")
     typed = found[1]
@@ -45,13 +46,14 @@ def parse_credential(mechanism: str, text: str) -> scram.Credential:
 
 
 def alter_user(admin: ClusterAdmin, user: str, to_set: Mapping[str, str], to_delete: Sequence[str]) -> None:
-    """Sets and removes credentials of one user: mechanism to what was typed, and mechanisms."""
+    """Sets and removes credentials of one user. `to_set`: mechanism to the typed text; `to_delete`: mechanisms."""
     credentials = [parse_credential(mechanism, text) for mechanism, text in to_set.items()]
     scram.alter_credentials(admin, SystemRandom(), user, credentials, to_delete)
 
 
 def print_users(admin: ClusterAdmin, names: Iterable[str]) -> None:
-    """A line for each of these users, or of all if there are no names. Who has no credentials gets no line."""
+    """Prints a line for each of these users, or for all if `names` is empty. A user without credentials gets no
+    line."""
     for user in scram.describe_credentials(admin, list(names)):
         if user.error is not None:
             error = f"{java_name(user.error).rpartition('.')[2]}: {user.error}"

@@ -95,7 +95,8 @@ def run(arguments: Arguments) -> int:
 
 
 def read_settings(path: str) -> BrokerSettings:
-    """Of the file. Raises ArgumentError where it cannot be read or names no directory, KafkaError for bad settings."""
+    """The settings of the file. Raises ArgumentError if it cannot be read or names no directory, KafkaError for bad
+    settings."""
     try:
         settings = parse_broker_settings(settings_in(path), is_for_start=False)
     except CommandError as error:
@@ -127,7 +128,7 @@ def _random_uuid(_: Arguments) -> None:
 
 
 def _info(arguments: Arguments) -> None:
-    """Raises ArgumentError, behind what is printed, where a directory is absent or not formatted."""
+    """Prints the directories. Raises ArgumentError afterwards if a directory is absent or not formatted."""
     found: list[str] = []
     problems: list[str] = []
     properties: MetaProperties | None = None
@@ -157,7 +158,8 @@ def _print_list(title: str, lines: list[str], one: str = "y", many: str = "ies")
 
 
 def format_node(arguments: Arguments) -> None:
-    """All of `log.dirs`; the first one gets the metadata log. Raises ArgumentError, KafkaError, StorageFormatError."""
+    """Formats all of `log.dirs`; the first one gets the metadata log. Raises ArgumentError, KafkaError,
+    StorageFormatError."""
     cluster_id = arguments.required("cluster-id")
     check_cluster_id(cluster_id)
     settings = read_settings(arguments.required("config"))
@@ -201,14 +203,14 @@ def format_node(arguments: Arguments) -> None:
 
 
 def _check_named(settings: BrokerSettings) -> None:
-    """Raises ArgumentError where a default would stand for what each node of a cluster must say of itself."""
+    """Raises ArgumentError for a missing setting that each node must set itself: a default would be wrong."""
     for name in ("process.roles", "node.id"):
         if name not in settings.texts:
             raise ArgumentError(f'Missing required configuration "{name}" which has no default value.')
 
 
 def _check_owner(directory: str, found: MetaProperties, node_id: int, cluster_id: str) -> None:
-    """Raises ArgumentError: the directory is of another cluster or node, which the others must not join."""
+    """Raises ArgumentError if the directory belongs to another cluster or node: new directories must not join it."""
     path = f"{directory}/{META_PROPERTIES}"
     if found.cluster_id != cluster_id:
         raise ArgumentError(f"Invalid cluster.id in: {path}. Expected {cluster_id}, but read {found.cluster_id}")
@@ -223,7 +225,7 @@ def _check_owner(directory: str, found: MetaProperties, node_id: int, cluster_id
 def _first_records(
     arguments: Arguments, settings: BrokerSettings, random: Random
 ) -> tuple[tuple[MetadataRecord, ...], str]:
-    """What the new cluster begins with, as Kafka orders it, and what its `metadata.version` is called."""
+    """The first records of the new cluster in Kafka's order, and the name of its `metadata.version`."""
     levels = levels_to_format(
         arguments.text("release-version"),
         arguments.texts("feature"),
@@ -233,7 +235,7 @@ def _first_records(
         ),
     )
     level = levels.pop(METADATA_VERSION)
-    del levels[KRAFT_VERSION]  # it stands in a control record
+    del levels[KRAFT_VERSION]  # it is stored in a control record
     records: list[MetadataRecord] = [FeatureLevelRecord(METADATA_VERSION, level)]
     records += [FeatureLevelRecord(name, levels[name]) for name in sorted(levels) if levels[name]]
     credentials = arguments.texts("add-scram")
@@ -256,7 +258,7 @@ def _opened(directory: str) -> OsDisk:
 def _controller_listener(settings: BrokerSettings) -> BrokerListener:
     endpoint = next(iter(settings.advertised_controller_endpoints), None)
     if not settings.is_controller:
-        return BrokerListener("CONTROLLER", "localhost", 0)  # it has none
+        return BrokerListener("CONTROLLER", "localhost", 0)  # it has no listener
     if endpoint is None:
         raise ArgumentError(
             "The controller.listener.names must contain at least one value appearing in the 'listeners' configuration "
@@ -266,7 +268,7 @@ def _controller_listener(settings: BrokerSettings) -> BrokerListener:
 
 
 def _first_controllers(arguments: Arguments, settings: BrokerSettings) -> tuple[VotersRecordVoter, ...] | None:
-    """As `format_directory` takes them."""
+    """The first controllers in the form that `format_directory` takes."""
     text, is_alone = arguments.text("initial-controllers"), arguments.has("standalone")
     joins = arguments.has("no-initial-controllers")
     if text is not None and (is_alone or joins):

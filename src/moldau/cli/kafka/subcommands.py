@@ -1,4 +1,4 @@
-"""Tools with subcommands, as argparse4j reads them: each has its own flags and those of the connection."""
+"""Tools with subcommands, as argparse4j reads them: each subcommand has its own flags and those of the connection."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ _CONNECTION = ("bootstrap-server", "bootstrap-controller", "command-config")
 
 
 class Command(msgspec.Struct, frozen=True):
-    """One of them, with the flags that it must and may have."""
+    """A subcommand, with its required and optional flags."""
 
     required: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
 
 
 class ClusterCommand(Command, frozen=True, kw_only=True):
-    """`run` prints, or raises KafkaError or ArgumentError."""
+    """A command of a cluster: `run` prints, or raises KafkaError or ArgumentError."""
 
     run: Callable[[Arguments, ClusterAdmin], None]
 
 
 class OfflineCommand(Command, frozen=True, kw_only=True):
-    """As ClusterCommand, of one that asks no cluster."""
+    """A command that asks no cluster; otherwise as ClusterCommand."""
 
     run: Callable[[Arguments], None]
 
 
 def spelt_out(words: Sequence[str], options: Sequence[Option], commands: Mapping[str, Command]) -> list[str]:
-    """The words with whole names of flags: these tools take the first letters of a flag for the flag, where no other
-    flag of the command begins with them. Raises ArgumentError where several do."""
+    """The words with flags spelt out. These tools accept the first letters of a flag if they are unique among the
+    command's flags. Raises ArgumentError if they are ambiguous."""
     command = next((commands[word] for word in words if word in commands), None)
     own = None if command is None else (*_CONNECTION, *command.required, *command.optional, "help")
     known = [option.name for option in options]
@@ -64,8 +64,8 @@ AnyCommand = TypeVar("AnyCommand", bound=Command)
 
 
 def chosen_command(arguments: Arguments, commands: Mapping[str, AnyCommand], summary: str) -> AnyCommand:
-    """The command that the first word names. Raises UsageError without a word or with a flag missing, ArgumentError for
-    a word or a flag that does not belong there: `--feature a=1 b=2` does not change two features."""
+    """The command that the first word names. Raises UsageError without a word or a required flag, ArgumentError for an
+    unknown word or flag: `--feature a=1 b=2` does not change two features."""
     if not arguments.words:
         raise UsageError(summary)
     name = arguments.words[0]
@@ -83,7 +83,7 @@ def chosen_command(arguments: Arguments, commands: Mapping[str, AnyCommand], sum
 
 
 def check_connection(arguments: Arguments) -> None:
-    """Exactly one of the two addresses is given. Raises ArgumentError."""
+    """Checks that exactly one of the two addresses is given. Raises ArgumentError."""
     if arguments.has("bootstrap-server") and arguments.has("bootstrap-controller"):
         raise ArgumentError("argument --bootstrap-controller: not allowed with argument --bootstrap-server")
     if not arguments.has("bootstrap-server", "bootstrap-controller"):

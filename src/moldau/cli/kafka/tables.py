@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Each column as wide as its widest cell, and a tab behind it."""
+    """Prints each column as wide as its widest cell, with a tab after it."""
     lines = [columns, *([str(cell) for cell in row] for row in rows)]
     widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
     for line in lines:

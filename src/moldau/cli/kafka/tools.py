@@ -1,4 +1,4 @@
-"""The list of the tools, and how one runs: `moldau kafka-topics ...` bypasses argparse."""
+"""The list of the tools, and how they run: `moldau kafka-topics ...` bypasses argparse."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TOOLS = {
     "kafka-producer-perf-test": "how fast records can be written, and how late the answers come",
     "kafka-consumer-perf-test": "how fast records can be read",
 }
-"""The tools and what each is for, in the order of the help. The module has the tool's name without the prefix."""
+"""The tools with their purposes, in the order of the help. A tool's module has its name without the prefix."""
 
 
 EXAMPLES = {
@@ -62,21 +62,21 @@ EXAMPLES = {
     "kafka-producer-perf-test": "--topic orders --num-records 100000 --record-size 100 --throughput -1",
     "kafka-consumer-perf-test": "--topic orders --num-records 100000",
 }
-"""What `--help` ends with, behind the tool's name and its broker."""
+"""The example in `--help`, after the tool's name and its broker."""
 
 HELP_SUCCEEDS = ("kafka-features", "kafka-metadata-quorum", "kafka-storage")
-"""Tools whose `--help` is no error: exit code 0."""
+"""Tools whose `--help` has exit code 0."""
 NOTHING_SUCCEEDS = ("kafka-producer-perf-test",)
-"""Tools that print their help on standard output where no word is given, with exit code 0."""
+"""Tools that without arguments print their help on standard output, with exit code 0."""
 WITHOUT_VERSION = (*HELP_SUCCEEDS, *NOTHING_SUCCEEDS, "kafka-cluster")
 """Tools that do not know `--version`."""
 WITH_COMMANDS = (*WITHOUT_VERSION, "kafka-transactions")
-"""Tools that read their flags as argparse does, and print on standard output what `--help` or `-h` asks for. Their
-modules have `COMMANDS`, the sub-commands, if any."""
+"""Tools that read their flags as argparse does, and print the help for `--help` or `-h` on standard output. Their
+modules have `COMMANDS`, the subcommands if any."""
 
 
 class Tool(Protocol):
-    """What each tool's module has."""
+    """The interface of each tool's module."""
 
     OPTIONS: tuple[Option, ...]
     SUMMARY: str
@@ -88,7 +88,7 @@ def load(name: str) -> Tool:
 
 
 def run_tool(name: str, words: Sequence[str]) -> int:
-    """Runs one tool; gives its exit code. Imported here: `moldau --help` wants the list only."""
+    """Runs one tool; returns its exit code. Imports it only here: `moldau --help` needs only the list."""
     from moldau.cli.kafka.options import ArgumentError, UsageError, common_options, usage
     from moldau.errors import ProtocolError
 
@@ -117,7 +117,7 @@ def run_tool(name: str, words: Sequence[str]) -> int:
 
 
 def _asks_for_help(word: str) -> bool:
-    """Of a tool with sub-commands, which takes the first letters of a flag for the flag."""
+    """Whether the word asks for help: a tool with subcommands accepts the first letters of a flag."""
     return word == "-h" or (len(word) > len("--") and "--help".startswith(word))
 
 

@@ -208,7 +208,7 @@ def alter(arguments: Arguments, admin: ClusterAdmin) -> None:
         has = len(topics[name].partitions)
         added = assignment[has:]
         if assignment and not added and count > has:
-            # no assignment at all would leave the choice to the broker
+            # without assignments, the controller would choose the brokers
             raise ArgumentError(
                 f"Attempted to add {count - has} additional partition(s), but only 0 assignment(s) were specified."
             )
@@ -223,7 +223,7 @@ def delete(arguments: Arguments, admin: ClusterAdmin) -> None:
 
 
 def matching(topics: dict[str, TopicDescription], arguments: Arguments) -> list[str]:
-    """The names that `--topic` (all without it) and `--exclude-internal` leave, sorted."""
+    """The names that match `--topic` (all without it) and `--exclude-internal`, sorted."""
     pattern = topic_pattern(arguments.text("topic"))
     excluded = arguments.has("exclude-internal")
     return [
@@ -234,7 +234,7 @@ def matching(topics: dict[str, TopicDescription], arguments: Arguments) -> list[
 
 
 def topic_pattern(text: str | None) -> re.Pattern[str] | None:
-    """Kafka's reading of a topic expression: commas mean "or", blanks and quotes around are dropped."""
+    """Kafka's reading of a topic expression: commas mean "or", and surrounding blanks and quotes are dropped."""
     if text is None:
         return None
     cleaned = text.strip().replace(",", "|").replace(" ", "").strip("\"'")
@@ -253,7 +253,7 @@ def check_exists(names: list[str], arguments: Arguments) -> None:
 
 
 class _View(msgspec.Struct, frozen=True):
-    """What the partitions of one topic are judged by."""
+    """The facts that decide which partitions of a topic are shown."""
 
     reports: tuple[str, ...]
     live_brokers: tuple[int, ...]
@@ -266,7 +266,7 @@ class _View(msgspec.Struct, frozen=True):
             return True
         adding, _ = self.moving.get(TopicPartition(topic, partition.index), ((), ()))
         is_true = {
-            # the replicas that a reassignment adds are not missed (KIP-352)
+            # replicas that a reassignment adds do not count as missing (KIP-352)
             "under-replicated-partitions": len(partition.isr) < len(partition.replicas) - len(adding),
             "under-min-isr-partitions": len(partition.isr) < self.min_isr,
             "at-min-isr-partitions": len(partition.isr) == self.min_isr,
@@ -305,7 +305,7 @@ def _described(arguments: Arguments, admin: ClusterAdmin) -> list[TopicDescripti
         known = [topic for topic in topics.values() if topic.topic_id == topic_id and topic_id != ZERO_UUID]
         if not known and not arguments.has("if-exists"):
             raise ArgumentError(f"TopicId '{id_text}' does not exist as expected")
-        # asked by id, a broker does not name its eligible leaders
+        # for a topic id, the response lacks eligible leaders
         return known
     names = matching(topics, arguments)
     check_exists(names, arguments)

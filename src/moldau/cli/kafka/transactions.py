@@ -238,7 +238,7 @@ def _find_hanging(arguments: Arguments, admin: ClusterAdmin) -> None:
 
 
 def _to_search(admin: ClusterAdmin, topic: str | None, broker_id: int | None) -> list[TopicPartition]:
-    """Of this topic, or of all, what lies on this broker, or anywhere."""
+    """The partitions to search: those of this topic, or of all, on this broker, or on any."""
     known = list_topics(admin)
     if topic is not None and topic not in known:
         raise ArgumentError(f"Failed to describe topic {topic}: there is no such topic")
