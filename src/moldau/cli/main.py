@@ -1,4 +1,4 @@
-"""`moldau`: runs a command. An error that a user can cause becomes one sentence."""
+"""`moldau`: runs a command. Prints an error that a user can cause as one sentence."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from contextlib import redirect_stderr
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; gives the exit code. Errors that a user can cause are one sentence on standard error."""
+    """Runs one command; returns the exit code. Prints an error that a user can cause as one sentence on standard
+    error."""
     words = list(sys.argv[1:] if argv is None else argv)
     _take_standard_descriptors()
     if sys.stderr is not None:
@@ -21,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _guarded(words: Sequence[str]) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a name that the terminal's letters cannot write
+        sys.stdout.reconfigure(errors="backslashreplace")  # for names with letters outside the terminal's encoding
     try:
         return _run(words)
     except UnicodeEncodeError as error:
@@ -30,11 +31,11 @@ def _guarded(words: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # The reader of our output (`| head`) has gone.
+        # The reader of our output (`| head`) has ended.
         _write_no_more()
         return 0
     except OSError as error:
-        # Standard output takes no more, say on a full disk; or a file, which is named, is not for this user.
+        # Standard output cannot be written, for example on a full disk; or the user may not access the named file.
         where = "" if error.filename is None else f"{error.filename}: "
         print(f"moldau: {where}{error.strerror or error}", file=sys.stderr)
         _write_no_more()
@@ -42,13 +43,13 @@ def _guarded(words: Sequence[str]) -> int:
 
 
 def _take_standard_descriptors() -> None:
-    """Opens the null device in the place of what is closed (`<&-`). A socket or a file of records would get the number
-    else: what another library prints would go there, and libuv aborts the process that closes such a socket."""
+    """Opens the null device for each closed standard descriptor (`<&-`). Otherwise a socket or a file of records would
+    get the number: another library would print into it, and libuv aborts the process that closes such a socket."""
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free: this one
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free number, so this one
 
 
 def _write_no_more() -> None:
@@ -59,7 +60,7 @@ def _write_no_more() -> None:
 
 
 def _run(words: Sequence[str]) -> int:
-    # imported here, so that Ctrl-C while the commands are imported shows no traceback either
+    # imported here: a Ctrl-C while the commands are imported shows no traceback either
     from moldau.cli.commands import build_parser
     from moldau.cli.kafka.tools import TOOLS, run_tool
     from moldau.cli.output import CommandError

@@ -11,7 +11,7 @@ Row = Mapping[str, object]
 
 
 class CommandError(Exception):
-    """A command cannot do what was asked: one sentence for the user, exit code 1."""
+    """A command cannot be carried out: one sentence for the user, exit code 1."""
 
 
 def print_rows(
@@ -22,8 +22,8 @@ def print_rows(
     empty: str = "nothing to show",
     are_names: bool = False,
 ) -> None:
-    """Prints `rows` as a table of `columns` (keys of the rows), or as one JSON array with all keys. `are_names`: the
-    columns have names that people write elsewhere, such as `_key` in SQL, and no words of ours."""
+    """Prints `rows` as a table of `columns` (keys of the rows), or as one JSON array with all keys. `are_names`: prints
+    the column names unchanged, because people use them elsewhere, such as `_key` in SQL."""
     if as_json:
         print_json(rows)
         return
@@ -42,8 +42,8 @@ def print_rows(
 
 
 def drop_output() -> None:
-    """Standard output takes no more: what it still holds goes nowhere. At its end Python would write that, complain
-    again, and exit with code 120."""
+    """Discards buffered output after standard output failed. Otherwise Python would write it at exit, complain again,
+    and exit with code 120."""
     if sys.stdout is not None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -57,12 +57,12 @@ def _line(cells: Sequence[str], widths: Sequence[int], is_number: Sequence[bool]
 
 
 def print_json(value: object) -> None:
-    """Flushed at once: a program that reads a pipe sees each value when it is printed."""
+    """Prints a value and flushes: the reader of a pipe sees each value at once."""
     print(json.dumps(value, ensure_ascii=not _can_print("ü─"), default=str), flush=True)
 
 
 def _can_print(text: str) -> bool:
-    """Whether standard output has these letters: in the C locale it may have none but those of ASCII."""
+    """Whether standard output can encode these letters: in the C locale it may have only ASCII."""
     try:
         text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
     except UnicodeEncodeError:
@@ -78,5 +78,5 @@ def _cell(value: object) -> str:
 
 
 def printable(text: str) -> str:
-    """Escapes all control characters: a foreign name or record must not control the terminal."""
+    """Escapes all control characters: a name or record from elsewhere must not control the terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

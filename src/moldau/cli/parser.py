@@ -21,7 +21,7 @@ _UNKNOWN_FLAG = re.compile(r"--?[^\s=]+")
 
 
 class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
-    """The commands below one. The sentence of the list is also the description of the command itself."""
+    """The subcommands of a command. The sentence in the list also describes the command itself."""
 
     def add_parser(self, name: str, **settings: Any) -> Any:
         text = settings.get("help") or ""
@@ -30,7 +30,7 @@ class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
 
 
 class CommandParser(argparse.ArgumentParser):
-    """`examples`: command lines that its help ends with, each with an optional comment behind two blanks and a #."""
+    """`examples`: command lines at the end of the help, each with an optional comment after two blanks and a #."""
 
     def __init__(self, *words: Any, examples: Sequence[str] = (), **settings: Any) -> None:
         super().__init__(*words, **settings)
@@ -40,15 +40,15 @@ class CommandParser(argparse.ArgumentParser):
         self._optionals.title = "flags"
 
     def add_argument(self, *names: Any, **settings: Any) -> argparse.Action:
-        """As argparse's; a word is shown in capitals."""
+        """As argparse's; shows a positional argument in capitals."""
         if names and not names[0].startswith("-") and "choices" not in settings:
             settings.setdefault("metavar", names[0].upper())
         return super().add_argument(*names, **settings)
 
-    # --- reading the words ---
+    # --- parsing ---
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """As argparse's; a command without commands below it leaves nothing unread."""
+        """As argparse's; a command without subcommands leaves no word unread."""
         words = list(sys.argv[1:] if args is None else args)
         if commands_of(self):
             if not words:
@@ -61,7 +61,7 @@ class CommandParser(argparse.ArgumentParser):
         return found, []
 
     def _flags_first(self, words: list[str]) -> list[str]:
-        """The same words with the flags, each with its value, before the others."""
+        """The same words with the flags and their values before the other words."""
         if any(action.nargs == argparse.REMAINDER for action in self._actions):
             return words
         flags: list[str] = []
@@ -91,7 +91,7 @@ class CommandParser(argparse.ArgumentParser):
         return [*flags, "--", *others] if others else flags
 
     def _flag(self, word: str) -> argparse.Action | None:
-        """The flag that this word is, also if it is shortened; None for a value and for an unknown flag."""
+        """The flag that this word is, even if it is shortened; None for a value and for an unknown flag."""
         if not is_flag(word):
             return None
         name = word.partition("=")[0] if word.startswith("--") else word[:2]
@@ -103,7 +103,7 @@ class CommandParser(argparse.ArgumentParser):
         }
         return next(iter(begun.values())) if len(begun) == 1 else None
 
-    # --- refusing them ---
+    # --- errors ---
 
     def _refuse(self, unread: Sequence[str]) -> NoReturn:
         word = next((word for word in unread if is_flag(word)), unread[0])
@@ -126,11 +126,11 @@ class CommandParser(argparse.ArgumentParser):
         self.error(f"{name} is one of {', '.join(choices)}, not {value!r}{hint(str(value), choices)}")
 
     def words_beside(self) -> Iterable[str]:
-        """Commands that this parser does not read itself."""
+        """Commands that another parser reads."""
         return ()
 
     def error(self, message: str) -> NoReturn:
-        """One sentence, then the usage of this command; exit code 2."""
+        """Prints one sentence, then the usage of this command; exit code 2."""
         sentence = re.sub(r"^argument ([^:]+): expected one argument$", r"\1 needs a value", message)
         if sentence.startswith(_REQUIRED):
             sentence = f"missing: {', '.join(self._required(sentence.removeprefix(_REQUIRED)))}"
@@ -142,7 +142,7 @@ class CommandParser(argparse.ArgumentParser):
         )
 
     def _required(self, names: str) -> Iterator[str]:
-        """Words as the usage has them, without those that no help shows."""
+        """The words as the usage shows them, without hidden ones."""
         hidden = [action.metavar or action.dest.upper() for action in self._actions if action.help == argparse.SUPPRESS]
         for name in names.split(", "):
             shown = name if is_flag(name) else name.upper()
@@ -155,7 +155,7 @@ class CommandParser(argparse.ArgumentParser):
         return f"{super().format_help()}\nexamples:\n" + "".join(f"  {line}\n" for line in self._examples())
 
     def _examples(self) -> list[str]:
-        """The examples of this command; a noun shows the first of each command below it."""
+        """The examples of this command; a noun shows the first example of each subcommand."""
         if self.examples:
             return list(self.examples)
         below = [inner for inner in commands_of(self).values() if isinstance(inner, CommandParser)]
@@ -163,7 +163,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def is_flag(word: str) -> bool:
-    """Whether a word is written as a flag: a dash alone is standard input, and a number may be negative."""
+    """Whether a word has the form of a flag: a dash alone is standard input, and a number may be negative."""
     return len(word) > 1 and word.startswith("-") and not _NEGATIVE_NUMBER.fullmatch(word)
 
 
@@ -172,7 +172,7 @@ def _is_short_with_value(word: str) -> bool:
 
 
 def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """The commands below one, by name."""
+    """The subcommands by name."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             return dict(action.choices)

@@ -1,6 +1,6 @@
 """Commands that run a node, or work on the files of a stopped one.
 
-announcement: what a node prints when it serves
+announcement: lines that a node prints when it serves
 certs: `moldau certs`
 local_cluster/: the processes of `moldau up --brokers`
 log: `moldau log dump`

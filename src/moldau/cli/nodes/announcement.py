@@ -1,4 +1,4 @@
-"""What a node's process says on standard output once it serves."""
+"""The lines that a node's process prints on standard output once it serves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ logger = logging.getLogger("moldau.node")
 
 METRICS = "metrics"
 READY = "ready "
-"""What the last line begins with: scripts wait for it."""
+"""The prefix of the last line: scripts wait for it."""
 
 
 def announce(
@@ -30,8 +30,8 @@ def announce(
     beside: Mapping[str, str],
     tls: LocalTls | None = None,
 ) -> None:
-    """What runs, how durable it is, how to connect; last `ready HOST:PORT`. `beside`: what else is served, by name.
-    `tls`: what clients need for it."""
+    """Prints the node, its durability and how to connect; last `ready HOST:PORT`. `beside`: addresses of further
+    services, by name. `tls`: the TLS settings that clients need."""
     from moldau import __version__
 
     address = node.bootstrap_servers
@@ -62,18 +62,18 @@ def announce(
 
 
 def lines_of_tls(tls: LocalTls | None) -> list[str]:
-    """What clients need."""
+    """The TLS settings that clients need."""
     return [f"  {'TLS' if place == 0 else '':<10} {line}" for place, line in enumerate(tls.lines if tls else ())]
 
 
 def line_to_try(address: str, tls: LocalTls | None) -> str:
-    """A first record."""
+    """A command that writes a first record."""
     secured = f" --command-config {shlex.quote(str(tls.properties))}" if tls else ""
     return f"  try        echo hello | moldau produce greetings -b {address}{secured}"
 
 
 def authentication(settings: BrokerSettings) -> str:
-    """Which of the listeners for clients ask for a login."""
+    """The client listeners that require a login."""
     names = [endpoint.name for endpoint in settings.listeners]
     asking = [name for name in names if has_sasl(settings.protocol_of(name))]
     if not asking:
@@ -84,8 +84,8 @@ def authentication(settings: BrokerSettings) -> str:
 
 
 def advertised_addresses(settings: BrokerSettings, node: Node) -> list[str]:
-    """Where clients connect to, listener by listener, as the cluster tells them; with the listener's name where there
-    are several. A node alone that advertises nothing tells clients the address that they came to."""
+    """The addresses that the cluster gives to clients, listener by listener; with the listener's name if the node has
+    several. A single node without `advertised.listeners` gives clients the address to which they connected."""
     registered = node.broker.image.brokers[node.node_id].listeners
     found = []
     for place, point in enumerate(registered):
@@ -97,8 +97,8 @@ def advertised_addresses(settings: BrokerSettings, node: Node) -> list[str]:
 
 
 def say(lines: Sequence[str]) -> None:
-    """Prints them. A node serves also where nobody reads that (`| head -1`), or a file takes no more: one line of the
-    log says so."""
+    """Prints the lines. The node serves even if they cannot be written (`| head -1`, a full disk): then the log has one
+    line about it."""
     try:
         print("\n".join(lines), flush=True)
     except OSError as error:

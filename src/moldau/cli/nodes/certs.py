@@ -128,7 +128,7 @@ def show_certificates(arguments: argparse.Namespace) -> int:
 
 
 def _files_of(folder: Path) -> list[Path]:
-    """The authority first."""
+    """The certificates in the folder, the authority's first."""
     from moldau.transport.authority_folder import CERTIFICATE, KEY, has_authority
 
     if not has_authority(folder):
@@ -168,7 +168,7 @@ def _row(path: Path, certificate: x509.Certificate) -> dict[str, object]:
 
 
 def _password(arguments: argparse.Namespace) -> str | None:
-    """Of PKCS12; None: none is wanted. Raises CommandError."""
+    """The password for PKCS12; None for another format. Raises CommandError."""
     is_named = arguments.password_file is not None or arguments.password_env is not None
     if not arguments.pkcs12:
         if is_named:

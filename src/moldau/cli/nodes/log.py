@@ -1,4 +1,4 @@
-"""`moldau log dump FILE`: prints files of a log directory, without a broker. `log_repair` has the other verbs."""
+"""`moldau log dump FILE`: prints files of a log directory, without a broker. `log_repair` has the other subcommands."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
 
 def dump_files(arguments: argparse.Namespace) -> int:
-    """0, or 1 where a file is damaged or cannot be read: the rest is printed nevertheless."""
+    """Exit code 0, or 1 if a file is damaged or unreadable; prints the other files in any case."""
     paths: list[Path] = []
     for path in arguments.file:
         if str(path) == STANDARD_INPUT:
@@ -92,7 +92,7 @@ def dump_files(arguments: argparse.Namespace) -> int:
         try:
             problems += _dump(path, arguments)
         except BrokenPipeError:
-            raise  # our reader has gone (`| head`): nothing is wrong with the file
+            raise  # the reader of our output has ended (`| head`): the file is fine
         except (OSError, ValueError) as error:
             print(f"moldau: {path}: {error}", file=sys.stderr)
             problems += 1
@@ -100,7 +100,7 @@ def dump_files(arguments: argparse.Namespace) -> int:
 
 
 def _dump(path: Path, arguments: argparse.Namespace) -> int:
-    """Prints one file; gives how many of its entries do not fit."""
+    """Prints one file; returns the number of its mismatched entries."""
     from moldau.cli.dump import indexes
     from moldau.errors import ProtocolError
 

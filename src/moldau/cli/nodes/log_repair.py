@@ -50,7 +50,7 @@ def add_verbs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
 
 
 def repair_directory(arguments: argparse.Namespace) -> int:
-    """0 where nothing is damaged or all is repaired; 1 where damage was only shown."""
+    """Exit code 0 if nothing is damaged or all is repaired; 1 if damage was only shown."""
     from moldau.shell.io.dry_run import DryRunDisk
     from moldau.shell.node import repair
 
@@ -106,7 +106,7 @@ def _for_each(arguments: argparse.Namespace, work: Callable[[Disk, str], str]) -
 
 @contextmanager
 def locked(directory: Path) -> Iterator[Disk]:
-    """The disk port of a log directory that no broker uses. Errors of the work are CommandErrors."""
+    """The disk port of a log directory that no broker uses. Turns errors inside the block into CommandErrors."""
     from moldau.cli.nodes.up import explained_failures
     from moldau.shell.io.disk import OsDisk
     from moldau.shell.node.directories import LOCK_FILE

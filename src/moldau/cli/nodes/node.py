@@ -52,7 +52,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
 
 def run_one_node(arguments: argparse.Namespace) -> int:
-    """Exit code 0 after Ctrl-C or SIGTERM; a node that cannot start is a CommandError."""
+    """Exit code 0 after Ctrl-C or SIGTERM. Raises CommandError for a node that cannot start."""
     from moldau.core.config.broker_settings import parse_broker_settings
     from moldau.shell.node.log_format import start_logging
 
@@ -66,7 +66,7 @@ def run_one_node(arguments: argparse.Namespace) -> int:
 
 
 def _check_directories(config: str, settings: BrokerSettings) -> None:
-    """`moldau up` would make a cluster of its own of an empty directory. Raises CommandError."""
+    """Raises CommandError for an empty directory, in which `moldau up` would make a new cluster."""
     from moldau.shell.io.disk import OsDisk
     from moldau.shell.node.storage_format import META_PROPERTIES
 

@@ -106,7 +106,8 @@ def format_directories(arguments: argparse.Namespace) -> int:
 
 
 def _known_cluster(config: str) -> str | None:
-    """Whose the first formatted directory of the node is: with --ignore-formatted the others join it."""
+    """The cluster id in the first formatted directory of the node: with --ignore-formatted the others join that
+    cluster."""
     from moldau.cli.kafka.storage import read_settings
     from moldau.shell.io.disk import OsDisk
     from moldau.shell.node.storage_format import read_meta_properties
@@ -119,7 +120,7 @@ def _known_cluster(config: str) -> str | None:
 
 
 def tell_directories(arguments: argparse.Namespace) -> int:
-    """Exit code 1 where a directory is absent or belongs to no cluster. Raises CommandError."""
+    """Exit code 1 if a directory is absent or belongs to no cluster. Raises CommandError."""
     from moldau.cli.kafka.options import ArgumentError
     from moldau.cli.kafka.storage import read_settings
     from moldau.errors import MoldauError

@@ -95,7 +95,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
 
 def _add_beside(parser: argparse.ArgumentParser) -> None:
-    """What is served beside the broker."""
+    """The flags of services next to the broker."""
     parser.add_argument("--no-console", action="store_true", help="do not serve the web console")
     parser.add_argument(
         "--console-port",
@@ -114,7 +114,7 @@ def _add_beside(parser: argparse.ArgumentParser) -> None:
 
 
 def up(arguments: argparse.Namespace) -> int:
-    """Exit code 0 after Ctrl-C or SIGTERM; a broker that cannot start is a CommandError."""
+    """Exit code 0 after Ctrl-C or SIGTERM. Raises CommandError for a broker that cannot start."""
     from moldau.core.config.broker_settings import parse_broker_settings
     from moldau.shell.node.log_format import start_logging
 
@@ -135,7 +135,7 @@ def up(arguments: argparse.Namespace) -> int:
 
 
 def up_alone(arguments: argparse.Namespace, settings: BrokerSettings, tls: LocalTls | None = None) -> int:
-    """`tls`: what `--tls` has made."""
+    """Runs one node. `tls`: the result of `--tls`."""
     from moldau.cli.nodes.announcement import announce
     from moldau.cli.nodes.up_tls import access_to_node
     from moldau.shell.node.main import run_node
@@ -143,7 +143,7 @@ def up_alone(arguments: argparse.Namespace, settings: BrokerSettings, tls: Local
     beside = listen_beside(arguments) if settings.is_broker else Beside()
 
     def announce_node(node: Node) -> None:
-        # where it listens is known only now: port 0 picks one
+        # the address is known only now: port 0 picks a free port
         addresses = beside.start(access_to_node(settings, node.bootstrap_servers)) if settings.is_broker else {}
         announce(settings, node, arguments.in_memory, addresses, tls)
 
@@ -184,8 +184,8 @@ def up_cluster(arguments: argparse.Namespace, given: dict[str, str], directory: 
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """A cluster of this machine has one command that lays it out and keeps its nodes. A second one would clear away
-    what the first is formatting, or blame a port that the first has taken."""
+    """Lets one command at a time lay out and run a local cluster. A second one would remove directories that the first
+    is formatting, or report a port that the first has taken."""
     from moldau.shell.io.disk import OsDisk
     from moldau.shell.node.directories import LOCK_FILE
 
@@ -200,7 +200,7 @@ def locked(directory: Path) -> Iterator[None]:
 
 
 def cluster_to_run(arguments: argparse.Namespace, given: dict[str, str]) -> tuple[Path, int] | None:
-    """The directory of the cluster and how many brokers it has; None: one node is to run. Raises CommandError."""
+    """The directory and the number of brokers of the cluster; None to run a single node. Raises CommandError."""
     from moldau.cli.nodes.local_cluster.layout import MAX_BROKERS, brokers_in
 
     asked = arguments.brokers
@@ -217,8 +217,7 @@ def cluster_to_run(arguments: argparse.Namespace, given: dict[str, str]) -> tupl
 
 @contextmanager
 def explained_failures(directory: Path | None = None) -> Iterator[None]:
-    """Makes of what a start fails with the one sentence of a CommandError; `directory` is named where that does not
-    name it itself."""
+    """Turns the errors of a start into one-sentence CommandErrors; adds `directory` if the error does not name it."""
     from moldau.errors import MoldauError, StorageFailedError, StorageFullError
 
     try:
@@ -236,8 +235,8 @@ def explained_failures(directory: Path | None = None) -> Iterator[None]:
 
 
 def given_settings(arguments: argparse.Namespace) -> dict[str, str]:
-    """What the command line and the file set, in that order of weight. Raises CommandError for a name on the command
-    line that is no setting. A file may have them: plugins for Apache Kafka have settings of their own."""
+    """The settings of the file, overridden by those of the command line. Raises CommandError for an unknown name on the
+    command line. A file may have unknown names: plugins for Apache Kafka have their own settings."""
     from moldau.core.config.broker_settings import ROWS_BY_NAME, no_setting
 
     settings = settings_in(arguments.config) if arguments.config else {}
@@ -250,8 +249,8 @@ def given_settings(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def with_defaults(arguments: argparse.Namespace, given: dict[str, str]) -> tuple[dict[str, str], LocalTls | None]:
-    """The settings of a node, and what `--tls` has made for it: flags of their own win, and what nobody sets has a
-    default. Raises CommandError."""
+    """The settings of a node, and the result of `--tls`. Dedicated flags override settings, and unset settings get
+    defaults. Raises CommandError."""
     settings = {"moldau.http.listener": DEFAULT_HTTP_LISTENER, **given}
     if arguments.data_dir or not ("log.dirs" in settings or "log.dir" in settings):
         settings["log.dirs"] = arguments.data_dir or DEFAULT_DATA_DIR
@@ -278,7 +277,7 @@ def check_address(text: str) -> str:
 
 
 def listen_for_console(arguments: argparse.Namespace) -> socket.socket | None:
-    """The socket of the web console, on another port where the usual one is taken; None: no console is wanted."""
+    """The socket of the web console, at another port if the usual one is taken; None without a console."""
     if arguments.no_console:
         return None
     from moldau.cli.services.console import DEFAULT_CONSOLE_PORT
@@ -296,13 +295,13 @@ def listen_for_console(arguments: argparse.Namespace) -> socket.socket | None:
 
 
 class Beside(msgspec.Struct, frozen=True):
-    """The sockets of what is served beside a broker; None: it is not wanted."""
+    """The listening sockets of the services next to a broker; None for a service that is off."""
 
     console: socket.socket | None = None
     registry: socket.socket | None = None
 
     def start(self, access: ClusterAccess) -> dict[str, str]:
-        """The addresses, by what is served there. Each process starts with its first request."""
+        """Starts the services; returns their addresses by name. Each process starts at its first request."""
         from moldau.cli.services.child_service import ChildService
 
         found: dict[str, str] = {}

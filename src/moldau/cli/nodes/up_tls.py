@@ -1,8 +1,8 @@
 """`moldau up --tls`: a certificate authority in a folder, a certificate for the nodes, settings for clients.
 
 authority.pem, ...   see `moldau.transport.authority_folder`
-node.pem             of all nodes that this command runs
-client.properties    for Java's clients, and for `--command-config`
+node.pem             the certificate of all nodes that this command runs
+client.properties    settings for Java's clients and for `--command-config`
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _OWN_SETTINGS = (
     *("ssl.keystore.type", "ssl.keystore.location", "ssl.keystore.key", "ssl.keystore.certificate.chain"),
     *("ssl.truststore.type", "ssl.truststore.location", "ssl.truststore.certificates"),
 )
-"""What `--tls` chooses."""
+"""The settings that `--tls` chooses."""
 
 
 class LocalTls(msgspec.Struct, frozen=True):
-    """`settings`: of each node; `lines`: what clients are told; `properties`: the file with what a client needs."""
+    """`settings`: for each node; `lines`: printed for clients; `properties`: the file with the settings of a client."""
 
     settings: Mapping[str, str]
     lines: tuple[str, ...]
@@ -42,7 +42,8 @@ class LocalTls(msgspec.Struct, frozen=True):
 
 
 def tls_folder(arguments: argparse.Namespace, directory: str | Path) -> Path | None:
-    """Where the authority of `--tls` is; None: TLS is not wanted. `directory`: of the data. Raises CommandError."""
+    """The folder of the authority of `--tls`; None without TLS. `directory`: the data directory. Raises
+    CommandError."""
     if arguments.tls is None:
         return None
     if arguments.tls:
@@ -53,8 +54,8 @@ def tls_folder(arguments: argparse.Namespace, directory: str | Path) -> Path | N
 
 
 def local_tls(folder: Path, given: Mapping[str, str], listen_host: str) -> LocalTls:
-    """The authority in `folder`, made where there is none, with a certificate for the names and addresses of this
-    machine, of `listen_host`, and of `advertised.listeners`. `given`: what the user sets. Raises CommandError."""
+    """The authority in `folder`, created if it is missing, with a certificate for the names and addresses of this
+    machine, of `listen_host`, and of `advertised.listeners`. `given`: the user's settings. Raises CommandError."""
     from moldau.extras import MissingExtraError, require_extra
 
     own = next((name for name in _OWN_SETTINGS if name in given), None)
@@ -83,7 +84,7 @@ def local_tls(folder: Path, given: Mapping[str, str], listen_host: str) -> Local
 
 
 def access_to_node(settings: BrokerSettings, bootstrap_servers: str) -> ClusterAccess:
-    """How this command's own clients reach a broker with these settings, at its first listener: with TLS where that
+    """The access of this command's own clients to a broker with these settings, at its first listener, by TLS if that
     has it. Raises AccessError."""
     listener = settings.listeners[0].name
     if settings.protocol_of(listener) != PROTOCOL:
@@ -108,7 +109,7 @@ def _hosts(given: Mapping[str, str], listen_host: str) -> list[str]:
 
 
 def _written(host: str) -> str:
-    """An address in the one way in which certificates give it back."""
+    """An address in the form in which certificates contain it."""
     plain = host.strip("[]")
     try:
         return str(ip_address(plain))

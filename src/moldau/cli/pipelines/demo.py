@@ -43,7 +43,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
 
 def run_demo(arguments: argparse.Namespace) -> int:
-    """0 if everything that was sent came out, 1 with the difference if not, 2 if the demo cannot start."""
+    """Exit code 0 if every record that was sent came back, 1 with the difference if not, 2 if the demo cannot start."""
     from moldau.errors import MoldauError
     from moldau.extras import MissingExtraError, require_extra
 

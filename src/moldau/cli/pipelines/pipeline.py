@@ -1,4 +1,4 @@
-"""`moldau pipeline`: pipeline files on Spark (`run`), what they mean (`check`), their tests (`test`)."""
+"""`moldau pipeline`: runs pipeline files on Spark (`run`), validates them (`check`), and runs their tests (`test`)."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
 
 def _add_runs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
-    """The verbs that run pipelines until they are stopped."""
+    """Adds the verbs that run pipelines until they are stopped."""
     run = verbs.add_parser(
         "run",
         help="run it until Ctrl-C, showing progress, rate and lag",
@@ -141,7 +141,7 @@ def _add_runs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
 
 
 def _add_looks(verbs: Subparsers[argparse.ArgumentParser]) -> None:
-    """The verbs that look at a pipeline through Spark."""
+    """Adds the verbs that inspect a pipeline through Spark."""
     plan = verbs.add_parser(
         "plan",
         help="say what a run would do, with the columns of each target; nothing is changed",
@@ -223,8 +223,8 @@ def serve_specs(arguments: argparse.Namespace) -> int:
 
 
 def _boards_of(arguments: argparse.Namespace) -> Boards | None:
-    """Of the pipeline files of a directory. Raises CommandError where they would be open to others, before a pipeline
-    is run."""
+    """The boards for the pipeline files of a directory. Raises CommandError, before a pipeline runs, if the boards
+    would be open to others."""
     from moldau.products.pipelines.serving.boards import Boards
 
     if not arguments.boards and arguments.listen is None:
@@ -238,7 +238,7 @@ def _boards_of(arguments: argparse.Namespace) -> Boards | None:
 
 
 def _through_spark(arguments: argparse.Namespace, action: Callable[[PipelineSpec, argparse.Namespace], int]) -> int:
-    """As `of_page`; what Spark and the client log stays off the terminal."""
+    """As `of_spec`, with the logs of Spark and of the client kept off the terminal."""
 
     def look(spec: PipelineSpec, arguments: argparse.Namespace) -> int:
         from moldau.products.pipelines.running.logs import logs_to
@@ -250,7 +250,7 @@ def _through_spark(arguments: argparse.Namespace, action: Callable[[PipelineSpec
 
 
 def show_plan(spec: PipelineSpec, arguments: argparse.Namespace) -> int:
-    """The exit code: 1 where a query would be refused."""
+    """The exit code: 1 if a query would be rejected."""
     from moldau.products.pipelines.looking.outlook import plan_of
 
     outlooks = plan_of(spec, dict(arguments.spark))
@@ -308,7 +308,7 @@ def check_specs(arguments: argparse.Namespace) -> int:
 
 
 def test_specs(arguments: argparse.Namespace) -> int:
-    """The exit code: 0 where every test passes, 1 where one does not, 2 for a pipeline that cannot be run."""
+    """The exit code: 0 if every test passes, 1 if one fails, 2 for a pipeline that cannot be run."""
 
     def test() -> int:
         from moldau.products.pipelines.looking.testing import run_cases
@@ -333,7 +333,7 @@ def test_specs(arguments: argparse.Namespace) -> int:
 
 
 def move_checkpoint(arguments: argparse.Namespace) -> int:
-    """The exit code: 0 also where nothing was to change, 1 where it is no checkpoint or a driver runs on it."""
+    """The exit code: 0 also if nothing had to change, 1 if the directory is no checkpoint or a driver runs on it."""
 
     def move() -> int:
         from moldau.products.pipelines.checkpoints.checkpoint import check_checkpoint, move_to_spark_kafka

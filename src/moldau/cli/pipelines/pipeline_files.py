@@ -1,4 +1,4 @@
-"""What each verb of `moldau pipeline` needs: the extra, a pipeline file, and its parameters."""
+"""Shared by the verbs of `moldau pipeline`: the extra, a pipeline file, and its parameters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PACKAGES = ("numpy", "pyarrow", "pyspark", "pandas", "rich")
 
 
 def add_file(parser: argparse.ArgumentParser) -> None:
-    """The arguments by which a pipeline file is read."""
+    """Adds the arguments that name a pipeline file and its parameters."""
     parser.add_argument(
         "file",
         type=input_path,
@@ -89,8 +89,8 @@ def of_spec(
     *,
     needs_spark: bool = True,
 ) -> int:
-    """As `exit_code_of`, for an action with the pipeline that the arguments name. A pipeline that is a Python module
-    needs Spark in any case."""
+    """As `exit_code_of`, with the pipeline that the arguments name. A pipeline in a Python module always needs
+    Spark."""
 
     def act() -> int:
         from moldau.products.pipelines.spec.spec import load_spec
@@ -102,7 +102,7 @@ def of_spec(
 
 
 def exit_code_of(action: Callable[[], int], *, needs_spark: bool = True) -> int:
-    """What the action gives; 1 where it cannot be done, 2 for a pipeline that cannot be run, or a missing extra."""
+    """The result of the action; 1 if it fails, 2 for a pipeline that cannot be run, or a missing extra."""
     from moldau.errors import MoldauError
 
     if needs_spark and not has_extra():
@@ -115,13 +115,13 @@ def exit_code_of(action: Callable[[], int], *, needs_spark: bool = True) -> int:
     except SpecError as error:
         print(visible(str(error)), file=sys.stderr)
         return 2
-    except MoldauError as error:  # it may have words of a record, or of a server
+    except MoldauError as error:  # the message may quote a record or a server
         print(f"moldau pipeline: {visible(str(error))}", file=sys.stderr)
         return 1
 
 
 def has_extra(*packages: str) -> bool:
-    """Whether these packages of the extra are there, or all of it; says what is missing."""
+    """Whether these packages of the extra are installed, or all of it; prints what is missing."""
     from moldau.extras import MissingExtraError, require_extra
 
     try:

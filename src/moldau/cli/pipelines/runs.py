@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from moldau.products.pipelines.spec.spec import PipelineSpec
 
 STOP_WITHIN_S = 150.0
-"""More than a run itself gives the batches that are being written."""
+"""Longer than a run itself waits for the batches that are being written."""
 _LOOK_EVERY_S = 0.1
 
 
@@ -144,7 +144,7 @@ def show_graph(spec: PipelineSpec, arguments: argparse.Namespace) -> int:
 
 
 def show_status(spec: PipelineSpec, arguments: argparse.Namespace) -> int:
-    """The exit code: 1 where a cluster does not answer: then the rest is told."""
+    """The exit code: 1 if a cluster does not answer; prints the rest all the same."""
     from moldau.products.pipelines.looking.standing import standing_of
 
     holder, queries = standing_of(spec)

@@ -1,7 +1,8 @@
 """`moldau pipeline warm-up`: makes the class cache with which Spark starts faster (`class_cache`).
 
-A pipeline with a window, a table of files and a topic runs once, over a broker in this process, in a JVM that notes
-what it loads. The JVM writes the file after the pipeline has ended, so the file gets its name when the JVM is gone.
+A pipeline with a window, a table of files and a topic runs once, over a broker in this process, in a JVM that records
+the classes that it loads. The JVM writes the file after the pipeline has ended, so the file gets its final name when
+the JVM has ended.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from moldau.errors import MoldauError
 
 RUN_SECONDS = 300.0
 WRITE_TRIES = 10
-"""Each waits for as long as a lease does: 30 s."""
+"""Each try waits as long as a lease does: 30 s."""
 ORDERS = 2_000
 SPEC = """
 name: warm-up
@@ -42,7 +43,7 @@ targets:
 
 
 class WarmUpError(MoldauError):
-    """The file was not made; the message holds what the run said."""
+    """The file was not made; the message holds the output of the run."""
 
 
 def add_verb(verbs: Subparsers[argparse.ArgumentParser]) -> None:
@@ -82,7 +83,7 @@ def warm_up_spark() -> int:
 
 
 def _run_spec(folder: Path, java_options: str) -> str:
-    """Waits until the JVM is gone; gives what was said."""
+    """Waits until the JVM has ended; returns the output."""
     from moldau.testing import Cluster
 
     spec = folder / "warm-up.yaml"
@@ -113,7 +114,7 @@ def _order(number: int) -> str:
 
 
 def _wait_for_jvm(checkpoint: Path) -> None:
-    """Waits until the JVM has ended, which holds the checkpoint's lease as long as it lives."""
+    """Waits until the JVM has ended: it holds the checkpoint's lease as long as it runs."""
     from moldau.products.pipelines.checkpoints.lease import Lease, LeaseError
 
     for _ in range(WRITE_TRIES):

@@ -1,7 +1,7 @@
 """Records from and to the command line.
 
 consume: `moldau consume`
-input_lines: lines of standard input; a signal loses none
+input_lines: lines of standard input; a signal loses no line
 last_records: the last records of a topic over all partitions
 produce: `moldau produce`
 text: records as JSON lines and templates

@@ -168,7 +168,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _outage_teller(address: str) -> Callable[[Any], None]:
-    """Says once that no broker answers any more: the consumer itself waits in silence until one does."""
+    """Prints once that no broker answers any more: the consumer itself waits silently."""
     told: list[str] = []
 
     def tell(error: Any) -> None:
@@ -204,7 +204,7 @@ def _start_offsets(consumer: Any, arguments: argparse.Namespace, partitions: lis
     start: Where = arguments.start
     if isinstance(start, Moment):
         asked = [TopicPartition(arguments.topic, number, start.timestamp_ms) for number in partitions]
-        # -1 (OFFSET_END) where no record is as late
+        # -1 (OFFSET_END) if every record is earlier
         return {row.partition: row.offset for row in consumer.offsets_for_times(asked, timeout=TIMEOUT_S)}
     if isinstance(start, int):
         return dict.fromkeys(partitions, start)
@@ -212,8 +212,8 @@ def _start_offsets(consumer: Any, arguments: argparse.Namespace, partitions: lis
 
 
 def _follow(consumer: Any, arguments: argparse.Namespace, partitions: list[int], printer: Printer) -> None:
-    """Prints records until the count, the time or the end is reached, or Ctrl-C comes. The offset of a record is
-    committed after it was printed."""
+    """Prints records until the count, the time or the end is reached, or Ctrl-C comes. Commits the offset of a record
+    after printing it."""
     from confluent_kafka import TopicPartition
 
     starts = _start_offsets(consumer, arguments, partitions)
@@ -239,13 +239,13 @@ def _follow(consumer: Any, arguments: argparse.Namespace, partitions: list[int],
             next_offsets[message.partition()] = message.offset() + 1
             consumer.commit(message, asynchronous=True)
     if next_offsets:
-        # named, because librdkafka forgets what it has stored when the group is balanced anew
+        # passed explicitly, because librdkafka forgets stored offsets at a rebalance
         offsets = [TopicPartition(arguments.topic, *position) for position in next_offsets.items()]
         consumer.commit(offsets=offsets, asynchronous=False)
 
 
 class _Reading:
-    """Which partitions are still read, and how many records were."""
+    """The partitions that are still read, and the number of records so far."""
 
     def __init__(self, arguments: argparse.Namespace, partitions: list[int]) -> None:
         self.printed = 0
@@ -260,13 +260,13 @@ class _Reading:
         return not self._open or (self._count is not None and self.printed >= self._count)
 
     def ends_at(self, partition: int, start: int, end: int) -> None:
-        """Reads the partition no further than to this offset, exclusive."""
+        """Reads the partition up to this offset, exclusive."""
         self._ends[partition] = end
         if start >= end:
             self._open.discard(partition)
 
     def next_record(self, consumer: Any) -> Any | None:
-        """The next record to print, if one came in time."""
+        """The next record to print; None if none came in time."""
         from confluent_kafka import KafkaError, KafkaException
 
         message = consumer.poll(_POLL_S)
@@ -279,7 +279,7 @@ class _Reading:
             if error.code() != KafkaError._PARTITION_EOF:
                 raise KafkaException(error)
             self._at_end.add(partition)
-            # The end also counts as reached where only markers or holes are left before it.
+            # The end is also reached if only markers or gaps are left before it.
             if offset >= self._ends.get(partition, sys.maxsize):
                 self._open.discard(partition)
             return None
@@ -315,7 +315,7 @@ def _printer(arguments: argparse.Namespace) -> Printer:
 
 
 def _registered_values(arguments: argparse.Namespace) -> RegisteredValues | None:
-    """Raises CommandError where the registry does not answer."""
+    """Raises CommandError if the registry does not answer."""
     registry = registry_of(arguments)
     if registry is None:
         return None
@@ -332,7 +332,7 @@ def _registered_values(arguments: argparse.Namespace) -> RegisteredValues | None
 
 
 def _decoded_fields(message: Any, values: RegisteredValues | None) -> dict[str, object]:
-    """The key and the value, where a schema decodes them."""
+    """The key and the value, if a schema decodes them."""
     if values is None:
         return {}
     found = {"key": values.decoded(message.key()), "value": values.decoded(message.value())}
@@ -340,7 +340,7 @@ def _decoded_fields(message: Any, values: RegisteredValues | None) -> dict[str, 
 
 
 class _DecodedMessage:
-    """A message whose key and value are text, where a schema decodes them."""
+    """A message with the key and value as text, if a schema decodes them."""
 
     def __init__(self, message: Any, values: RegisteredValues) -> None:
         self._message = message

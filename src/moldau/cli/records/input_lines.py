@@ -16,9 +16,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopSignals:
-    """While entered, the first Ctrl-C, SIGTERM or SIGHUP is noted, and ends a wait on `descriptor`; the second acts as
-    usual. Python's exception would come between any two steps, for instance after a line was read and before it was
-    written."""
+    """While entered, the first Ctrl-C, SIGTERM or SIGHUP is recorded, and ends a wait on `descriptor`; the second acts
+    as usual. Python's exception could come between any two steps, for instance after reading a line and before writing
+    it."""
 
     def __init__(self) -> None:
         self.received = 0
@@ -34,7 +34,7 @@ class StopSignals:
     def __enter__(self) -> StopSignals:
         self.descriptor, self._write_end = os.pipe()
         for number in _SIGNALS:
-            # an ignored signal stays ignored: nohup does that
+            # an ignored signal stays ignored, for nohup
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._handlers[number] = signal.signal(number, self._note)
         return self
@@ -56,8 +56,8 @@ class StopSignals:
 
 
 class InputLines:
-    """Lines without their ends: LF or CR LF, with `keeps_cr` LF alone. The last line needs no end unless a signal ended
-    the reading. `without_cr`: how many have lost a CR."""
+    """Lines without their ends: LF or CR LF, with `keeps_cr` only LF. The last line needs no end unless a signal ended
+    the reading. `without_cr`: the number of lines that lost a CR."""
 
     def __init__(self, descriptor: int, signals: StopSignals, *, max_line_bytes: int, keeps_cr: bool = False) -> None:
         self._descriptor = descriptor
@@ -70,11 +70,12 @@ class InputLines:
 
     @property
     def unfinished(self) -> int:
-        """The bytes of a line whose end was not read."""
+        """The number of bytes of a line whose end was not read."""
         return len(self._held)
 
     def begin(self, max_bytes: int) -> bool:
-        """Reads what is there at once, at most so much, and waits for the first of it; True if that is all."""
+        """Waits for the first input and reads the bytes that are there, at most `max_bytes`; True if that is all
+        input."""
         while not self._signals.received and len(self._held) < max_bytes and not self._is_at_end:
             if self._held and not self._can_be_read(0):
                 return False
@@ -83,7 +84,7 @@ class InputLines:
         return self._is_at_end
 
     def read(self, idle_s: float, idle: Callable[[], bool]) -> Iterator[bytes]:
-        """Each line. While none comes, `idle` is called every so often, and ends the reading with False."""
+        """Yields each line. Calls `idle` from time to time while no line comes; its False ends the reading."""
         searched = 0
         while True:
             end = self._held.rfind(b"\n", searched)

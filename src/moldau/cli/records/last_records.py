@@ -13,7 +13,8 @@ _POLL_S = 0.5
 
 
 def last_records(consumer: Any, topic: str, partitions: list[int], count: int) -> list[Any]:
-    """The last `count` records by their timestamps; those of one partition stay in the order of their offsets."""
+    """The last `count` records by their timestamps; the records of each partition stay in the order of their
+    offsets."""
     tails = {number: _tail(consumer, topic, number, count) for number in partitions}
     found: list[Any] = []
     while len(found) < count:
@@ -25,7 +26,7 @@ def last_records(consumer: Any, topic: str, partitions: list[int], count: int) -
 
 
 def _tail(consumer: Any, topic: str, partition: int, count: int) -> deque[Any]:
-    """The last records of one partition. Compaction leaves holes: then the reading begins again further back."""
+    """The last records of one partition. If compaction left gaps, reads again from further back."""
     from confluent_kafka import TopicPartition
 
     first, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=TIMEOUT_S)
@@ -39,7 +40,7 @@ def _tail(consumer: Any, topic: str, partition: int, count: int) -> deque[Any]:
 
 
 def _read(consumer: Any, start: Any, end: int, count: int) -> deque[Any]:
-    """The last `count` records from this position to `end`, exclusive."""
+    """The last `count` records from the offset of `start` to `end`, exclusive."""
     from confluent_kafka import KafkaError, KafkaException
 
     found: deque[Any] = deque(maxlen=count)

@@ -1,4 +1,4 @@
-"""`moldau produce TOPIC [VALUE ...]`: sends values of the command line, or lines of standard input."""
+"""`moldau produce TOPIC [VALUE ...]`: sends values from the command line, or lines of standard input."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from moldau.cli.records.text import Record, from_json
 from moldau.types import counted
 
 FEW_BYTES = 64 * 1024
-"""Records that are there at once and are no more than this are written without idempotence. librdkafka waits half a
-second before it asks for a producer id, which serves only to try again without writing twice: these few are tried
-once, and a failure is reported."""
+"""Records that are there at once and no larger than this are written without idempotence. librdkafka waits half a
+second before it asks for a producer id, which only allows retries without duplicates: these few records are tried once,
+and a failure is reported."""
 MESSAGE_TIMEOUT_MS = 15_000
 MAX_RECORD_BYTES = 100_000_000
-"""The broker's `max.message.bytes` is the bound that counts; this one bounds our memory."""
+"""The broker's `max.message.bytes` is the effective limit; this one limits the memory of this process."""
 _IDLE_S = 0.5
 
 
@@ -83,7 +83,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
 
 def produce(arguments: argparse.Namespace) -> int:
-    """Exit code 0 only if every record was acknowledged; 128 and the signal's number after Ctrl-C or SIGTERM."""
+    """Exit code 0 only if every record was acknowledged; 128 plus the signal's number after Ctrl-C or SIGTERM."""
     if arguments.json and (arguments.key_separator or arguments.null is not None):
         raise CommandError("--json holds keys and nulls itself: drop --key-separator and --null")
     shape = _Shape(arguments)
@@ -128,7 +128,7 @@ def _report(arguments: argparse.Namespace, writer: _Writer, lines: InputLines | 
         if lines is not None and lines.unfinished:
             end += f"; a line without its end ({lines.unfinished} bytes) was not written"
         if sys.stderr is not None and sys.stderr.isatty():
-            print(file=sys.stderr)  # the terminal shows ^C in the line
+            print(file=sys.stderr)  # the terminal shows ^C in this line
     if lines is not None and lines.without_cr and not arguments.json:
         end += f"; {counted(lines.without_cr, 'line')} ended with CR LF: the CR was left out (--keep-cr)"
     print(f"{counted(writer.acknowledged, 'record')} to {arguments.topic}{writer.places()}{end}", file=sys.stderr)
@@ -147,7 +147,7 @@ class _Shape:
         self._partition: int | None = arguments.partition
 
     def record(self, text: bytes) -> Record:
-        """Raises CommandError for JSON that is no record."""
+        """Raises CommandError for JSON that is not a record."""
         if self.is_json:
             read = from_json(text)
             return Record(
@@ -167,7 +167,7 @@ class _Shape:
 
 
 class _Writer:
-    """Writes records and counts them. `failure`: why a record was not written, the first time."""
+    """Writes records and counts them. `failure`: the reason of the first failed record."""
 
     def __init__(self, arguments: argparse.Namespace, signals: StopSignals, *, are_few: bool) -> None:
         from confluent_kafka import Producer
@@ -181,10 +181,10 @@ class _Writer:
         self._offsets: dict[int, tuple[int, int]] = {}
 
     def write(self, record: Record) -> None:
-        """Waits while too much is on its way."""
+        """Waits while too many records are unacknowledged."""
         from confluent_kafka import KafkaException
 
-        # librdkafka has no word for "now" but leaving the timestamp out
+        # for librdkafka, no timestamp means "now"
         optional = {} if record.timestamp_ms is None else {"timestamp": record.timestamp_ms}
         self.taken += 1
         while not self.failure:
@@ -206,12 +206,12 @@ class _Writer:
         self._producer.poll(0)
 
     def idle(self) -> bool:
-        """Notes what was acknowledged while no input came; False: do not read on."""
+        """Handles acknowledgements while no input comes; False ends the reading."""
         self._producer.poll(0)
         return not self.failure
 
     def finish(self) -> None:
-        """Waits until each record was acknowledged or has failed; a second Ctrl-C gives up the rest."""
+        """Waits until each record is acknowledged or has failed; a second Ctrl-C gives up the rest."""
         has_spoken = False
         while waiting := self._producer.flush(1.0):
             if self._signals.received and not has_spoken:
@@ -219,8 +219,8 @@ class _Writer:
                 print(f"{counted(waiting, 'record')} not acknowledged yet; Ctrl-C again gives up", file=sys.stderr)
 
     def places(self) -> str:
-        """The first and the last offset of each partition, as the end of a sentence; without acknowledgements none is
-        known. Records of other writers may lie between them."""
+        """The first and the last offset of each partition, as the end of a sentence; empty without acknowledgements.
+        Records of other producers may lie between them."""
         found = [
             f"{self._arguments.topic}-{partition} at {first}{f' to {last}' if last > first else ''}"
             for partition, (first, last) in sorted(self._offsets.items())
@@ -244,7 +244,7 @@ def _settings(arguments: argparse.Namespace, *, are_few: bool) -> dict[str, obje
         "acks": arguments.acks,
         "enable.idempotence": arguments.acks == "all" and not are_few,
         "compression.type": arguments.compression,
-        # As Kafka's own producers choose, so that equal keys meet whoever wrote them.
+        # Kafka's own choice, so equal keys of all producers meet in one partition.
         "partitioner": "murmur2_random",
         "message.timeout.ms": MESSAGE_TIMEOUT_MS,
         "message.max.bytes": MAX_RECORD_BYTES,

@@ -1,7 +1,7 @@
 """A record as text: the JSON lines that `consume --json` prints and `produce --json` reads, and output templates.
 
 A key, value or header value is a JSON string where its bytes are UTF-8, `{"base64": "..."}` where they are not, and
-null where there is none (a value of null is a tombstone). See docs/decisions/0022-records-as-json.md.
+null if there is none (a value of null is a tombstone). See docs/decisions/0022-records-as-json.md.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ _FIELDS = ("key", "value", "headers", "timestamp", "partition", "offset", "topic
 
 
 class Record(msgspec.Struct, frozen=True):
-    """What is written of a record."""
+    """The parts of a record that are written."""
 
     key: bytes | None
     value: bytes | None
     headers: list[tuple[str, bytes | None]]
     timestamp_ms: int | None = None
-    """None: the time of writing."""
+    """None means the time of writing."""
     partition: int | None = None
-    """None: by the hash of the key."""
+    """None means by the hash of the key."""
 
 
 # --- JSON ---
 
 
 def from_json(line: bytes) -> Record:
-    """The record of a line. Topic and offset are not looked at. Raises CommandError for what is no record."""
+    """The record of a line. Ignores topic and offset. Raises CommandError for text that is not a record."""
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -106,10 +106,8 @@ Part = Callable[[Any], bytes]
 
 
 def parse_template(text: str, null: bytes) -> Part:
-    """Writes a message by `{partition}:{offset} {key} {value}`; `null` stands for what is absent.
-
-    Raises CommandError for a field that there is not.
-    """
+    """Writes a message by `{partition}:{offset} {key} {value}`; `null` stands for an absent part. Raises CommandError
+    for an unknown field."""
     parts: list[Part] = []
     position = 0
     for found in _PLACE.finditer(text):

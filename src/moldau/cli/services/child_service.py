@@ -18,12 +18,12 @@ from moldau.client.protocol.access import ClusterAccess
 IDLE_EXIT_S = 600
 MAX_STARTS_IN_A_ROW = 5
 STEADY_S = 60.0
-"""A child that lived so long was no failed start."""
+"""A child that lived this long did not fail at its start."""
 
 
 class ChildService:
-    """Lives on the broker's loop from `start` to the end of the process. `module`: run with Python, with `words`.
-    Raises AccessError where the access has a secret that no other process can read."""
+    """Exists on the broker's loop from `start` to the end of the process. `module`: run with Python and the arguments
+    `words`. Raises AccessError for an access with a secret that no other process can read."""
 
     def __init__(self, module: str, listening: socket.socket, access: ClusterAccess, words: Sequence[str] = ()) -> None:
         self._module = module

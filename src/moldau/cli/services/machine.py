@@ -60,7 +60,7 @@ def _name(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """As a string of TOML."""
+    """The text as a TOML string."""
     if not text.isprintable():
         raise CommandError("--subject must be printable")
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')

@@ -42,7 +42,7 @@ def add_login_argument(parser: argparse._ActionsContainer) -> None:
 
 
 def opening_of(arguments: argparse.Namespace) -> Opening:
-    """Raises CommandError where the service would be open to others without a login or without TLS."""
+    """Raises CommandError if the service would be open to others without a login or without TLS."""
     from moldau.errors import MoldauError
     from moldau.products.service.logins.opened import read_opening
 
@@ -54,7 +54,7 @@ def opening_of(arguments: argparse.Namespace) -> Opening:
 
 
 def listen_as_told(arguments: argparse.Namespace) -> socket.socket:
-    """At the address of `add_service_arguments`. Raises CommandError."""
+    """A socket at the address of `add_service_arguments`. Raises CommandError."""
     if arguments.listen is not None:
         host, port = arguments.listen
         try:
@@ -68,7 +68,7 @@ def listen_as_told(arguments: argparse.Namespace) -> socket.socket:
 
 
 def address_of(listening: socket.socket, opening: Opening) -> str:
-    """The first page, as a browser opens it."""
+    """The URL of the first page."""
     host, port = listening.getsockname()[:2]
     return f"{opening.scheme}://{f'[{host}]' if ':' in host else host}:{port}/"
 
@@ -81,7 +81,7 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def listen(port: int, host: str = LOOPBACK) -> socket.socket:
-    """A listening socket, by default on loopback, for nobody else. Raises OSError, OverflowError."""
+    """A listening socket, by default only on the loopback. Raises OSError, OverflowError."""
     if not 0 <= port <= 65535:
         raise CommandError(f"a port is a number from 0 to 65535, not {port}")
     family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]

@@ -1,6 +1,6 @@
 """The directory of a cluster on one machine, and the settings of its nodes.
 
-    node-1/              the log directory of node 1, as that of any node
+    node-1/              the log directory of node 1, like that of any node
     node-1.properties    its settings, written at each start; `moldau up --config` runs this node alone
     forming/             log directories while the cluster is formatted; no node has started with them
 
@@ -50,15 +50,15 @@ OWN_SETTINGS = (
     "controller.quorum.auto.join.enable",
     *("listener.security.protocol.map", "inter.broker.listener.name"),
 )
-"""What the layout sets for each node, so that nobody else may."""
+"""The settings that the layout sets for each node; users must not set them."""
 ADVERTISED = "advertised.listeners"
 METRICS = "moldau.http.listener"
-"""These two are given for node 1: each further node has the next port."""
+"""These two settings are given for node 1: each further node has the next port."""
 
 
 class LocalNode(msgspec.Struct, frozen=True):
-    """One node; `held` keeps its two ports from other programs, also while its process is being started again.
-    `bound` is where it listens for clients, `address` where they reach it."""
+    """One node. `held` reserves its two ports, also while its process restarts. `bound` is its listening address for
+    clients, `address` the one by which they reach it."""
 
     node_id: int
     config: Path
@@ -68,7 +68,7 @@ class LocalNode(msgspec.Struct, frozen=True):
 
 
 def brokers_in(directory: Path) -> int:
-    """How many nodes the cluster in `directory` has, also where log directories are lost; 0: there is no cluster."""
+    """The number of nodes of the cluster in `directory`, including lost log directories; 0 without a cluster."""
     node_ids = range(1, MAX_BROKERS + 1)
     if not any(_log_directory(directory, node_id).is_dir() for node_id in node_ids):
         return 0
@@ -90,12 +90,12 @@ def lay_out(
     *,
     has_tls: bool = False,
 ) -> list[LocalNode]:
-    """Makes the cluster if `directory` has none, and gives its nodes. One that is new, or has lost its log directory,
-    joins the others. The brokers listen at `port` and those behind it, 0: at any. At a `host` that means every
-    interface they are advertised with the name of this machine, unless `advertised.listeners` says another. `has_tls`:
-    for clients and between brokers, by `ssl.*` of the settings; controllers are reached on the loopback in plain text.
-
-    Raises CommandError: more nodes are there, or something else; a port is taken. KafkaError: a setting is none."""
+    """Makes the cluster if `directory` has none, and returns its nodes. A new node, or one that has lost its log
+    directory, joins the others. The brokers listen at `port` and the ports after it, or at any ports if it is 0. If
+    `host` means every interface, they advertise the name of this machine, unless `advertised.listeners` says another.
+    `has_tls`: clients and brokers connect by TLS with the `ssl.*` settings; controllers listen on the loopback in plain
+    text. Raises CommandError if the directory holds more nodes or something else, or a port is taken; KafkaError for an
+    invalid setting."""
     if (directory / META_PROPERTIES).exists():
         raise CommandError(f"{directory} holds the records of a node that is alone: a cluster needs another --data-dir")
     own = [name for name in OWN_SETTINGS if name in settings]
@@ -116,7 +116,8 @@ def lay_out(
     for node in nodes:
         whole = _settings_of(node, nodes, directory, settings, protocol)
         parse_broker_settings(whole)
-        # whole or not at all: a full disk must not take the controller's port, which only the file says
+        # replace the whole file or nothing: on a full disk, the controller's port must survive, which only this file
+        # has
         disk.replace_file(node.config.name, format_properties(whole).encode())
     if not known:
         _format_cluster(directory, nodes, clock, random)
@@ -130,7 +131,7 @@ def _log_directory(directory: Path, node_id: int) -> Path:
 
 
 def _advertised(settings: Mapping[str, str], host: str, protocol: str) -> Endpoint:
-    """Where node 1 is reached; port 0: at the one that it listens at."""
+    """The advertised endpoint of node 1; port 0 means the port at which it listens."""
     text = settings.get(ADVERTISED)
     if text is None:
         return Endpoint(protocol, registered_host(host.strip("[]")), 0)
@@ -141,20 +142,20 @@ def _advertised(settings: Mapping[str, str], host: str, protocol: str) -> Endpoi
 
 
 def _http_port(settings: Mapping[str, str]) -> int:
-    """Of node 1; 0: any, or none that can be read, which the node says itself."""
+    """The HTTP port of node 1; 0 for any port, or for an invalid one, which the node itself reports."""
     number = settings.get(METRICS, "").rpartition(":")[2].removesuffix("+")
     return int(number) if number.isdecimal() else 0
 
 
 def _http_listener(text: str, node_id: int) -> str:
-    """`text`, HOST:PORT or HOST:PORT+ (see Operations), with the port of the node."""
+    """`text`, HOST:PORT or HOST:PORT+ (see Operations), with the port of this node."""
     place, _, port = text.rpartition(":")
     number = port.removesuffix("+")
     return f"{place}:{_shifted(int(number), node_id)}{port[len(number) :]}" if number.isdecimal() else text
 
 
 def _shifted(port: int, node_id: int) -> int:
-    """The port of a node, where node 1 has `port`; 0 is any for each."""
+    """The port of a node if node 1 has `port`; 0 stays 0, any port."""
     return port and port + node_id - 1
 
 
@@ -188,7 +189,7 @@ def _hold(node_id: int, host: str, port: int) -> socket.socket:
 def _settings_of(
     node: LocalNode, nodes: list[LocalNode], directory: Path, settings: Mapping[str, str], protocol: str
 ) -> dict[str, str]:
-    """The defaults of a cluster, what the user sets, and what is this node's alone, in this order of weight."""
+    """The defaults of a cluster, overridden by the user's settings, overridden by those of this node alone."""
     replicas = min(3, len(nodes))
     return {
         **replicated(replicas),
@@ -211,7 +212,8 @@ def _controller_address(node: LocalNode) -> str:
 
 
 def _format_cluster(directory: Path, nodes: list[LocalNode], clock: Clock, random: Random) -> None:
-    """Log directories take their names once all of them are complete: after a crash before that, all begins anew."""
+    """Formats the log directories under `forming/` and renames them once all are complete: after an earlier crash,
+    formatting starts again."""
     cluster_id, now_ms = uuid_to_text(random_uuid(random)), clock.now_ms()
     text = ",".join(f"{node.node_id}@{_controller_address(node)}:{uuid_to_text(random_uuid(random))}" for node in nodes)
     controllers = parse_initial_controllers(text, CONTROLLER)
@@ -221,7 +223,7 @@ def _format_cluster(directory: Path, nodes: list[LocalNode], clock: Clock, rando
 
 
 def _format_new(directory: Path, node: LocalNode, clock: Clock, random: Random) -> None:
-    """A log directory that is absent, or not formatted because a crash came before."""
+    """Formats a log directory that is absent, or that a crash left unformatted."""
     own = _log_directory(directory, node.node_id)
     if not (own / META_PROPERTIES).exists():
         formatted = next(directory.glob(f"node-*/{META_PROPERTIES}"), None)
@@ -255,8 +257,8 @@ def _format(
 
 
 def move_formed(disk: Disk) -> None:
-    """Gives the complete log directories under `forming/` their names. The names are on the disk when this returns:
-    else a loss of power could bring `forming/` back, with all that was written since, and the next start removes it."""
+    """Moves the complete log directories from `forming/` to their final names. Flushes the names to disk: otherwise a
+    loss of power could bring `forming/` back with all records written since, and the next start removes it."""
     for name in disk.list_directory(_FORMING):
         disk.rename(f"{_FORMING}/{name}", name)
     disk.flush_directory("")
@@ -264,7 +266,7 @@ def move_formed(disk: Disk) -> None:
 
 
 def _end_forming(directory: Path) -> None:
-    """What a crash left: if one log directory has its name, all of them were complete."""
+    """Completes the renaming after a crash: if one log directory has its final name, all of them were complete."""
     if brokers_in(directory) and (directory / _FORMING).is_dir():
         move_formed(OsDisk(str(directory)))
     shutil.rmtree(directory / _FORMING, ignore_errors=True)

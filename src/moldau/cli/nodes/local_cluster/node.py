@@ -1,6 +1,7 @@
 """One node of a cluster on this machine: `moldau up` in a process that ends with its parent.
 
-The parent has the other end of standard input, which closes when the parent ends."""
+The parent holds the other end of standard input, which closes when the parent ends.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from moldau.cli.main import main
 
 
 def end_with_standard_input() -> None:
-    """Returns when standard input is closed, and asks this process to stop."""
+    """Waits until standard input is closed, then asks this process to stop."""
     while os.read(sys.stdin.fileno(), 1 << 10):
         pass
     os.kill(os.getpid(), signal.SIGTERM)

@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 10.0
 STEADY_S = 60.0
-"""A process that lived so long is started again after the first pause."""
+"""After a process lived this long, the next restart waits only the first pause."""
 
 logger = logging.getLogger("moldau.cluster")
 
 
 class NodeProcess:
-    """The process of one node, and those that take its place."""
+    """The process of one node, and its successors after restarts."""
 
     def __init__(self, node: LocalNode, log_format: str) -> None:
         self.node = node
         self.metrics = ""
-        """Where its metrics are, once it serves."""
+        """The address of its metrics, once it serves."""
         self._log_format = log_format
         self._process: Process | None = None
         self._pause_s = FIRST_PAUSE_S
@@ -44,7 +44,7 @@ class NodeProcess:
         return None if self._process is None else self._process.pid
 
     async def start(self) -> bool:
-        """Returns once it serves; False: it ended before, and has said why."""
+        """Returns True once the process serves; False if it ended before, after printing the reason."""
         words = ("-m", "moldau.cli.nodes.local_cluster.node", "--config", str(self.node.config))
         process = self._process = await asyncio.create_subprocess_exec(
             *(sys.executable, *words, "--log-format", self._log_format),
@@ -62,7 +62,7 @@ class NodeProcess:
         return False
 
     async def keep(self) -> None:
-        """Starts it again whenever it ends, until it is cancelled."""
+        """Restarts the process whenever it ends, until the task is cancelled."""
         loop = asyncio.get_running_loop()
         while self._process is not None:
             started_s, pid, code = loop.time(), self._process.pid, await self._process.wait()
@@ -76,7 +76,7 @@ class NodeProcess:
                 self._tell(f"serves again as process {self.pid}")
 
     async def stop(self) -> None:
-        """A clean stop: its partitions have other leaders before it ends."""
+        """Stops cleanly: the node's partitions get other leaders before it ends."""
         await self._end(Process.terminate)
 
     async def kill(self) -> None:
@@ -96,9 +96,11 @@ class NodeProcess:
 async def run_nodes(
     nodes: Sequence[LocalNode], log_format: str, announce: Callable[[Sequence[NodeProcess]], None]
 ) -> int:
-    """Runs until Ctrl-C or SIGTERM, which stops the nodes one after another: 0; a second one kills them: 130.
+    """Runs until Ctrl-C or SIGTERM, which stops the nodes one after another (returns 0); a second signal kills them
+    (returns 130).
 
-    `announce` is called when all of them serve. Raises CommandError if one ends before that."""
+    Calls `announce` when all nodes serve. Raises CommandError if one ends before that.
+    """
     processes = [NodeProcess(node, log_format) for node in nodes]
     is_stopping, is_killing = asyncio.Event(), asyncio.Event()
 
@@ -117,7 +119,8 @@ async def run_nodes(
 
 
 async def _unless(event: asyncio.Event, work: Coroutine[None, None, None]) -> bool:
-    """Whether `work` ended before `event` came, which cancels it. Raises what it raises."""
+    """Runs `work` until it ends or `event` is set, which cancels it. Returns whether `work` ended. Raises the errors of
+    `work`."""
     loop = asyncio.get_running_loop()
     working, waiting = loop.create_task(work), loop.create_task(event.wait())
     await asyncio.wait((working, waiting), return_when=asyncio.FIRST_COMPLETED)
@@ -131,7 +134,7 @@ async def _unless(event: asyncio.Event, work: Coroutine[None, None, None]) -> bo
 
 
 async def _live(processes: Sequence[NodeProcess], announce: Callable[[Sequence[NodeProcess]], None]) -> None:
-    """Raises CommandError: one did not start."""
+    """Starts the nodes and keeps them running. Raises CommandError if one does not start."""
     await asyncio.gather(*(_start_first(process) for process in processes))
     announce(processes)
     await asyncio.gather(*(process.keep() for process in processes))
@@ -143,7 +146,8 @@ async def _start_first(process: NodeProcess) -> None:
 
 
 async def _stop(processes: Sequence[NodeProcess]) -> None:
-    """One after another; the last two together: neither would find a controller without the other."""
+    """Stops the nodes one after another, but the last two together: neither would find a controller without the
+    other."""
     for process in processes[:-2]:
         await process.stop()
     await asyncio.gather(*(process.stop() for process in processes[-2:]))
@@ -152,7 +156,7 @@ async def _stop(processes: Sequence[NodeProcess]) -> None:
 def announce_cluster(
     directory: Path, processes: Sequence[NodeProcess], beside: Mapping[str, str], tls: LocalTls | None
 ) -> None:
-    """As `announce` does for one node."""
+    """The `announce` of a cluster."""
     nodes = [process.node for process in processes]
     address = ",".join(node.address for node in nodes)
     security = "TLS for clients, no authentication" if tls else "no authentication"
