@@ -1,1 +1,1 @@
-"""Workloads run against Moldau and its peers, interleaved, in one run: `make bench`."""
+"""Workloads that compare Moldau with its peers, interleaved, in one run: `make bench`."""

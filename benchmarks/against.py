@@ -1,17 +1,17 @@
-"""`make bench-against REV=COMMIT`: an older commit of Moldau beside the checked-out one, interleaved in one run.
+"""`make bench-against REV=COMMIT`: compares an older commit of Moldau with the checked-out one, in one run.
 
     python -m benchmarks.against REV [--rounds 7] [--only WORD] [--output FILE]
 
-Three brokers are up at once: the old commit, the new one, and the old one again. Each round runs each of them once, in
-alternating order. A pair is one round's new figure divided by the old one; the verdict looks at the median of the
-pairs. The old commit beside itself shows the noise of the machine. Broker CPU may cost at most 3 % more; any other
-figure has to lie within the spread of old against old.
+Three brokers run at once: the old commit, the new one, and a second one of the old commit. Each round measures each of
+them once, in alternating order. A pair is the new figure of a round divided by the old one; the verdict is the median
+of the pairs. The old commit compared with itself shows the noise of the machine. Broker CPU may cost at most 3 % more;
+any other figure must lie within the spread of old against old.
 
 A machine's speed can change by a quarter within seconds. The workloads that count CPU for each request therefore run in
 short slices: a round is fifty turns of the three brokers, and each turn is a pair. Two processes of the same code
-differ by up to 7 % for as long as they live (the seed of the hashes, the layout of the memory), so these workloads
-start new brokers after every ten turns. A round of large requests has ten turns, and new brokers after every five.
-Their CPU may cost at most 5 % more. Page faults are shown without a limit.
+differ by up to 7 % for their whole life (hash seed, memory layout), so these workloads start new brokers after every
+ten turns. A round of large requests has ten turns, and new brokers after every five. Their CPU may cost at most 5 %
+more. Page faults are shown without a limit.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ OLD, NEW, AGAIN = "old", "new", "old again"
 COMPARED = ("throughput", "latency", "one_record", "canned", "large", "start", "memory")
 CPU_LIMIT = 1.03
 CPU_LIMITS = {"large": 1.05}
-"""Of kinds that have another one."""
+"""For kinds whose limit differs."""
 NOT_OF_THE_BROKER = ("loader_ceiling", "reader_cores")
 
 
 @dataclass(frozen=True)
 class Slicing:
-    """How a round of a workload is cut into slices."""
+    """How a workload's round is cut into slices."""
 
     lives: int
-    """How often the brokers start in a round."""
+    """The number of broker starts in a round."""
     slices_of_a_life: int
 
     @property
@@ -71,7 +71,7 @@ class MoldauOf(Moldau):
 
 
 def source_of(revision: str, folder: Path) -> Path:
-    """The folder `src` as that commit had it. Raises CalledProcessError for a commit that is not known."""
+    """The folder `src` of that commit. Raises CalledProcessError for an unknown commit."""
     archive = subprocess.run(["git", "archive", revision, "src"], cwd=ROOT, check=True, capture_output=True).stdout
     with tarfile.open(fileobj=BytesIO(archive)) as files:
         files.extractall(folder, filter="data")
@@ -85,7 +85,7 @@ def by_round(figures: list[float], rounds: int) -> list[float]:
 
 
 def judge(workload: Workload, seen: dict[str, list[Figures]], rounds: int) -> list[dict[str, object]]:
-    """One row for each figure: medians, the median of the pairs, and the spread of the old commit beside itself."""
+    """One row for each figure: medians, the median of the pairs, and the spread of the old commit against itself."""
     rows: list[dict[str, object]] = []
     for figure in seen[OLD][0]:
         if "faults" in figure:
@@ -94,7 +94,7 @@ def judge(workload: Workload, seen: dict[str, list[Figures]], rounds: int) -> li
         old, new, again = ([each[figure] for each in seen[name]] for name in (OLD, NEW, AGAIN))
         if figure in NOT_OF_THE_BROKER or not all(old):
             continue
-        # The mean of both runs of the old commit in a round: what the machine gave that round.
+        # The mean of both runs of the old commit in a round measures the machine in that round.
         pairs = [2 * b / (a + c) for a, b, c in zip(old, new, again, strict=True)]
         noise = [c / a for a, c in zip(by_round(old, rounds), by_round(again, rounds), strict=True)]
         ratio = statistics.median(pairs)
@@ -112,14 +112,14 @@ def judge(workload: Workload, seen: dict[str, list[Figures]], rounds: int) -> li
 
 
 def shown(workload: Workload, figure: str, seen: dict[str, list[Figures]]) -> dict[str, object]:
-    """The row of a figure that has no limit, and is 0 in many slices."""
+    """The row of a figure that has no limit and is 0 in many slices."""
     old, new = (statistics.median(each[figure] for each in seen[name]) for name in (OLD, NEW))
     row = {"workload": workload.name, "figure": figure, "old": old, "new": new}
     return {**row, "ratio": None, "pairs": [], "old_against_old": (), "met": True}
 
 
 def run_in_slices(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
-    """As run_beside_peers, with the requests of a round spread over short turns, and with new brokers for each life."""
+    """Like run_beside_peers, but cuts a round's requests into short turns, and starts new brokers for each life."""
     slicing = SLICED[workload.kind]
     seen: dict[str, list[Figures]] = {name: [] for name in bench.make}
     part = msgspec.structs.replace(workload, requests=workload.requests // slicing.slices)
@@ -129,7 +129,7 @@ def run_in_slices(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
         try:
             for broker in brokers.values():
                 broker.start()
-                measure(bench, part, broker)  # warms it up
+                measure(bench, part, broker)  # warm-up
             for turn in range(slicing.slices_of_a_life):
                 for name, broker in list(brokers.items())[:: 1 if (life + turn) % 2 == 0 else -1]:
                     seen[name].append(measure(bench, part, broker))
@@ -193,7 +193,7 @@ def main() -> int:
             for workload in workloads:
                 say(workload.name)
                 run = run_in_slices if workload.kind in SLICED else run_beside_peers
-                # with TLS their names say so
+                # the names of TLS workloads say so
                 seen = {name.removesuffix("-tls"): figures for name, figures in run(bench, workload).items()}
                 rows += judge(workload, seen, bench.rounds)
         finally:

@@ -1,9 +1,10 @@
-"""`python -m benchmarks.cluster [--rounds 3] [--warm-memory]`: three nodes of Moldau beside three of Apache Kafka.
+"""`python -m benchmarks.cluster [--rounds 3] [--warm-memory]`: compares three nodes of Moldau with three of Apache
+Kafka.
 
-Topics have three replicas, two of which must be in sync, and every record waits for all of them (acks=all). Both
-clusters are up all the time, and each round asks both, in alternating order. At the end a node of each is killed,
-misses a gigabyte, and comes back; then each makes a topic of 2,000 partitions, and stands idle with its 6,000 replicas.
-Last, without a peer: how soon `moldau events --follow` shows what each of our brokers learns.
+Topics have three replicas, two of which must be in sync, and records are produced with acks=all. Both clusters run all
+the time, and each round measures both, in alternating order. At the end a node of each is killed, misses a gigabyte,
+and returns. Then each cluster creates a topic of 2,000 partitions, and idles with its 6,000 replicas. Last, without a
+peer: how soon `moldau events --follow` shows a change at each of our brokers.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from moldau.client.admin.topics import list_topics
 PARTITIONS = 3
 SETTINGS: dict[str, object] = {"acks": "all", "enable.idempotence": True}
 SIZES = {100: 1_000_000, 1_000: 200_000}
-"""Records of a round, by the bytes of their values."""
+"""Records in a round, by value size in bytes."""
 PACED = {"rate": 1_000, "records": 10_000, "warm_up": 15_000, "value_bytes": 100}
-"""As the row of one broker: a JVM needs so many records to become fast."""
+"""As in the workload of one broker: a JVM needs so many records to become fast."""
 MISSED = 1_000_000
 MANY_PARTITIONS = 2_000
 SETTLING_S = 15.0
@@ -43,7 +44,7 @@ WRITTEN_WITHIN_S = 300.0
 
 @dataclass
 class AllNodes(Peer):
-    """The nodes of one cluster, as the loaders see one broker: their CPU and memory are added up."""
+    """The nodes of one cluster as a single peer for the loaders: CPU and memory are sums."""
 
     cluster: ThreeNodes | None = None
 
@@ -85,7 +86,7 @@ def round_of(peer: AllNodes, cluster: ThreeNodes, number: int) -> Figures:
 
 
 def catch_up(peer: AllNodes, cluster: ThreeNodes) -> Figures:
-    """How long a node that was away needs for what was written meanwhile."""
+    """The time a returning node needs to replicate the records that it missed."""
     cluster.create_topic("missed", PARTITIONS)
     whole(cluster, "missed")
     away = cluster.nodes[NODE_IDS[-1]]
@@ -98,7 +99,7 @@ def catch_up(peer: AllNodes, cluster: ThreeNodes) -> Figures:
 
 
 def many_partitions(peer: AllNodes, cluster: ThreeNodes) -> Figures:
-    """What 6,000 replicas take to make, and cost while nothing happens."""
+    """The cost to create 6,000 replicas, and to keep them idle."""
     begin_s = time.perf_counter()
     cluster.create_topic("many", MANY_PARTITIONS)
 
@@ -127,8 +128,9 @@ def many_partitions(peer: AllNodes, cluster: ThreeNodes) -> Figures:
 
 
 def write_to_each(bootstrap_servers: str, topic: str, partitions: int) -> int:
-    """One record to each partition, acknowledged by all its replicas: metadata names leaders before they lead. How many
-    were not."""
+    """Writes one record to each partition with acks=all, because metadata names leaders before they lead. Gives the
+    number of failures.
+    """
     taken: list[Message] = []
     producer = Producer({"bootstrap.servers": bootstrap_servers, "linger.ms": 50, **SETTINGS})
 
@@ -143,7 +145,7 @@ def write_to_each(bootstrap_servers: str, topic: str, partitions: int) -> int:
 
 
 def table(seen: dict[str, list[Figures]]) -> None:
-    """Medians of the rounds, and Moldau's share of Apache Kafka's."""
+    """Medians of the rounds, and the ratio of Moldau to Apache Kafka."""
     ours, theirs = (seen[name] for name in ("Moldau", "Apache Kafka"))
     for figure in ours[0]:
         one, other = (statistics.median(each[figure] for each in rounds) for rounds in (ours, theirs))
@@ -172,7 +174,7 @@ def main() -> int:
         try:
             for peer, cluster in both:
                 cluster.start()
-                round_of(peer, cluster, -1)  # warms it up
+                round_of(peer, cluster, -1)  # warm-up
             for number in range(arguments.rounds):
                 for peer, cluster in in_turn(both, number):
                     if memory:

@@ -1,9 +1,9 @@
 """`python -m benchmarks.failover [--kills 10]`: how long a producer waits when one node of three is killed with -9.
 
-Three nodes of Moldau and three of Apache Kafka are up at once, and are killed in turn, so that both have the same
-machine. Before each kill all replicas are in sync and each node leads a third of the partitions. The time ends when
-every partition has acknowledged (acks=all) a record that was given to the producer after the kill. The producer is
-librdkafka's with its defaults; so are the brokers, but for `min.insync.replicas=2`.
+Three nodes of Moldau and three of Apache Kafka run at once and are killed in turn: both meet the same machine. Before
+each kill all replicas are in sync and each node leads a third of the partitions. The time ends when every partition has
+acknowledged (acks=all) a record that the producer got after the kill. The producer is librdkafka's. It and the brokers
+have default settings, except `min.insync.replicas=2`.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from benchmarks.three_nodes import NODE_IDS, KafkaNode, MoldauNode, ThreeNodes
 TOPIC = "failover"
 PARTITIONS = 6
 PACE_S = 0.02
-"""Between two records of a partition."""
+"""The pause between two records of a partition."""
 SETTLED_S = 5.0
-"""Of writing before each kill: clients know the leaders, heartbeats have come."""
+"""The time of writing before each kill: clients know the leaders, brokers have sent heartbeats."""
 PATIENCE_S = 120.0
 CONTROLLER, OTHER = "the active controller's node", "another node"
 
 
 class Writer:
-    """One idempotent producer that writes into every partition all the time."""
+    """One idempotent producer that writes to every partition all the time."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self._producer = Producer({"bootstrap.servers": bootstrap_servers, "enable.idempotence": True, "log_level": 0})
         self._acknowledged = [0.0] * PARTITIONS
-        """For each partition, when the last record that is acknowledged was given to the producer."""
+        """By partition: when the producer got its last acknowledged record."""
 
     def turn(self) -> None:
-        """One record into each partition, and what was acknowledged meanwhile."""
+        """Writes one record to each partition, and handles acknowledgements."""
         sent_s = time.perf_counter()
         for partition in range(PARTITIONS):
 
@@ -61,7 +61,7 @@ class Writer:
             self.turn()
 
     def wait_since(self, begin_s: float) -> float:
-        """How many seconds after `begin_s` every partition had acknowledged a record from after `begin_s`."""
+        """The seconds from `begin_s` until every partition has acknowledged a record from after `begin_s`."""
         while min(self._acknowledged) < begin_s:
             if time.perf_counter() - begin_s > PATIENCE_S:
                 raise PeerError(f"nothing was acknowledged for {PATIENCE_S:.0f} s")
@@ -70,7 +70,7 @@ class Writer:
 
 
 def kill_one(cluster: ThreeNodes, writer: Writer, victim: int) -> tuple[str, float]:
-    """Which kind of kill it was, and how long producing did not work; the node is back and whole again after it."""
+    """Gives the kind of kill and the seconds without produce. On return the node is back and in sync."""
     cluster.wait_for(lambda admin: cluster.is_whole(admin, TOPIC), writer.turn)
     writer.write_for(SETTLED_S)
     kind = CONTROLLER if cluster.active_controller() == victim else OTHER

@@ -1,4 +1,4 @@
-"""How long `moldau events --follow` takes to show what each broker of a cluster has learnt."""
+"""How soon `moldau events --follow` shows a change at each broker of a cluster."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ TOPICS = 20
 
 
 def measure(cluster: ThreeNodes) -> dict[str, float]:
-    """Milliseconds from before CreateTopics is sent to the time that the line of each broker carries: longer than from
-    the decision, which lies in between."""
+    """Milliseconds from before the CreateTopics request to the timestamp on each broker's line. The controller's
+    decision lies in between, so this is an upper bound.
+    """
     waits: list[float] = []
     with _followed(cluster.bootstrap_servers) as lines:
         for number in range(TOPICS):
@@ -40,7 +41,7 @@ def _followed(bootstrap_servers: str) -> Iterator[Iterator[str]]:
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        for _ in NODE_IDS:  # what is there already: from here on each change has a line
+        for _ in NODE_IDS:  # earlier changes; each later one has a line
             next(process.stdout)
         yield _lines(process)
     finally:

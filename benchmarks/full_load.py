@@ -1,8 +1,8 @@
-"""`python -m benchmarks.full_load [--minutes 10]`: three nodes under all that two producers can send, and whether the
-controller takes one of them for dead.
+"""`python -m benchmarks.full_load [--minutes 10]`: does the controller fence a live node of three under full load from
+two producers?
 
-Both kinds of trouble would stay to be seen: a broker that is fenced loses its partitions to another leader, which
-begins a new leader epoch; and while it is fenced, metadata does not name it. Exits with 1 where that happened.
+A fenced broker leaves two traces: its partitions get another leader with a new leader epoch, and metadata omits it
+while it is fenced. Exits with 1 if either is seen.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from moldau.wire.protocol.messages.metadata import MetadataRequest
 TOPIC, PARTITIONS, PRODUCERS, VALUE_BYTES = "load", 12, 2, 1_000
 KEPT = {"retention.bytes": str(64 << 20), "segment.bytes": str(32 << 20), "file.delete.delay.ms": "5000"}
 KEPT_BY_NODES = {"log.retention.check.interval.ms": "10000"}
-"""With KEPT: the disk holds seconds of this load, and not the 100 GB of ten minutes."""
+"""With KEPT the disk holds seconds of this load, not the 100 GB of ten minutes."""
 LOOK_EVERY_S = 0.5
 
 
@@ -39,7 +39,7 @@ def leader_epochs(admin: ClusterAdmin) -> dict[int, int]:
 
 
 def produce(bootstrap_servers: str, seconds: float) -> None:
-    """Sends as fast as acknowledgements come, and prints how many records were acknowledged and how many failed."""
+    """Sends as fast as acknowledgements arrive, and prints the numbers of acknowledged and failed records."""
     settings = {"bootstrap.servers": bootstrap_servers, "enable.idempotence": True, "linger.ms": 5, "log_level": 0}
     producer = Producer(settings | {"queue.buffering.max.messages": 200_000})
     counts = [0, 0]
@@ -59,7 +59,7 @@ def produce(bootstrap_servers: str, seconds: float) -> None:
 
 
 def load(cluster: ThreeNodes, minutes: float) -> int:
-    """Prints what was seen. Gives the exit code."""
+    """Prints the findings. Gives the exit code."""
     cluster.create_topic(TOPIC, PARTITIONS)
     cluster.wait_for(lambda admin: cluster.is_whole(admin, TOPIC))
     with cluster.admin() as admin:

@@ -1,6 +1,6 @@
-"""The brokers that are measured: how each is started, watched and stopped.
+"""The measured brokers: starts, watches and stops each.
 
-Apache Kafka is fetched from Maven Central into a folder outside the repository, and formatted anew for each run.
+Apache Kafka is fetched from Maven Central into a folder outside the repository, and formatted again for each run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 KAFKA_VERSION = "4.4.0"
 FORMATTED_RELEASE = "4.3"
-"""Of the feature levels of a new directory: those that Moldau formats with."""
+"""The release of a new directory's feature levels: Moldau formats with the same."""
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
 <groupId>moldau</groupId><artifactId>peers</artifactId><version>1</version><dependencies>
 {dependencies}
@@ -28,7 +28,7 @@ CACHE = Path(os.environ.get("MOLDAU_BENCH_CACHE", Path.home() / ".cache" / "mold
 
 
 class PeerError(Exception):
-    """A peer cannot be had or does not start."""
+    """A peer is not available or does not start."""
 
 
 def free_port() -> int:
@@ -38,7 +38,7 @@ def free_port() -> int:
 
 
 def fetch_kafka(cache: Path) -> Path:
-    """The folder with Apache Kafka's jars, fetched once. Raises PeerError where Maven or Java is missing."""
+    """The folder of Apache Kafka's jars, fetched once. Raises PeerError if Maven or Java is missing."""
     given = os.environ.get("MOLDAU_KAFKA_LIBS")
     if given:
         return Path(given)
@@ -46,14 +46,15 @@ def fetch_kafka(cache: Path) -> Path:
 
 
 def fetch_jars(cache: Path, folder: str, artifacts: tuple[str, ...]) -> Path:
-    """The folder with these artifacts of Apache Kafka and all that they need, fetched once. Raises as `fetch_kafka`."""
+    """The folder of these artifacts of Apache Kafka and their dependencies, fetched once. Raises like `fetch_kafka`."""
     coordinates = tuple(f"org.apache.kafka:{name}:{KAFKA_VERSION}" for name in artifacts)
     return fetch_artifacts(cache / f"{folder}-{KAFKA_VERSION}", coordinates)
 
 
 def fetch_artifacts(libraries: Path, coordinates: tuple[str, ...]) -> Path:
-    """`libraries`, with these artifacts (`group:name:version`) and all that they need, fetched once. Raises as
-    `fetch_kafka`."""
+    """`libraries` with these artifacts (`group:name:version`) and their dependencies, fetched once. Raises like
+    `fetch_kafka`.
+    """
     _, name, version = coordinates[-1].split(":")
     if not (libraries / f"{name}-{version}.jar").exists():
         cache = libraries.parent
@@ -69,7 +70,7 @@ def fetch_artifacts(libraries: Path, coordinates: tuple[str, ...]) -> Path:
 
 
 def python_with(folder: Path, packages: Sequence[str]) -> str:
-    """The interpreter of an environment in `folder` that has these packages, as pip is told them; made once."""
+    """The interpreter of an environment in `folder` with these packages, given as to pip; made once."""
     python = folder / "bin" / "python"
     if not (folder / "complete").exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
@@ -85,12 +86,12 @@ JVM_FLAGS = (
     "-XX:InitiatingHeapOccupancyPercent=35",
     "-XX:+ExplicitGCInvokesConcurrent",
 )
-"""Those of Kafka's own `kafka-run-class.sh`."""
+"""As in Kafka's `kafka-run-class.sh`."""
 
 
 @dataclass
 class Peer:
-    """One running broker. `command` is given the port; `folder` holds its data and its output."""
+    """One running broker. `command` gets the port; `folder` holds its data and its output."""
 
     name: str
     folder: Path
@@ -106,17 +107,17 @@ class Peer:
 
     @property
     def client_settings(self) -> dict[str, object]:
-        """What a client of librdkafka needs to reach it."""
+        """The settings with which a client of librdkafka reaches it."""
         security = {"security.protocol": "ssl", "ssl.ca.location": str(self.authority)} if self.has_tls else {}
         return {"bootstrap.servers": self.bootstrap_servers, **security}
 
     @property
     def authority(self) -> Path:
-        """The certificate that has signed the broker's."""
+        """The certificate that signed the broker's certificate."""
         return self.folder / "authority.pem"
 
     def tls_settings(self) -> dict[str, str]:
-        """Of a broker whose clients speak TLS 1.3, with a key of P-256."""
+        """The settings of a broker for clients that use TLS 1.3, with a P-256 key."""
         from tests.support.certificates import authority
 
         authority().write(self.folder, "authority")
@@ -128,7 +129,7 @@ class Peer:
         raise PeerError(f"{self.name} has no command")
 
     def prepare(self) -> None:
-        """Work that an operator does once, before the first start."""
+        """The operator's work before the first start."""
 
     def start(self) -> None:
         """Starts the process; returns when its port accepts connections."""
@@ -142,7 +143,7 @@ class Peer:
             )
         while True:
             if self.process.poll() is not None or time.perf_counter() - begin > START_TIMEOUT_S:
-                self.stop()  # nobody else knows of a process that is slow to start
+                self.stop()  # no other code knows a process that is slow to start
                 raise PeerError(f"{self.name} did not start: see {self.folder / 'output.txt'}")
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", self.port)) == 0:
@@ -176,11 +177,11 @@ class Peer:
         return time.clock_gettime((~self.process.pid << 3) | 2)
 
     def minor_faults(self) -> int:
-        """Page faults so far that needed no disk: pages that the process got from the system."""
+        """Page faults so far that needed no disk: the system gave the process new pages."""
         return int(self._proc("stat").rpartition(")")[2].split()[7])
 
     def pss_mib(self) -> float:
-        """Proportional set size: memory of the process, shared pages counted by their share."""
+        """Proportional set size: memory of the process, with a share of each shared page."""
         for line in self._proc("smaps_rollup").splitlines():
             if line.startswith("Pss:"):
                 return int(line.split()[1]) / 1024
@@ -210,9 +211,9 @@ class ApacheKafka(Peer):
 
     libraries: Path = Path()
     settings: dict[str, str] = field(default_factory=dict)
-    """Beside those of `prepare`, and before them."""
+    """In addition to those of `prepare`, which override them."""
     passwords: dict[str, str] = field(default_factory=dict)
-    """Of users of SCRAM-SHA-512, who are there from the first start on."""
+    """Of SCRAM-SHA-512 users, which exist from the first start."""
 
     def _java(self) -> list[str]:
         java = os.environ.get("MOLDAU_BENCH_JAVA", "java")
@@ -253,7 +254,7 @@ class ApacheKafka(Peer):
 
 
 def new_peer(kind: str, folder: Path) -> Peer:
-    """`kind`: moldau or kafka. Raises PeerError where Apache Kafka cannot be fetched."""
+    """`kind`: moldau or kafka. Raises PeerError if Apache Kafka cannot be fetched."""
     if kind == "kafka":
         return ApacheKafka("Apache Kafka", folder, libraries=fetch_kafka(CACHE))
     return Moldau("Moldau", folder)

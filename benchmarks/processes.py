@@ -1,8 +1,8 @@
-"""`python -m benchmarks.processes [--rounds 3]`: one broker process against two on this machine, in one run.
+"""`python -m benchmarks.processes [--rounds 3]`: compares one broker process with two on this machine.
 
-Both are `moldau up --brokers N`. Two loaders, each a process of its own, send one-record Produce requests to a topic of
-one replica each, eight in flight on every connection: with two brokers each loader has a broker for itself. On a
-machine of two cores brokers and loaders share these, so the shares of both are printed.
+Both are `moldau up --brokers N`. Two loaders, each in its own process, send one-record Produce requests to their own
+topic of one replica, eight in flight on every connection. With two brokers each loader has its own broker. On a machine
+of two cores brokers and loaders share the cores, so both shares are printed.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ TOPICS = ("left", "right")
 
 
 class Loaded(Peer):
-    """A broker by its port, whose CPU time is counted elsewhere."""
+    """A broker, known by its port; its CPU time is counted elsewhere."""
 
     def cpu_seconds(self) -> float:
         return 0.0
 
 
 class Brokers:
-    """The processes behind one `moldau up`. `addresses`: one for each broker."""
+    """The processes of one `moldau up`. `addresses`: one for each broker."""
 
     def __init__(self, process: psutil.Process, addresses: list[str]) -> None:
         self.addresses = addresses
@@ -53,7 +53,7 @@ class Brokers:
 
 @contextmanager
 def brokers(count: int, folder: Path) -> Iterator[Brokers]:
-    """Raises PeerError."""
+    """Starts the brokers and stops them. Raises PeerError."""
     words = [
         "up",
         "--brokers",
@@ -84,7 +84,7 @@ def brokers(count: int, folder: Path) -> Iterator[Brokers]:
 
 
 def make_topics(served: Brokers) -> list[str]:
-    """One topic of one replica for each loader, on a broker of its own where there are two. The brokers that lead."""
+    """Creates one topic of one replica for each loader, on different brokers if there are two. Gives the leaders."""
     with open_admin(ClusterAccess(",".join(served.addresses), client_id="bench", request_timeout_ms=10_000)) as admin:
         rows = admin.cluster().brokers
         for topic, row in zip(TOPICS, (rows[0], rows[-1]), strict=True):
@@ -97,7 +97,7 @@ def make_topics(served: Brokers) -> list[str]:
 
 
 def load(address: str, topic: str) -> float:
-    """Requests a second of one loader."""
+    """The requests per second of one loader."""
     peer = Loaded("broker", Path(), port=int(address.rpartition(":")[2]))
     seen = one_record.measure(
         peer, topic, connections=CONNECTIONS, requests=REQUESTS, value_bytes=VALUE_BYTES, in_flight=IN_FLIGHT
@@ -129,7 +129,7 @@ def main() -> int:
             for count in (1, 2) if number % 2 == 0 else (2, 1):
                 with brokers(count, Path(name) / f"{count}-{number}") as served:
                     figures = measure(served, make_topics(served))
-                if number >= 0:  # the first one warms the machine up
+                if number >= 0:  # the first round is a warm-up
                     seen[count].append(figures)
                     say(f"round {number + 1}, {count} process(es): {short(figures)} (load {os.getloadavg()[0]:.1f})")
     for figure in seen[1][0]:

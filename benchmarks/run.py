@@ -1,9 +1,9 @@
-"""`make bench`: every workload against Moldau and Apache Kafka in one run; a table of ratios and a JSON file.
+"""`make bench`: runs every workload against Moldau and Apache Kafka; prints a table of ratios and writes JSON.
 
     python -m benchmarks.run [--only WORD] [--rounds 3] [--without-apache] [--warm-memory] [--output FILE]
 
-Machines are noisy, so a figure is only worth its ratio to the peer's in the same run: each round runs every peer once,
-in alternating order, and the table shows medians of the rounds.
+Machines are noisy, so only the ratio to the peer's figure in the same run counts. Each round runs every peer once, in
+alternating order, and the table shows medians of the rounds.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from benchmarks.workload import Workload, read_workload
 
 T = TypeVar("T")
 Figures = dict[str, float]
-# The order of the rows: what warms a broker up comes first, memory last.
+# The order of the rows: warm-up effects come first, memory last.
 ORDER = ["produce-100b", "produce-1k", "produce-plain-100b", "produce-lz4-1k"]
 ORDER += ["transactions-100b", "transactions-1k", "transactions-one-record"]
 ORDER += ["latency-100", "latency-1000", "latency-3000", "latency-10000"]
@@ -60,7 +60,7 @@ GIB = 1 << 30
 
 
 class Bench:
-    """One run: the peers that are up, the folder they live in, and the figures of each workload, peer and round."""
+    """One run: the running peers, their folder, and the figures of each workload, peer and round."""
 
     def __init__(
         self,
@@ -81,7 +81,9 @@ class Bench:
         self.shared: dict[str, str] = {}
 
     def peers_of(self, workload: Workload) -> list[Peer]:
-        """Those of rows with TLS, and those of all others, are started with the first such row."""
+        """The first row with TLS starts the peers of all rows with TLS; the first other row starts those of all
+        others.
+        """
         if workload.has_tls:
             self.tls_peers = self.tls_peers or self._started("-tls", has_tls=True)
             return self.tls_peers
@@ -111,7 +113,7 @@ class Bench:
         return topic
 
     def shared_topic(self, peer: Peer) -> str:
-        """One topic of the peer for all rounds of the workloads that only append to it."""
+        """One topic of the peer for all rounds of the append-only workloads."""
         if peer.name not in self.shared:
             self.shared[peer.name] = self.new_topic(peer)
         return self.shared[peer.name]
@@ -123,7 +125,7 @@ def stop(peers: list[Peer]) -> None:
 
 
 def in_turn(things: Sequence[T], round_number: int) -> Sequence[T]:
-    """Forwards and backwards, so that none is always the first."""
+    """Forwards and backwards in turn: no peer is always the first."""
     return things if round_number % 2 == 0 else things[::-1]
 
 
@@ -242,7 +244,7 @@ def run_beside_peers(bench: Bench, workload: Workload) -> dict[str, list[Figures
 
 
 def run_readers(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
-    """Clients instead of brokers: the same topic of one broker, read by each in turn."""
+    """Compares clients, not brokers: each reads the same topic of one broker in turn."""
     peers = bench.peers_of(workload)
     peer = next((each for each in peers if each.name in workload.brokers), peers[-1])
     records, readers = workload.records, workload.readers
@@ -262,7 +264,7 @@ def run_readers(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
 
 
 def run_task(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
-    """A page beside plain PySpark, each with a broker of its own."""
+    """Compares a pipeline file with plain PySpark, each with its own broker."""
     tasks.warm_up()
     forms = (tasks.PAGE, tasks.PLAIN)
     seen: dict[str, list[Figures]] = {form: [] for form in forms}
@@ -278,7 +280,7 @@ def run_task(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
 
 
 def run_specs(bench: Bench) -> dict[str, list[Figures]]:
-    """In a folder and over a broker of its own each time."""
+    """In its own folder and with its own broker each time."""
     tasks.warm_up()
     seen: list[Figures] = []
     for _ in range(bench.rounds):
@@ -294,7 +296,7 @@ def run_specs(bench: Bench) -> dict[str, list[Figures]]:
 
 
 def run_compaction(bench: Bench, workload: Workload) -> Figures:
-    """Seconds of a round, and the p99 of a canary meanwhile, beside big batches and beside a cold replay."""
+    """The seconds of a round, and a canary's p99 meanwhile, next to big batches and next to a cold replay."""
     folder = bench.folder / "compaction"
     arguments = argparse.Namespace(records=workload.records, keys=workload.keys, replay_gib=5, seconds=20.0)
     found: dict[str, Any] = compaction.measure(arguments, folder)
@@ -335,7 +337,7 @@ def run_alone(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
 
 
 def run(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
-    """The figures of each round, by who ran it; the first is ours. Raises PeerError where a peer cannot be had."""
+    """The figures of each round, by peer; the first is ours. Raises PeerError if a peer is not available."""
     if workload.kind == "task":
         return run_task(bench, workload)
     if workload.kind == "pages":
@@ -355,7 +357,7 @@ def medians(figures: list[Figures]) -> Figures:
 
 
 def judge(workload: Workload, seen: dict[str, list[Figures]]) -> list[dict[str, object]]:
-    """One row for each figure: ours, the peer's, their ratio, the target and whether it is met."""
+    """One row for each figure: ours, the peer's, their ratio, the target and whether we meet it."""
     names = list(seen)
     ours = medians(seen[names[0]])
     theirs = medians(seen[names[1]]) if len(names) > 1 else {}
@@ -412,7 +414,9 @@ def say(text: str) -> None:
 
 
 def makers(folder: Path, cache: Path, *, has_apache: bool) -> dict[str, Callable[..., Peer]]:
-    """What makes each peer in a folder of the given name. Raises PeerError where Apache Kafka cannot be fetched."""
+    """The functions that make each peer in a folder of the given name. Raises PeerError if Apache Kafka cannot be
+    fetched.
+    """
 
     def moldau(name: str, *, has_tls: bool = False) -> Peer:
         return Moldau("moldau", folder / name, has_tls=has_tls)

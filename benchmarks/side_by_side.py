@@ -1,13 +1,13 @@
-"""`python -m benchmarks.side_by_side`: five tasks, each as a page of Moldau, in plain PySpark with Spark's own
-connector, and with Quix Streams, in one run beside one another.
+"""`python -m benchmarks.side_by_side`: compares five tasks as Moldau pipeline files, in plain PySpark with Spark's own
+connector, and with Quix Streams, in one run.
 
     python -m benchmarks.side_by_side [--records 500000] [--rounds 3] [--kills 3] [--only TASK] [--broker moldau|apache]
 
-Each program runs in a process of its own, over topics of two partitions; pages run after `moldau pipeline warm-up`. A
-first start works off all the records; it is stopped when its output is whole. Then a few records more come, and a
-second start is timed until these are worked off: this is the restart. The rate is the number of records by what the
-first start took longer than the restart. Last, a program is killed with -9 while records come, as often as `--kills`
-says, started again each time, and its output is compared with what it should be.
+Each program runs in its own process, over topics of two partitions; pipeline files run after `moldau pipeline warm-up`.
+The first start processes all records, and is stopped when its output is complete. Then a few more records come, and the
+second start, the restart, is timed until these are processed. The rate is the number of records divided by the time
+that the first start took longer than the restart. Last, a program is killed with -9 `--kills` times while records come,
+and started again each time. Its output is compared with the expected one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from benchmarks.peers import CACHE
 from benchmarks.run import in_turn, makers, medians, say, short
 
 FIGURES = {"first_s": 1, "rate": 0, "restart_s": 1}
-"""And how many digits of them are shown."""
+"""With the number of digits shown."""
 
 
 def main() -> int:

@@ -1,7 +1,6 @@
-"""Spark's own Kafka connector and Avro functions, to compare ours with: their jars, and an environment with the Spark
-release that they fit.
+"""Spark's own Kafka connector and Avro functions, the peers of ours: jars, and an environment with their Spark release.
 
-The connector of the newest Spark is not always published yet: both sources are measured under the release named here.
+The connector of the newest Spark may not be published yet, so both sources are measured with the release named here.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def fetch_connector(cache: Path) -> str:
-    """The connector's jars as Spark's `spark.jars` wants them; fetched once from Maven Central."""
+    """The connector's jars in the form of Spark's `spark.jars`, fetched once from Maven Central."""
     given = os.environ.get("MOLDAU_SPARK_KAFKA_JARS")
     if given:
         return given
@@ -43,7 +42,7 @@ def fetch_connector(cache: Path) -> str:
             subprocess.run(copy, check=True)
         except (OSError, subprocess.CalledProcessError) as error:
             raise PeerError(f"Spark's Kafka connector cannot be fetched: {error}") from error
-    # the folder may have jars of an older list, too
+    # the folder may also have jars of an older list
     return ",".join(str(folder / f"{artifact}-{version}.jar") for _, artifact, version in JARS)
 
 

@@ -1,4 +1,4 @@
-"""Three nodes of one cluster, each in a process with both roles, of Moldau or of Apache Kafka."""
+"""Three nodes of one cluster of Moldau or Apache Kafka, each a process with both roles."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from moldau.transport.access import open_admin
 
 NODE_IDS = (1, 2, 3)
 CLUSTER_ID = "tBkDQh1jQTWVvPkPqJ9o1w"
-# Moldau does not serve them yet; both kinds of cluster have the same features
+# Moldau does not serve them yet; both kinds of cluster get the same features
 UNSERVED = ("group.version=0", "share.version=0", "streams.version=0")
 FORMAT = ("format", "-t", CLUSTER_ID, "-c")
 PATIENCE_S = 120.0
@@ -45,7 +45,7 @@ class MoldauNode(Moldau):
 
 @dataclass
 class KafkaNode(ApacheKafka):
-    """`kafka.Kafka` with 512 MB of heap, for three of them share a machine."""
+    """`kafka.Kafka` with a heap of 512 MB, because three share a machine."""
 
     @property
     def config(self) -> Path:
@@ -55,7 +55,7 @@ class KafkaNode(ApacheKafka):
         return ["java", "-Xmx512M", "-Xms512M", *JVM_FLAGS, "-cp", f"{self.libraries}/*"]
 
     def prepare(self) -> None:
-        """The cluster has written the properties."""
+        """The cluster has already written the properties."""
 
     def format(self) -> None:
         features = [word for feature in UNSERVED for word in ("--feature", feature)]
@@ -65,8 +65,9 @@ class KafkaNode(ApacheKafka):
 
 @dataclass
 class ThreeNodes:
-    """`nodes` by id; `start` formats them and returns when all three serve. `settings`: of every node, where Kafka's
-    default is not wanted."""
+    """`nodes` by id; `start` formats them and returns when all three serve. `settings`: of every node, where they
+    differ from Kafka's defaults.
+    """
 
     name: str
     nodes: dict[int, MoldauNode | KafkaNode]
@@ -83,12 +84,12 @@ class ThreeNodes:
             node.folder.mkdir(parents=True)
             node.config.write_text("".join(f"{name}={value}\n" for name, value in self._properties(node_id).items()))
             node.format()
-        with ThreadPoolExecutor() as pool:  # a node of Apache Kafka opens its port when a majority is there
+        with ThreadPoolExecutor() as pool:  # a node of Apache Kafka opens its port only when a majority runs
             list(pool.map(Peer.start, self.nodes.values()))
         self.wait_for(lambda admin: admin.cluster().broker_ids() == list(NODE_IDS))
 
     def _properties(self, node_id: int) -> dict[str, str]:
-        """Kafka's defaults, but for the factors of the internal topics, which are the same for both."""
+        """Kafka's defaults, except the factors of the internal topics, which are the same for both."""
         node, port = self.nodes[node_id], self.controller_ports[node_id]
         voters = (f"{each}@127.0.0.1:{voter_port}" for each, voter_port in self.controller_ports.items())
         return {
@@ -114,7 +115,7 @@ class ThreeNodes:
         return open_admin(ClusterAccess(self.bootstrap_servers, client_id="bench", request_timeout_ms=5_000))
 
     def wait_for(self, condition: Callable[[ClusterAdmin], bool], meanwhile: Callable[[], None] = lambda: None) -> None:
-        """Until it holds; who does not answer is asked again. Raises PeerError."""
+        """Waits until the condition holds, and retries when a broker does not answer. Raises PeerError."""
         end_s = time.perf_counter() + PATIENCE_S
         while time.perf_counter() < end_s:
             try:
@@ -127,7 +128,7 @@ class ThreeNodes:
         raise PeerError(f"{self.name}: what was waited for did not come in {PATIENCE_S:.0f} s")
 
     def create_topic(self, name: str, partitions: int) -> None:
-        """Every node is the first replica of as many partitions as the others."""
+        """Each node is the first replica of the same number of partitions."""
         turns = [tuple(NODE_IDS[(at + place) % 3] for place in range(3)) for at in range(partitions)]
         with self.admin() as admin:
             create_topic(admin, name, assignment=turns)
@@ -136,9 +137,11 @@ class ThreeNodes:
         return list_topics(admin)[name]
 
     def is_whole(self, admin: ClusterAdmin, name: str) -> bool:
-        """All replicas are in sync, and the first one of each partition leads; otherwise it is asked to."""
+        """Whether all replicas are in sync and the first one of each partition leads; otherwise requests an
+        election.
+        """
         found = list_topics(admin).get(name)
-        if found is None:  # the broker that is asked has not heard of it yet
+        if found is None:  # the broker does not know the topic yet
             return False
         partitions = found.partitions
         if any(len(each.isr) < len(NODE_IDS) for each in partitions):

@@ -1,9 +1,9 @@
-"""Memory that the machine has in hand, for benchmarks on a virtual machine whose host takes freed memory back.
+"""Holds free memory, for benchmarks on a virtual machine whose host takes freed memory back.
 
-There the first use of a page costs three times as much as a later one, and pages that nobody uses for some seconds
-are "first" again. Brokers write into fresh pages of the page cache all the time, so their rates are drawn by lot. A
-process of ours holds all free memory instead, and lets go of it as the brokers take theirs: every page was used before.
-A machine of its own, or a virtual one that keeps its memory, gains nothing by it.
+There the first use of a page costs three times as much as a later one, and a page that is unused for some seconds is
+"first" again. Brokers write into fresh pages of the page cache all the time, so their rates are random. A process of
+ours holds all free memory instead, and releases it as the brokers need it: every page was used before. A physical
+machine, or a virtual one that keeps its memory, does not need this.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from types import TracebackType
 
 CHUNK = 64 << 20
 FREE = 512 << 20
-"""Bytes that stay free, for what is taken between two looks."""
+"""Bytes that stay free for the use between two checks."""
 LOOK_S = 0.02
 
 
 class WarmMemory:
-    """Holds the free memory of the machine, in a process of its own, until it is closed."""
+    """Holds the free memory of the machine in its own process, until it is closed."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -38,7 +38,9 @@ class WarmMemory:
         self._process.communicate()
 
     def take(self) -> None:
-        """What has become free. For between two measurements: it takes seconds. Raises RuntimeError."""
+        """Takes the memory that has become free. Call it between measurements: it takes seconds. Raises
+        RuntimeError.
+        """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print("take", file=self._process.stdin, flush=True)
@@ -52,7 +54,7 @@ def add_option(parser: argparse.ArgumentParser) -> None:
 
 
 def asked_for(arguments: argparse.Namespace) -> AbstractContextManager[WarmMemory | None]:
-    """What the option of that name wants."""
+    """The effect of the option of that name."""
     return WarmMemory() if arguments.warm_memory else nullcontext()
 
 
@@ -62,7 +64,7 @@ def free_bytes() -> int:
 
 
 def hold() -> None:
-    """Until the input ends: takes memory for each line of it, and gives some back whenever little is free."""
+    """Takes memory for each line of the input until it ends, and gives some back whenever little is free."""
     held: list[mmap.mmap] = []
     ones = b"\1" * CHUNK
     while True:

@@ -1,4 +1,4 @@
-"""One row of the table of benchmarks, as its page in `workloads/` describes it."""
+"""One row of the benchmark table, as its file in `workloads/` describes it."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ ALONE = (
     "authorization",
     "strangers",
 )
-"""Kinds that need no running broker: they have limits instead of ratios, or start one for each program."""
+"""Kinds without a running broker: they have limits, not ratios, or start one for each program."""
 
 
 class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is run, how much of it, and what each figure is to reach. What a kind does not use stays 0 or empty."""
+    """What runs, how much, and the target of each figure. Fields that a kind does not use are 0 or empty."""
 
     name: str
     kind: Literal[
@@ -65,36 +65,36 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     task: str = ""
     """Of `benchmarks.tasks`."""
     brokers: tuple[str, ...] = ()
-    """Whose topics they read, one row for each; by default the last peer's."""
+    """The brokers whose topics they read, one row for each; by default the last peer's."""
     rate: int = 0
-    """Records a second."""
+    """Records per second."""
     warm_up: int = 0
-    """Records at that rate that are not counted."""
+    """Records at that rate before the measurement."""
     connections: int = 0
     each_of_connections: tuple[int, ...] = ()
-    """Measured with each of these numbers of connections, one after the other."""
+    """Numbers of connections; each is measured in turn."""
     request: Literal["", "fetch", "produce"] = ""
     request_bytes: int = 0
-    """Of records, in a Fetch of each partition."""
+    """Bytes of records, in a Fetch of each partition."""
     in_flight: int = 1
-    """Requests that a connection sends before it waits."""
+    """Requests that a connection sends before it waits for a response."""
     requests: int = 0
     transactions: int = 0
     interval_ms: int = 0
-    """How long a transaction takes records; 0: one record."""
+    """How long a transaction accepts records; 0: one record."""
     has_tls: bool = False
-    """Of the brokers: those that such rows are measured with are brokers of their own."""
+    """Of the brokers: rows with TLS are measured with their own brokers."""
     handshakes: int = 0
     acls: int = 0
     seconds: float = 0
-    """How long each part of it takes."""
+    """The duration of each part."""
     rounds: int = 0
-    """Of a kind that has no peer."""
+    """Of a kind without a peer."""
     targets: dict[str, dict[Rule, float]] = {}
     """By figure; a ratio is ours divided by the peer's."""
 
     def over(self, broker: str) -> Workload:
-        """The row of one of `brokers`."""
+        """The row for one of `brokers`."""
         return msgspec.structs.replace(self, name=f"{self.name}, over {broker}", brokers=(broker,))
 
     @property
@@ -103,5 +103,5 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_workload(name: str) -> Workload:
-    """The page `workloads/<name>.yaml`. Raises msgspec.ValidationError for what it may not say."""
+    """Reads `workloads/<name>.yaml`. Raises msgspec.ValidationError for unknown or wrong fields."""
     return msgspec.yaml.decode((WORKLOADS / f"{name}.yaml").read_bytes(), type=Workload)

@@ -1,7 +1,7 @@
-"""Frames made beforehand, sent again and again: what one request of each kind costs the broker in CPU.
+"""Broker CPU for one request of each kind: the same prepared frames are sent again and again.
 
-Each row has one connection with a few requests on their way. The loader is the one of the one-record rows, so a row
-shows the broker's part of a request: reading the frame, dispatch, the handler, and writing the answer.
+Each row has one connection with a few requests in flight. The loader is that of the one-record rows, so a row shows the
+broker's part of a request: reading the frame, dispatch, the handler, and writing the response.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def request_frame(api_key: int, version: int, body: msgspec.Struct) -> bytes:
 
 
 def fetch_frame(topic: str) -> bytes:
-    """Reads the first batch of the topic, one record, without waiting."""
+    """Fetches the first batch of the topic, one record, without waiting."""
     partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1)
     body = FetchRequest(max_wait_ms=0, min_bytes=0, topics=(FetchTopic(topic=topic, partitions=(partition,)),))
     return request_frame(1, 11, body)
@@ -54,7 +54,7 @@ FRAMES: dict[str, Callable[[str], bytes]] = {
 
 
 def measure(peer: Peer, topic: str, *, requests: int) -> dict[str, float]:
-    """Broker CPU in microseconds for each request, by kind of request."""
+    """Broker CPU in microseconds per request, by kind of request."""
     figures = {}
     for name, make in FRAMES.items():
         with socket.create_connection(("127.0.0.1", peer.port)) as client:

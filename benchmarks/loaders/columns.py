@@ -1,7 +1,7 @@
-"""Reading a topic into Arrow: our columns beside confluent-kafka.
+"""Reads a topic into Arrow: our columns compared with confluent-kafka.
 
-Each reader runs in an interpreter of its own: `python -m benchmarks.loaders.columns READER BOOTSTRAP TOPIC RECORDS`
-prints records/s.
+Each reader runs in its own interpreter: `python -m benchmarks.loaders.columns READER BOOTSTRAP TOPIC RECORDS` prints
+records/s.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def with_columnar(bootstrap_servers: str, topic: str, records: int) -> float:
 
 
 def with_confluent_kafka(bootstrap_servers: str, topic: str, records: int) -> float:
-    """Into the same five columns, with queues large enough that the network is not the limit."""
+    """Reads into the same five columns, with queues so large that the network is not the limit."""
     import pyarrow as pa
     from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 

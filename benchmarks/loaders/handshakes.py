@@ -1,5 +1,4 @@
-"""Full TLS handshakes, one connection after the other: how many a second, beside a loop of Python's `ssl` that does
-nothing else.
+"""Full TLS handshakes per second, one connection after the other, compared with a bare loop of Python's `ssl`.
 
 The client is a few threads of this process; OpenSSL works outside of Python's lock. Sessions are not resumed.
 """
@@ -21,7 +20,7 @@ BACKLOG = 128
 
 
 def measure(peer: Peer, handshakes: int) -> dict[str, float]:
-    """Handshakes a second, broker CPU for each, and what part that rate is of the bare loop's."""
+    """Handshakes per second, broker CPU for each, and the ratio of that rate to the bare loop's."""
     context = ssl.create_default_context(cafile=str(peer.authority))
     shake(context, peer.port, handshakes // 10)
     cpu = peer.cpu_seconds()
@@ -32,7 +31,7 @@ def measure(peer: Peer, handshakes: int) -> dict[str, float]:
 
 
 def shake(context: ssl.SSLContext, port: int, handshakes: int) -> float:
-    """Handshakes a second."""
+    """Handshakes per second."""
 
     def some(count: int) -> None:
         for _ in range(count):
@@ -59,7 +58,9 @@ def rate_of_bare_loop(context: ssl.SSLContext, key: Path, handshakes: int) -> fl
 
 
 def serve(key: Path, found: Connection) -> None:
-    """One thread that accepts, shakes hands and waits for the end, until it is killed."""
+    """One thread that accepts a connection, completes its handshake and waits for its end, until the process is
+    killed.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(key)
     with socket.create_server(("127.0.0.1", 0), backlog=BACKLOG) as server:

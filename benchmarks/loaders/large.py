@@ -1,6 +1,6 @@
-"""Large Fetch and Produce requests, made beforehand and sent again and again: broker CPU and page faults of each.
+"""Broker CPU and page faults of large Fetch and Produce requests: prepared frames, sent again and again.
 
-The topic's files are in the page cache. Each connection waits for an answer before it sends the next request.
+The topic's files are in the page cache. Each connection waits for a response before it sends the next request.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ VALUE_BYTES = 1_000
 
 
 def batch_of(size: int) -> bytes:
-    """A batch of as many records of VALUE_BYTES as `size` bytes hold."""
+    """A batch with as many records of VALUE_BYTES as fit into `size` bytes."""
     now_ms = int(time.time() * 1000)
     records = [(None, bytes(VALUE_BYTES), now_ms, ())] * (size // (VALUE_BYTES + 10))
     return build_batch(records)
@@ -32,7 +32,7 @@ def produce_frame(topic: str, batch: bytes, partition: int = 0) -> bytes:
 
 
 def fetch_frame(topic: str, partitions: int, partition_bytes: int) -> bytes:
-    """Reads `partition_bytes` from the beginning of each partition."""
+    """Fetches `partition_bytes` from the beginning of each partition."""
     rows = tuple(
         FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=partition_bytes)
         for index in range(partitions)
@@ -42,7 +42,7 @@ def fetch_frame(topic: str, partitions: int, partition_bytes: int) -> bytes:
 
 
 def fill(peer: Peer, topic: str, partitions: int, request_bytes: int) -> None:
-    """Writes twice of what a Fetch reads into each partition, in batches of FILL_BATCH_BYTES."""
+    """Writes twice the size of a Fetch into each partition, in batches of FILL_BATCH_BYTES."""
     batch = batch_of(FILL_BATCH_BYTES)
     with socket.create_connection(("127.0.0.1", peer.port)) as client:
         for partition in range(partitions):
@@ -61,8 +61,9 @@ def measure(
     connections: tuple[int, ...],
     requests: int,
 ) -> dict[str, float]:
-    """Broker CPU in microseconds and minor page faults for each request, by number of connections. `request`: fetch or
-    produce. Raises PeerError for a short answer to a Fetch."""
+    """Broker CPU in microseconds and minor page faults per request, by number of connections. `request`: fetch or
+    produce. Raises PeerError if a Fetch response is too short.
+    """
     is_fetch = request == "fetch"
     frame = fetch_frame(topic, partitions, request_bytes) if is_fetch else produce_frame(topic, batch_of(request_bytes))
     least_bytes = partitions * (request_bytes - FILL_BATCH_BYTES) if is_fetch else 0

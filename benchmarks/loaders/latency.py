@@ -43,15 +43,16 @@ def _consume(bootstrap_servers: str, topic: str, count: int, results: Connection
 
 
 def measure(peer: Peer, topic: str, *, rate: int, records: int, warm_up: int, value_bytes: int) -> dict[str, float]:
-    """Gives p50 and p99 in ms over `records`, after `warm_up` records at the same rate, and what a record costs the
-    broker."""
+    """Gives p50 and p99 in ms over `records`, after `warm_up` records at the same rate, and the broker's cost of a
+    record.
+    """
     ours, theirs = multiprocessing.Pipe()
     context = multiprocessing.get_context("spawn")
     reader = context.Process(target=_consume, args=(peer.bootstrap_servers, topic, warm_up + records, theirs))
     reader.start()
     producer = Producer({**CLIENT, "bootstrap.servers": peer.bootstrap_servers, "linger.ms": 0, "acks": "all"})
     padding = bytes(value_bytes - 8)
-    # Records with time 0 until the consumer stands at the end and sees one: it gives no word of that by itself.
+    # Sends records with time 0 until the consumer at the end sees one: it reports no position by itself.
     while not ours.poll(0.05):
         producer.produce(topic, bytes(8) + padding)
         producer.poll(0)

@@ -1,7 +1,7 @@
-"""One-record Produce requests over many connections, each waiting for its answer: what a request costs the broker.
+"""One-record Produce requests over many connections, each waiting for its response: the broker's cost of a request.
 
-The loader is one epoll loop with a frame made beforehand. Its ceiling is the rate at which it alone would fill a core:
-a row within 10 % of it says more about the loader than about the broker.
+The loader is one epoll loop with a prepared frame. Its ceiling is the rate at which it alone would fill a core: a row
+within 10 % of the ceiling measures the loader, not the broker.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def produce_frame(topic: str, value_bytes: int) -> bytes:
 def measure(
     peer: Peer, topic: str, *, connections: int, requests: int, value_bytes: int, in_flight: int = 1
 ) -> dict[str, float]:
-    """Gives requests/s, broker CPU microseconds for each, and the loader's own ceiling in requests/s."""
+    """Gives requests/s, broker CPU in microseconds per request, and the loader's own ceiling in requests/s."""
     request = produce_frame(topic, value_bytes)
     sockets: dict[int, socket.socket] = {}
     for _ in range(connections):
         client = socket.create_connection(("127.0.0.1", peer.port))
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sockets[client.fileno()] = client
-        # One answer for each: a connection that the listen backlog has no room for would wait a second.
+        # One request on each: a connection for which the listen backlog has no room would wait a second.
         response_bytes = _response_bytes(client, request)
     cpu_before, own_before, begin = peer.cpu_seconds(), time.process_time(), time.perf_counter()
     answered = drive(sockets, request, response_bytes, requests=requests, in_flight=in_flight)
@@ -56,9 +56,9 @@ def measure(
 def drive(
     sockets: dict[int, socket.socket], request: bytes, response_bytes: int, *, requests: int, in_flight: int
 ) -> int:
-    """Keeps `in_flight` requests on their way on each connection until `requests` are answered; gives how many were.
+    """Keeps `in_flight` requests in flight on each connection until `requests` are answered; gives their number.
 
-    Raises OSError where the broker closes a connection or is silent for 30 s.
+    Raises OSError if the broker closes a connection or is silent for 30 s.
     """
     with select.epoll() as poller:
         for descriptor, client in sockets.items():
@@ -86,8 +86,7 @@ def drive(
 
 
 def receive_answer(client: socket.socket, request: bytes) -> bytes:
-    """Sends one request; gives the whole frame of its answer. Raises ConnectionError where the broker ends the
-    connection."""
+    """Sends one request; gives the whole response frame. Raises ConnectionError if the broker closes the connection."""
     client.sendall(request)
     answer = bytearray()
     while len(answer) < 4 or len(answer) < 4 + struct.unpack_from(">i", answer)[0]:
@@ -99,7 +98,7 @@ def receive_answer(client: socket.socket, request: bytes) -> bytes:
 
 
 def _response_bytes(client: socket.socket, request: bytes) -> int:
-    """The size of an answer frame, which is the same for each, and the check that it is no error."""
+    """Checks that a response has no error; gives the size of its frame, which is the same for each."""
     answer = receive_answer(client, request)
     # size, correlation id, tags | topics, name, partitions, index | error code
     at = 4 + 4 + 1 + 1

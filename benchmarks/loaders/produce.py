@@ -1,4 +1,4 @@
-"""Produce and consume at full speed with librdkafka, and the broker's CPU for each GB."""
+"""Produce and consume at full speed with librdkafka, and broker CPU per GB."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GB = 1e9
 CHUNK = 10_000
 FILE_DELETE_DELAY_S = 1
 READS = 5
-"""Of one topic, one after the other: a single one takes less than a second."""
+"""Of one topic, in sequence: one read takes less than a second."""
 
 
 def create_topic(peer: Peer, topic: str, partitions: int = 1) -> None:
@@ -27,7 +27,7 @@ def create_topic(peer: Peer, topic: str, partitions: int = 1) -> None:
 
 
 def delete_topic(peer: Peer, topic: str) -> None:
-    """Its files go a little later: what is written to the disk meanwhile would slow the next measurement down."""
+    """Deletes a topic and waits until its files are deleted: disk writes would slow the next measurement down."""
     admin = AdminClient(peer.client_settings)
     for future in admin.delete_topics([topic]).values():
         future.result(timeout=30)
@@ -37,8 +37,8 @@ def delete_topic(peer: Peer, topic: str) -> None:
 class Sender:
     """A producer that has sent one record of `value_bytes` to each partition of `topic`, and has it acknowledged.
 
-    So no rate holds what a client takes to begin: a librdkafka whose first broker answers before it is connected to a
-    second one waits half a second until it asks for its producer id, whichever kind of broker that is.
+    So no rate includes the start of a client: if librdkafka's first broker answers before the client is connected to a
+    second one, it waits half a second before it asks for its producer id, with any kind of broker.
     """
 
     def __init__(self, peer: Peer, topic: str, *, value_bytes: int, settings: dict[str, object]) -> None:
@@ -69,7 +69,7 @@ class Sender:
             self._failures.append(error)
 
     def send(self, records: int) -> None:
-        """Returns when all of them are acknowledged. Raises PeerError where one is not."""
+        """Returns when all records are acknowledged. Raises PeerError if one is not."""
         end = self.sent + records
         while self.sent < end:
             messages = [{"value": self._value} for _ in range(min(CHUNK, end - self.sent))]
@@ -78,7 +78,7 @@ class Sender:
                     self._producer.produce_batch(self._topic, messages)
                 except BufferError:
                     pass
-                # What did not fit into the queue carries an "_error"; it is offered again.
+                # A record that did not fit into the queue has an "_error"; it is sent again.
                 refused = [{"value": self._value} for message in messages if "_error" in message]
                 self.sent += len(messages) - len(refused)
                 messages = refused
@@ -93,7 +93,7 @@ class Sender:
 def produce(peer: Peer, topic: str, *, records: int, value_bytes: int, settings: dict[str, object]) -> dict[str, float]:
     """Sends `records` values; gives records/s until the last acknowledgement, and broker CPU seconds per GB.
 
-    The first record of each partition is one of them, and is not timed.
+    The first record of each partition counts as one of them, but is not timed.
     """
     sender = Sender(peer, topic, value_bytes=value_bytes, settings=settings)
     timed = records - sender.sent
@@ -112,12 +112,12 @@ def end_offset(peer: Peer, topic: str) -> int:
 
 
 def consume(peer: Peer, topic: str, *, records: int, value_bytes: int) -> dict[str, float]:
-    """Reads the whole topic some times with kcat (librdkafka without Python objects).
+    """Reads the whole topic a few times with kcat (librdkafka without Python objects).
 
-    Gives records/s, broker CPU seconds per GB, and the cores that kcat used: near one, the rate is kcat's own.
+    Gives records/s, broker CPU seconds per GB, and the cores that kcat used: near one, kcat is the limit.
 
-    The size of an answer is librdkafka's default: kcat unpacks an answer before it asks on, so that a larger one of
-    compressed batches takes longer than the broker does.
+    The response size is librdkafka's default: kcat unpacks a response before it sends the next Fetch, so kcat takes
+    longer than the broker with a larger response of compressed batches.
     """
     kcat = shutil.which("kcat")
     if kcat is None:
@@ -125,7 +125,7 @@ def consume(peer: Peer, topic: str, *, records: int, value_bytes: int) -> dict[s
     command = [kcat, "-C", "-t", topic, "-p", "0", "-o", "beginning", "-e", "-q", "-u"]
     command += [word for name, value in peer.client_settings.items() for word in ("-X", f"{name}={value}")]
     command += ["-c", str(records), "-f", "", "-X", "queued.min.messages=1000000", "-X", "fetch.wait.max.ms=100"]
-    # With the 64 MiB of its default a compressed topic fills the queue, and librdkafka pauses for a second at a time.
+    # With the default of 64 MiB a compressed topic fills the queue, and librdkafka pauses for a second at a time.
     command += ["-X", "queued.max.messages.kbytes=2000000", "-X", "check.crcs=false"]
     if end_offset(peer, topic) < records:
         raise PeerError(f"{peer.name}: {topic} holds too few records")
@@ -141,6 +141,6 @@ def consume(peer: Peer, topic: str, *, records: int, value_bytes: int) -> dict[s
 
 
 def _cpu_of_children() -> float:
-    """Of those that have ended and were waited for."""
+    """Of children that have ended and were waited for."""
     times = os.times()
     return times.children_user + times.children_system

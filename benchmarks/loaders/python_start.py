@@ -1,4 +1,4 @@
-"""Starts inside Python, each in a fresh interpreter: the test kit's first record, a second cluster, `moldau --help`."""
+"""Starts in Python, each in a fresh interpreter: the test kit's first record, a second cluster, `moldau --help`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ print(first, started)
 
 
 def in_process(rounds: int) -> dict[str, float]:
-    """Medians: import to first acknowledged record of a fresh interpreter, and a second cluster in the same process."""
+    """Medians: from import to the first acknowledged record in a fresh interpreter, and a second cluster in that
+    process.
+    """
     firsts, seconds = [], []
     for _ in range(rounds):
         done = subprocess.run([sys.executable, "-c", FIRST_RECORD], capture_output=True, text=True, check=True)

@@ -1,7 +1,7 @@
-"""Queries over a topic in Spark, with our source and sink and with Spark's own connector: the same text for both.
+"""The same Spark queries over a topic, with our source and sink and with Spark's own connector.
 
-Each runs in an interpreter of its own: `python -m benchmarks.loaders.spark QUERY FORMAT BOOTSTRAP TOPIC RECORDS TARGET`
-prints its figures as JSON. A query runs once before it is measured: that warms the JVM and the workers.
+Each runs in its own interpreter: `python -m benchmarks.loaders.spark QUERY FORMAT BOOTSTRAP TOPIC RECORDS TARGET`
+prints its figures as JSON. A query runs once before it is measured, to warm up the JVM and the workers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 OURS, THEIRS = "moldau", "kafka"
 PACE_S = 0.02
-"""A micro-batch query is fed with a few records so often."""
+"""The pause between the small writes that feed a micro-batch query."""
 WARM_UP_BATCHES, MEASURED_BATCHES = 20, 100
 PATIENCE_S = 120
 PHASES = {
@@ -36,11 +36,11 @@ PHASES = {
     "walCommit": "wal_commit_p50_ms",
     "commitOffsets": "commit_offsets_p50_ms",
 }
-"""Of a micro-batch, in the words of Spark's progress."""
+"""The phases of a micro-batch, by their names in Spark's progress."""
 
 
 class Query:
-    """One query. `settings`: of the sink."""
+    """One query. `settings`: options of the sink."""
 
     def __init__(self, format_name: str, bootstrap_servers: str, topic: str, target: str) -> None:
         from moldau.spark import open_session
@@ -74,7 +74,7 @@ class Query:
         writer.options(**settings).mode("append").save()
 
     def stream(self, folder: str, *, has_aggregate: bool) -> list[dict[str, float]]:
-        """Of each micro-batch that had records, the ms that Spark's progress tells of its phases and of the whole."""
+        """For each micro-batch with records, the ms of its phases and of the whole, from Spark's progress."""
         from confluent_kafka import Producer
 
         reader = self.session.readStream.format(self.format_name)
@@ -130,11 +130,11 @@ def run(name: str, query: Query, records: int) -> dict[str, float]:
 
 
 def measure(peer: Peer, topic: str, target: str, *, reader: str, records: int, cache: Path) -> dict[str, float]:
-    """`reader`: a query and a format, as `copy moldau`. Runs it in a fresh interpreter."""
+    """`reader`: a query and a format, such as `copy moldau`. Runs it in a fresh interpreter."""
     name, format_name = reader.split()
     command = [spark_python(cache), "-m", "benchmarks.loaders.spark", name, format_name]
     command += [peer.bootstrap_servers, topic, str(records), target]
-    # of this checkout, whichever one the environment was made for
+    # of this checkout, not the one that the environment was made for
     environment = {**os.environ, "MOLDAU_SPARK_KAFKA_JARS": fetch_connector(cache), "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment)
     if done.returncode:

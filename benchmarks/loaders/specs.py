@@ -1,4 +1,4 @@
-"""What a person waits for who writes pages: `moldau pipeline check`, `test`, and the first rows of the first page."""
+"""The waits of a pipeline author: `moldau pipeline check`, `test`, and the first rows of the first pipeline file."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CASE = """
 
 
 def spec_of_flows() -> str:
-    """Half of them filter, half of them count what these let through."""
+    """Half of the flows filter, the other half count the records that pass."""
     halves = range(FLOWS // 2)
     filters = (f"  large{number}: select user, amount, at from orders where amount > {number}" for number in halves)
     sums = (f"  sums{number}: {MINUTES.format(f'large{number}')}" for number in halves)
@@ -58,14 +58,15 @@ def spec_of_cases() -> str:
 
 
 def measure(peer: Peer, folder: Path, python: str) -> dict[str, float]:
-    """Seconds, each from the start of a command: `check_s` of a page of 20 flows; `test_cold_s` of ten cases, and
-    `test_warm_s` of ten more in the same session; `first_rows_s` of `init`, `plan` and `run` of the first page, until
-    rows can be read. Raises PeerError where a command fails."""
+    """Seconds, each from the start of a command. `check_s`: a pipeline file of 20 flows. `test_cold_s`: ten cases;
+    `test_warm_s`: ten more in the same session. `first_rows_s`: `init`, `plan` and `run` of the first pipeline file,
+    until rows can be read. Raises PeerError if a command fails.
+    """
     folder.mkdir(parents=True)
     (folder / "flows.yaml").write_text(spec_of_flows())
     (folder / "cases.yaml").write_text(spec_of_cases())
     command = (python, "-m", "moldau.cli.main", "pipeline")
-    _seconds(command, folder, "check", "flows.yaml")  # compiles the modules of a checkout that has not run yet
+    _seconds(command, folder, "check", "flows.yaml")  # compiles the modules of a fresh checkout
     check_s = _seconds(command, folder, "check", "flows.yaml")
     cold_s, warm_s = _test_seconds(command, folder)
     return {
@@ -86,7 +87,7 @@ def _seconds(command: tuple[str, ...], folder: Path, *words: str) -> float:
 
 
 def _test_seconds(command: tuple[str, ...], folder: Path) -> tuple[float, float]:
-    """Of a cold session, and of the same cases once more in the session that is there."""
+    """Of a cold session, and of the same cases again in that session."""
     begin = time.perf_counter()
     words = (*command, "test", "cases.yaml", "cases.yaml")
     with subprocess.Popen(words, cwd=folder, env=spec_environment(), stdout=subprocess.PIPE, text=True) as process:

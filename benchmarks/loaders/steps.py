@@ -1,5 +1,6 @@
-"""What a program on Spark spends its time on: the steps of its micro-batches, as Spark's event log has them, and the
-CPU time of its processes."""
+"""Where a Spark program spends its time: its micro-batches' steps in Spark's event log, and the CPU time of its
+processes.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ PROGRESS = "org.apache.spark.sql.streaming.StreamingQueryListener$QueryProgressE
 
 
 def event_log_settings(folder: Path) -> dict[str, str]:
-    """Spark's settings by which a session writes its events into this folder, each as it comes."""
+    """Spark's settings that make a session write its events into this folder as they come."""
     folder.mkdir(parents=True, exist_ok=True)
     return {
         "spark.eventLog.enabled": "true",
@@ -28,8 +29,9 @@ def event_log_settings(folder: Path) -> dict[str, str]:
 
 
 def seconds_of_steps(folder: Path) -> dict[str, float]:
-    """Of the newest session that wrote there, over all its batches: the seconds of each of `PHASES`. Raises PeerError
-    where none wrote there."""
+    """The seconds of each of `PHASES` over all batches of the newest session that wrote there. Raises PeerError if none
+    did.
+    """
     logs = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime_ns)
     if not logs:
         raise PeerError(f"{folder}: Spark kept no event log")
@@ -41,7 +43,7 @@ def seconds_of_steps(folder: Path) -> dict[str, float]:
 
 
 def durations(log: Path) -> Iterator[dict[str, int]]:
-    """Milliseconds by Spark's names for the parts of a trigger, of each batch that did something."""
+    """The milliseconds of the parts of a trigger, by Spark's names, for each batch that had work."""
     for line in log.read_text().splitlines():
         event = json.loads(line)
         if event["Event"] == PROGRESS and "addBatch" in (spent := event["progress"]["durationMs"]):
@@ -49,8 +51,9 @@ def durations(log: Path) -> Iterator[dict[str, int]]:
 
 
 def cpu_seconds(pid: int) -> dict[str, float]:
-    """User and system time so far of a process and of all that it started, JVM and Python apart; that of processes
-    which have ended is with those that waited for them."""
+    """User and system time so far of a process and its descendants, JVM and Python separately. The time of ended
+    processes counts for the process that waited for them.
+    """
     seconds = {"jvm_cpu_s": 0.0, "python_cpu_s": 0.0}
     process = psutil.Process(pid)
     for one in (process, *process.children(recursive=True)):

@@ -1,5 +1,6 @@
-"""Tasks of `benchmarks.tasks`, run as their users would run them: each program in a process of its own, over topics of
-two partitions, and its output compared with what it should be."""
+"""Runs tasks of `benchmarks.tasks` as their users would: one process per program, topics of two partitions, output
+checked.
+"""
 
 from __future__ import annotations
 
@@ -35,26 +36,27 @@ QUIX_VERSION = "3.28.1"
 PARTITIONS, USERS = 2, 1_000
 COUNTRIES = ("CZ", "DE", "FR", "IT", "JP", "NO", "PE", "US")
 FIRST_AT = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(days=1)
-"""Retention goes by it too."""
+"""Recent, because retention depends on it."""
 ORDERS_PER_SECOND = 1_000
-"""By the time that the orders say."""
+"""By the timestamps of the orders."""
 MINUTE, LATE = timedelta(minutes=1), timedelta(seconds=10)
 LARGE = 50
 LAST_DELAY = timedelta(hours=1)
-"""The record that a restart finds is so much later than the others: it ends every window."""
+"""The record that a restart finds is so much later than the others: it closes every window."""
 PATIENCE_S = 300.0
 SETTLE_S = 2.0
-"""Between the last row and the stop: who stops a program does not know the moment at which its last row came."""
+"""Between the last row and the stop: a user does not stop a program right after its last row."""
 QUIET_S, LACKING_S = 15.0, 75.0
-"""The output of a program that was killed is whole when nothing more comes for so long; the longer time where something
-lacks, for a consumer group gives the partitions of a member that was killed to the next one after 45 s."""
+"""The output of a killed program is complete after a silence of QUIET_S. With rows missing it is LACKING_S: a consumer
+group reassigns the partitions of a killed member after 45 s.
+"""
 KILL_AFTER_S = (8.0, 20.0)
 KILL_RECORDS, KILL_RATE = 200_000, 4_000
 AVRO_SCHEMA = fastavro.parse_schema(json.loads((FOLDER / "order.avsc").read_text()))
 
 
 def order(number: int, at: datetime | None = None) -> dict[str, Any]:
-    """The order of that number: what a program makes of it can be told from the number alone."""
+    """The order of that number: its number alone determines a program's output."""
     at = at or FIRST_AT + timedelta(seconds=number / ORDERS_PER_SECOND)
     amount = number * 7919 % 10_000 / 100
     country = COUNTRIES[number * 31 % len(COUNTRIES)]
@@ -73,7 +75,9 @@ def as_avro(one: dict[str, Any]) -> bytes:
 
 @dataclass
 class Program:
-    """A task in one of its three forms. `folder`: its state and its files; `spark`: settings of Spark, for a page."""
+    """A task in one of its three forms. `folder`: its state and its files; `spark`: Spark settings for a
+    pipeline file.
+    """
 
     task: str
     form: str
@@ -93,7 +97,7 @@ class Program:
 
     @contextmanager
     def running(self) -> Iterator[subprocess.Popen[bytes]]:
-        """The program runs, as a group of processes that is dead afterwards."""
+        """The program runs as a process group, which is dead afterwards."""
         with (self.folder / "output.txt").open("ab") as output:
             self.process = subprocess.Popen(
                 self.command(), stdout=output, stderr=output, env=self.environment, start_new_session=True
@@ -104,7 +108,7 @@ class Program:
             self.kill()
 
     def kill(self) -> None:
-        """-9 to all of its processes."""
+        """Kills all its processes with -9."""
         if self.process is not None:
             with suppress(ProcessLookupError):  # all of them have ended
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -112,7 +116,7 @@ class Program:
             self.process = None
 
     def stop(self) -> None:
-        """As its user would, with SIGTERM; after a minute -9."""
+        """Stops it with SIGTERM, as its user would; after a minute with -9."""
         if self.process is None:
             return
         self.process.terminate()
@@ -122,7 +126,7 @@ class Program:
             self.kill()
 
     def check(self) -> None:
-        """Raises PeerError where the program has ended by itself."""
+        """Raises PeerError if the program has ended by itself."""
         if self.process is not None and self.process.poll() is not None:
             lines = (self.folder / "output.txt").read_text(errors="replace").strip().splitlines()
             raise PeerError(f"{self.task}, {self.form}: ended with {self.process.returncode}: {lines[-12:]}")
@@ -143,7 +147,7 @@ def lines_of_code(task: str, form: str) -> int:
 
 
 class Output:
-    """What a program has written: records of a topic that are committed, or rows of Parquet files."""
+    """A program's output: committed records of a topic, or rows of Parquet files."""
 
     def __init__(self, task: str, servers: str, folder: Path) -> None:
         self.task, self.folder = task, folder
@@ -160,7 +164,7 @@ class Output:
         return self.task in ("filter", "window", "join")
 
     def size(self) -> int:
-        """Rows that can be read now; of a topic, one that came twice counts once."""
+        """The number of rows that can be read now; in a topic, duplicates count once."""
         if self.is_topic:
             while messages := self._consumer.consume(10_000, timeout=0.05):
                 new = [json.loads(one.value()) for one in messages if one.error() is None]
@@ -174,20 +178,20 @@ class Output:
         return self._rows if self.is_topic else [row for path in self._files() for row in rows_of_file(path)]
 
     def torn(self) -> int:
-        """Files that are no Parquet."""
+        """Files that are not valid Parquet."""
         return sum(path not in self._rows_of_file for path in self._files())
 
     def close(self) -> None:
         self._consumer.close()
 
     def _files(self) -> Iterator[Path]:
-        """What a reader of `*.parquet` finds. Directories come and go meanwhile."""
+        """The files that a reader of `*.parquet` finds. Directories may come and go meanwhile."""
         for name, folders, files in os.walk(self.folder / "out"):
             folders[:] = [folder for folder in folders if not folder.startswith((".", "_"))]
             yield from (Path(name, file) for file in files if file.endswith(".parquet") and file[0] not in "._")
 
     def _rows_in(self, path: Path) -> int:
-        """0 for a file that is torn, or being written."""
+        """0 for a file that is torn or being written."""
         if path not in self._rows_of_file:
             try:
                 self._rows_of_file[path] = int(pq.read_metadata(path).num_rows)
@@ -205,7 +209,7 @@ def rows_of_file(path: Path) -> list[dict[str, Any]]:
 
 
 def identity(task: str, row: dict[str, Any]) -> tuple[Any, ...]:
-    """What of a row is right or wrong, as one thing to compare."""
+    """The parts of a row that are right or wrong, as one value to compare."""
     if task == "window":
         start = datetime.fromisoformat(row["start"]).astimezone(UTC)
         return row["country"], start, row["orders"], round(row["amount"], 2)
@@ -215,7 +219,7 @@ def identity(task: str, row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def expected(task: str, orders: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
-    """What the output is to have of these orders."""
+    """The expected output for these orders."""
     if task == "filter":
         return Counter((one["id"], one["amount"]) for one in orders if one["amount"] >= LARGE)
     if task == "join":
@@ -234,7 +238,7 @@ def expected(task: str, orders: list[dict[str, Any]]) -> Counter[tuple[Any, ...]
 
 
 class Trial:
-    """One task in one form over a broker of its own, and all that belongs to it."""
+    """One task in one form with its own broker, and all that belongs to it."""
 
     def __init__(self, peer: Peer, task: str, form: str, folder: Path) -> None:
         self.peer, self.task, self.form = peer, task, form
@@ -264,7 +268,7 @@ class Trial:
             self._producer.produce("users", value, name, user % PARTITIONS, timestamp=early_ms)
 
     def feed(self, orders: list[dict[str, Any]]) -> None:
-        """Raises PeerError where the broker did not take them."""
+        """Raises PeerError if the broker did not accept them."""
         topic, encode = ("orders-avro", as_avro) if self.task == "avro" else ("orders", as_json)
         for one in orders:
             place = {"partition": one["id"] % PARTITIONS, "timestamp": int(one["at"].timestamp() * 1000)}
@@ -279,9 +283,9 @@ class Trial:
         self.orders += orders
 
     def until_whole(self) -> dict[str, float]:
-        """Starts the program, and stops it when its output has what the orders ask for: `whole_s` between the two, the
-        CPU time of that, and for a program on Spark the steps of its batches. Raises PeerError where the output does
-        not come."""
+        """Starts the program and stops it when its output is complete. Gives `whole_s` (from start to then), the CPU
+        time, and for a Spark program the steps of its batches. Raises PeerError if the output does not come.
+        """
         wanted, begin = expected(self.task, self.orders).total(), time.perf_counter()
         broker_before = self.peer.cpu_seconds()
         with self.program.running() as process:
@@ -297,7 +301,7 @@ class Trial:
         return took if self.form == QUIX else took | seconds_of_steps(self._events)
 
     def judge(self) -> dict[str, int]:
-        """How the output differs from what it should be; nothing where it does not."""
+        """How the output differs from the expected one; empty if it does not."""
         wanted, seen = expected(self.task, self.orders), Counter(identity(self.task, row) for row in self.output.rows())
         found = {
             "lost": (wanted - seen).total(),
@@ -314,7 +318,7 @@ class Trial:
 
 @contextmanager
 def new_trial(peer: Peer, task: str, form: str) -> Iterator[Trial]:
-    """Over `peer`, which is started and stopped."""
+    """A trial with `peer`, which is started and stopped."""
     peer.start()
     try:
         trial = Trial(peer, task, form, peer.folder / "program")
@@ -327,15 +331,16 @@ def new_trial(peer: Peer, task: str, form: str) -> Iterator[Trial]:
 
 
 def late(number: int) -> list[dict[str, Any]]:
-    """An order of each country that comes long after `number` others."""
+    """One order for each country, long after `number` others."""
     at = FIRST_AT + timedelta(seconds=number / ORDERS_PER_SECOND) + LAST_DELAY
     return [order(number + place, at) for place in range(len(COUNTRIES))]
 
 
 def measure(trial: Trial, records: int) -> dict[str, float]:
-    """`first_s` until all records are worked off, `restart_s`, and `rate` in records a second of what the one is longer
-    than the other; then what the first start spent its time on: CPU seconds, and with Spark the steps of its batches.
-    Raises PeerError for an output that lacks something; rows that a stop made come twice are counted by `kill`."""
+    """`first_s` until all records are processed, `restart_s`, and `rate`: records per second of the difference. Also
+    the first start's CPU seconds, and with Spark the steps of its batches. Raises PeerError for an incomplete output;
+    `kill` counts rows that a stop duplicated.
+    """
     trial.feed([order(number) for number in range(records)])
     spent = trial.until_whole()
     first_s = spent.pop("whole_s")
@@ -382,14 +387,15 @@ def kill(trial: Trial, kills: int, seed: int) -> dict[str, int]:
 
 
 def warm_up() -> None:
-    """Makes the file from which pages start faster, as docs/use/pipelines.md advises."""
+    """Makes the file that lets pipelines start faster, as docs/use/pipelines.md advises."""
     words = (python_of(PAGE), "-m", "moldau.cli.main", "pipeline", "warm-up")
     subprocess.run(words, env=spec_environment(), stdout=subprocess.DEVNULL, timeout=600, check=True)
 
 
 def spec_environment() -> dict[str, str]:
-    """The environment of Python is kept over checkouts: a page is run by the code of this one. As with what pip has
-    installed, modules are compiled once."""
+    """The Python environment is kept over checkouts, but a pipeline runs with the code of this one. Modules are
+    compiled once, as after an installation by pip.
+    """
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**kept, "PYTHONPATH": str(ROOT / "src")}
 

@@ -1,4 +1,4 @@
-"""Transactions of librdkafka, one after another: how fast records go in, and how long EndTxn takes."""
+"""Transactions of librdkafka, one after another: the rate of records, and the time of EndTxn."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from benchmarks.peers import Peer, PeerError
 def measure(
     peer: Peer, topic: str, *, transactions: int, interval_ms: int, value_bytes: int, settings: dict[str, object]
 ) -> dict[str, float]:
-    """Each transaction takes as many records as go in within `interval_ms` (0: one record), waits until all of them are
-    acknowledged, and commits: that wait is no part of EndTxn's time.
+    """Each transaction takes the records of `interval_ms` (0: one record), waits until all of them are acknowledged,
+    and commits. That wait is not part of EndTxn's time.
 
-    Gives records/s and transactions/s over the whole run, EndTxn's p50 and p99 in ms, broker CPU in seconds for each GB
-    and in us for each transaction.
+    Gives records/s and transactions/s over the whole run, EndTxn's p50 and p99 in ms, broker CPU in seconds per GB and
+    in us per transaction.
     """
     failures: list[object] = []
     producer = Producer(
@@ -35,7 +35,7 @@ def measure(
     )
     value = (b"moldau benchmark value " * (value_bytes // 23 + 1))[:value_bytes]
     producer.init_transactions(30)
-    _transaction(producer, topic, value, interval_ms)  # the first one finds coordinator and leader
+    _transaction(producer, topic, value, interval_ms)  # the first transaction finds coordinator and leader
     end_ms: list[float] = []
     records, cpu_before, begin = 0, peer.cpu_seconds(), time.perf_counter()
     for _ in range(transactions):
@@ -57,7 +57,7 @@ def measure(
 
 
 def _transaction(producer: Producer, topic: str, value: bytes, interval_ms: int) -> tuple[int, float]:
-    """How many records went in, and the ms that EndTxn took."""
+    """The number of records, and the ms of EndTxn."""
     producer.begin_transaction()
     sent = 0
     if interval_ms == 0:
@@ -70,7 +70,7 @@ def _transaction(producer: Producer, topic: str, value: bytes, interval_ms: int)
             producer.produce_batch(topic, messages)
         except BufferError:
             pass
-        # what does not fit into the queue carries an "_error", and is left out
+        # a record that does not fit into the queue has an "_error", and is left out
         sent += sum("_error" not in message for message in messages)
         producer.poll(0)
     if producer.flush(60):

@@ -1,4 +1,4 @@
-"""What a decision by ACLs costs: the first about a resource, one that is kept, and the first behind a changed ACL.
+"""The cost of a decision by ACLs: the first for a resource, a cached one, and the first after a changed ACL.
 
     python -m benchmarks.micro.authorization [--acls 10000]
 
@@ -36,7 +36,7 @@ def acl(number: int) -> Acl:
 
 
 def decide(authorizer: StandardAuthorizer, questions: list[tuple[str, str]]) -> list[float]:
-    """Seconds of each decision."""
+    """The seconds of each decision."""
     taken = []
     for principal, name in questions:
         begin = time.perf_counter()

@@ -1,16 +1,16 @@
-"""How long compaction takes, and what another client notices of it, of big batches, and of a cold replay.
+"""The time of compaction, and the latency of another client during compaction, big batches and a cold replay.
 
     python -m benchmarks.micro.compaction [--records 5000000] [--keys 1000000] [--replay-gib 5] [--directory DIR]
 
-One `moldau up` with its defaults (a map of keys of 128 MiB), on a real disk. A canary writes 100 records a second with
-linger 0 and acks=all, and reads them back in another process; its p50 and p99 are taken four times:
+One `moldau up` with its defaults (a key map of 128 MiB), on a real disk. A canary writes 100 records a second with
+linger 0 and acks=all, and reads them back in another process. Its p50 and p99 are measured four times:
 
     alone       nothing else runs
     compaction  a topic of so many records and keys is cleaned, while others write and read 2,000 records a second
     big batches another client writes 100 MB/s in batches of 1 MiB
-    replay      and a third reads what was written from the disk: it is dropped from the page cache before
+    replay      a third one also reads those records from the disk: they are dropped from the page cache before
 
-Afterwards the compacted topic is read whole: exactly the last value of each key must be there.
+Afterwards the whole compacted topic is read: it must have exactly the last value of each key.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _SPAWN = multiprocessing.get_context("spawn")
 
 
 class Broker(Moldau):
-    """`moldau up` that looks for work for its cleaner twice a second."""
+    """`moldau up` whose cleaner looks for work twice a second."""
 
     def command(self) -> list[str]:
         return [*super().command(), "--set", "log.cleaner.backoff.ms=500", "--set", "log.segment.bytes=268435456"]
@@ -67,7 +67,7 @@ def create(servers: str, topic: str, **config: str) -> None:
 
 
 def fill(servers: str, records: int, keys: int) -> dict[int, int]:
-    """Writes `number` as value under a random key; gives the last number of each key."""
+    """Writes `number` as the value of a random key; gives the last number of each key."""
     producer = Producer(
         {**CLIENT, "bootstrap.servers": servers, "linger.ms": 20, "queue.buffering.max.messages": 500_000}
     )
@@ -90,7 +90,7 @@ def fill(servers: str, records: int, keys: int) -> dict[int, int]:
 
 
 def check(servers: str, last: dict[int, int]) -> int:
-    """Reads the compacted topic; raises SystemExit unless it holds the last value of each key, each once."""
+    """Reads the compacted topic; raises SystemExit unless it has the last value of each key exactly once."""
     consumer = Consumer({**CLIENT, "bootstrap.servers": servers, "group.id": "check", "enable.partition.eof": True})
     consumer.assign([TopicPartition("table", 0, OFFSET_BEGINNING)])
     count = 0
@@ -148,7 +148,7 @@ def read_steadily(servers: str, topic: str, stop: Event, read_bytes: multiproces
 
 @contextlib.contextmanager
 def beside(*works: tuple[object, tuple[object, ...]]) -> Iterator[None]:
-    """Runs each in a process of its own; all stop at the end."""
+    """Runs each in its own process; all stop at the end."""
     stop = _SPAWN.Event()
     processes = [_SPAWN.Process(target=work, args=(*arguments, stop)) for work, arguments in works]  # type: ignore[arg-type]
     for process in processes:
@@ -173,7 +173,7 @@ def read_with_stop_last(servers: str, topic: str, read_bytes: object, stop: Even
 
 
 class ChildWatch(threading.Thread):
-    """The most memory that the cleaner's process was seen to hold."""
+    """The maximum memory seen in the cleaner's process."""
 
     def __init__(self, parent: int) -> None:
         super().__init__(daemon=True)
@@ -193,7 +193,7 @@ class ChildWatch(threading.Thread):
 
 
 def clean(broker: Broker, records: int) -> dict[str, float]:
-    """Makes the topic compacted, seals its last segment, and waits until the cleaner has reached it."""
+    """Makes the topic compacted, rolls its active segment, and waits until the cleaner has cleaned the rest."""
     servers = broker.bootstrap_servers
     admin = AdminClient({"bootstrap.servers": servers})
     entries = [
@@ -227,7 +227,7 @@ def clean(broker: Broker, records: int) -> dict[str, float]:
 
 
 def drop_from_page_cache(directory: Path) -> int:
-    """Makes the segments of one partition cold; gives their bytes."""
+    """Drops the segments of one partition from the page cache; gives their bytes."""
     total = 0
     for path in directory.glob("*.log"):
         with path.open("rb") as file:

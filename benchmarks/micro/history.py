@@ -1,9 +1,9 @@
-"""What it costs to judge a long history: seconds, and the most memory that the process had.
+"""The cost of checking a long history: seconds, and the peak memory of the process.
 
     python benchmarks/micro/history.py [--records 2000000] [--file PATH]
 
 Eight producers write to six partitions, four of them in transactions of twenty records; two members of a group commit
-after each poll of five hundred records, and at the end everything is read.
+after each poll of five hundred records. At the end everything is read.
 """
 
 from __future__ import annotations

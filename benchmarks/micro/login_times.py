@@ -1,8 +1,8 @@
-"""How long a wrong login takes to be decided, of a user that exists and of one that does not.
+"""The time to reject a wrong login, of an existing user and of a missing one.
 
     python -m benchmarks.micro.login_times
 
-Both are asked in turn, 1,000 times each, by PLAIN and by SCRAM; the medians should differ by less than 5 %.
+Both are tried in turn, 1,000 times each, by PLAIN and by SCRAM; the medians should differ by less than 5 %.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""One request that names very many things, for every API that can: how long others beside it wait.
+"""Requests with very long arrays, for every API that has one: the wait of other clients meanwhile.
 
     python benchmarks/micro/many_names.py [--count 100000] [--only METADATA --only ...] [--steps]
 
-Each array of each request is made long in turn, arrays within arrays too: once with names that nobody has, and once
-with the partitions of a topic that is there. For each: seconds until the long answer has come, its bytes, and what a
-canary on a connection of its own waits for its answers, in ms: median, 99th percentile, longest. The canary asks for
-the brokers, again and again with a short rest between. That needs a machine without other work. Each API gets requests
-that name one thing first: the first of them loads the code that answers it, once in the life of a broker.
+Each array of each request is made long in turn, nested arrays too: once with unknown names, and once with the
+partitions of an existing topic. The output has for each: seconds until the long response, its bytes, and the waits of a
+canary on another connection in ms (median, 99th percentile, maximum). The canary asks for the brokers again and again,
+with a short rest between. That needs a machine without other work. Each API first gets requests that name one thing:
+the first one loads its code, once in the life of a broker.
 
-With `--steps` the broker runs in this process, and each figure is the CPU time of the longest step of its loop, in
-which nobody else is served: also on a busy machine.
+With `--steps` the broker runs in this process, and each figure is the CPU time of the longest step of its loop, during
+which no other client is served. That works on a busy machine too.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SAMPLES_EVERY_S = 0.001
 
 
 def receive(client: socket.socket) -> int:
-    """The size of one answer; 0 where the connection is closed."""
+    """The size of one response; 0 if the connection is closed."""
     head = client.recv(4, socket.MSG_WAITALL)
     left = size = int.from_bytes(head, "big")
     while left > 0 and (some := client.recv(min(left, 1 << 20))):
@@ -53,7 +53,7 @@ def receive(client: socket.socket) -> int:
 
 
 def answered(port: int, request: bytes) -> tuple[float, int]:
-    """Seconds until the answer has come, and its bytes."""
+    """The seconds until the response has come, and its bytes."""
     with socket.create_connection(("127.0.0.1", port), ANSWER_TIMEOUT_S) as client:
         begin = time.perf_counter()
         client.sendall(request)
@@ -69,7 +69,7 @@ def create_topic(port: int) -> None:
 
 
 class Canary(threading.Thread):
-    """Asks until it is stopped; `waits_ms` are those of its answers."""
+    """Sends requests until it is stopped; `waits_ms` holds the waits for responses."""
 
     def __init__(self, port: int) -> None:
         super().__init__(daemon=True)
@@ -89,7 +89,7 @@ class Canary(threading.Thread):
 
 
 def long_requests(port: int, keys: list[ApiKey], count: int) -> Iterator[tuple[str, bytes]]:
-    """The requests to measure, with what is long in each."""
+    """The requests to measure, with the name of the long array of each."""
     for key in keys:
         for _, short in requests_of(key, 1):
             answered(port, short)
@@ -113,12 +113,12 @@ def measure(port: int, request: bytes) -> dict[str, float]:
 
 
 class Steps:
-    """The CPU time of each step of the loops in this process, and where the long ones are."""
+    """The CPU time of each step of this process's event loops, and where the long steps are."""
 
     def __init__(self) -> None:
         self.longest_ms = 0.0
         self.places: Counter[str] = Counter()
-        """Where the steps longer than SHOWN_STEP_MS were seen, by samples."""
+        """Where the steps longer than SHOWN_STEP_MS were, by samples."""
         self._running: int | None = None
         self._samples: list[str] = []
         self._run = asyncio.events.Handle._run
@@ -129,7 +129,7 @@ class Steps:
         self.places.clear()
 
     def watch(self) -> None:
-        """Measures from now on."""
+        """Starts the measurement."""
 
         def run(handle: asyncio.Handle) -> None:
             self._samples.clear()
@@ -162,7 +162,7 @@ def main() -> None:
     keys = [key for key in API_VERSIONS if not arguments.only or key.name in arguments.only]
     with contextlib.ExitStack() as stack:
         if arguments.steps:
-            gc.disable()  # as a broker of its own does, which collects between requests
+            gc.disable()  # as a broker in its own process does, which collects garbage between requests
             steps = Steps()
             port = int(stack.enter_context(Cluster()).bootstrap_servers.rpartition(":")[2])
             steps.watch()

@@ -1,10 +1,10 @@
-"""Many partitions on one node: seconds to create, to restart after kill -9 and after a clean stop; what idling costs.
+"""Many partitions on one node: seconds to create, to restart after kill -9 and after a clean stop; the cost of idling.
 
     python benchmarks/micro/many_topics.py [--topics 10000] [--partitions 2] [--directory DIR] [--idle 10] [--json]
 
-A broker of its own process makes the topics and takes one batch of 1 KiB in each partition. It is killed, started
-again (until a client reads the last record of the last topic), left alone for `--idle` seconds, stopped by SIGTERM and
-started once more. Needs Linux (/proc) for CPU, memory and descriptors.
+A broker in its own process creates the topics and gets one batch of 1 KiB in each partition. It is killed and started
+again (timed until a client reads the last record of the last topic), idles for `--idle` seconds, is stopped by SIGTERM
+and started once more. Needs Linux (/proc) for CPU, memory and descriptors.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ READY = (
 
 
 class Broker:
-    """The process; `start` returns once it answers."""
+    """The process; `start` returns when it answers."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
@@ -52,7 +52,7 @@ class Broker:
         self.process = subprocess.Popen([sys.executable, "-c", READY, self.directory, str(self.port)])
 
     def end(self, number: int) -> float:
-        """Seconds until the process is gone."""
+        """The seconds until the process has ended."""
         assert self.process is not None
         begin = time.perf_counter()
         self.process.send_signal(number)

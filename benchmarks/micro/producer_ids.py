@@ -1,5 +1,5 @@
-"""What many idempotent producers on one partition cost: appends below and above `moldau.producer.ids`, the roll of a
-segment, a slice of their expiry, and the start after kill -9.
+"""The cost of many idempotent producers on one partition: appends below and above `moldau.producer.ids`, a segment
+roll, a slice of producer expiry, and the start after kill -9.
 
     python benchmarks/micro/producer_ids.py [--producers 211000] [--directory DIR]
 
@@ -33,7 +33,7 @@ TEMPLATE = build_batch([(None, b"v" * 100, NOW_MS, ())], producer_id=1, producer
 
 
 def append_each(log: Log, first: int, end: int) -> list[float]:
-    """Appends one batch of each producer from `first` to `end`; gives the seconds that each append took."""
+    """Appends one batch for each producer from `first` to `end`; gives the seconds of each append."""
     batch = bytearray(TEMPLATE)
     taken = []
     for producer_id in range(first, end):

@@ -1,4 +1,4 @@
-"""How long a log takes to open: after kill -9 (everything is read again) and after a clean stop.
+"""The time to open a log: after kill -9 (everything is read again) and after a clean stop.
 
     python benchmarks/micro/recovery.py [--megabytes 1024] [--directory DIR] [--json]
 
@@ -25,7 +25,7 @@ from moldau.wire.records.batch import write_crc
 from moldau.wire.records.builder import build_batch
 
 NOW_MS = 1_800_000_000_000
-# one segment holds it all: the worst case, for segments that are full and flushed are not read again
+# one segment holds all: the worst case, because full and flushed segments are not read again
 SETTINGS = LogSettings(segment_bytes=0x7FFFFFFF, segment_index_bytes=1 << 27)
 WORKLOADS = {
     "16 KiB batches": build_batch(
@@ -52,7 +52,7 @@ def fill(log: Log, template: bytes, total_bytes: int) -> int:
 
 
 def timed_open(root: str) -> tuple[float, Log]:
-    """Seconds from reading the checkpoints to a log that takes appends."""
+    """The seconds from reading the checkpoints until the log accepts appends."""
     gc.collect()
     begin = time.perf_counter()
     directory = LogDirectory.open(OsDisk(root))

@@ -1,9 +1,9 @@
-"""What a client that has logged in notices of strangers, who never do.
+"""The latency of a logged-in client while unauthenticated connections flood the broker.
 
     python -m benchmarks.micro.strangers [--seconds 20] [--directory DIR]
 
-One `moldau up` with a listener of SASL_SSL and one of SASL_PLAINTEXT. A canary on SASL_SSL, in a process of its own,
-writes a record (acks=all) and reads it, 100 times a second; the time of both together is taken four times:
+One `moldau up` with a SASL_SSL and a SASL_PLAINTEXT listener. A canary on SASL_SSL, in its own process, writes a record
+(acks=all) and reads it, 100 times a second. The time of both together is measured four times:
 
     alone       nothing else runs
     handshakes  10,000 TLS handshakes a minute, each of a new connection that then ends
@@ -57,11 +57,11 @@ SETTLE_S = 1.0
 _SPAWN = multiprocessing.get_context("spawn")
 Figures = dict[str, float]
 Work = Callable[[int, str, Event, Any], None]
-"""Port, file of the authority, when to end, a counter of what was done."""
+"""Port, CA file, when to end, a counter of the work done."""
 
 
 class SecuredMoldau(Moldau):
-    """`port` is that of SASL_SSL, `plain_port` that of SASL_PLAINTEXT."""
+    """`port`: of SASL_SSL; `plain_port`: of SASL_PLAINTEXT."""
 
     plain_port = 0
 
@@ -95,7 +95,7 @@ def connected(port: int, authority: str) -> RawConnection:
 
 
 def sing(port: int, authority: str, seconds: float, taken: Any) -> None:
-    """Puts the seconds that each record took into the queue, as one list."""
+    """Puts one list of the seconds of each record into the queue."""
     times: list[float] = []
     with connected(port, authority) as connection:
         written = produce_frame(TOPIC, 100)
@@ -103,7 +103,7 @@ def sing(port: int, authority: str, seconds: float, taken: Any) -> None:
         end_s = due_s + seconds
         while due_s < end_s:
             time.sleep(max(0.0, due_s - time.perf_counter()))
-            # late, because the record before it took long? Then it was due earlier than it begins.
+            # If the record before took too long, this one was due before it begins.
             begin_s, due_s = min(due_s, time.perf_counter()), due_s + 1 / CANARY_RATE
             receive_answer(connection.socket, written)
             answer = connection.ask(fetch(offset, topic=TOPIC), 11)
@@ -115,7 +115,7 @@ def sing(port: int, authority: str, seconds: float, taken: Any) -> None:
 
 
 def next_offset(connection: RawConnection) -> int:
-    """The offset behind a record that is written now."""
+    """The offset after a record that is written now."""
     answer = connection.ask(produce(b"x", topic=TOPIC), 9)
     return int(result_of(answer).base_offset) + 1
 
@@ -141,7 +141,7 @@ def canary(peer: SecuredMoldau, seconds: float) -> Figures:
 
 
 def shake_hands(port: int, authority: str, stop: Event, done: Any) -> None:
-    """10,000 a minute, whole ones."""
+    """10,000 complete handshakes a minute."""
     context = ssl.create_default_context(cafile=authority)
 
     def some() -> None:
@@ -158,7 +158,7 @@ def shake_hands(port: int, authority: str, stop: Event, done: Any) -> None:
 
 
 def send_frames(port: int, authority: str, stop: Event, done: Any) -> None:
-    """Each connection sends one, and waits until it is refused."""
+    """Each connection sends one, and waits until the broker closes it."""
     handshake = frame(request_bytes(SaslHandshakeRequest("SCRAM-SHA-512"), 1))
     begun = b"n,,n="
     around = len(request_bytes(SaslAuthenticateRequest(bytes(FRAME_BYTES - 100)), 2)) - (FRAME_BYTES - 100)
@@ -218,7 +218,7 @@ def in_threads(count: int, work: Callable[..., None], *, numbered: bool = False)
 
 @contextlib.contextmanager
 def beside(work: Work, port: int, authority: Path, rate: Figures) -> Iterator[None]:
-    """Runs it in a process; afterwards `rate` has how many it did in a second."""
+    """Runs it in a process; afterwards `rate` has its count per second."""
     stop, done = _SPAWN.Event(), _SPAWN.Value("q", 0)
     process = _SPAWN.Process(target=work, args=(port, str(authority), stop, done))
     process.start()
@@ -239,8 +239,7 @@ def beside(work: Work, port: int, authority: Path, rate: Figures) -> Iterator[No
 
 
 def measure(folder: Path, seconds: float) -> Figures:
-    """p50 and p99 of the canary in ms and the memory of the broker, alone and beside each kind; how much each kind did
-    in a second."""
+    """The canary's p50 and p99 in ms and the broker's memory, alone and next to each kind; the rate of each kind."""
     peer = SecuredMoldau("moldau", folder)
     peer.start()
     try:

@@ -1,4 +1,4 @@
-"""Orders in Avro become Parquet files."""
+"""Writes Avro orders as Parquet files."""
 
 import json
 import sys

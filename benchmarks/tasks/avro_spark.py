@@ -1,4 +1,4 @@
-"""Orders in Avro become Parquet files."""
+"""Writes Avro orders as Parquet files."""
 
 import sys
 from pathlib import Path

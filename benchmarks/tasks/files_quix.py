@@ -1,4 +1,4 @@
-"""Orders become Parquet files."""
+"""Writes orders as Parquet files."""
 
 import sys
 

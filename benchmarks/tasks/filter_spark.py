@@ -1,4 +1,4 @@
-"""Large orders go to a topic of their own."""
+"""Copies large orders to their own topic."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Each order gets the name of its customer, from a compacted topic."""
+"""Adds the customer's name from a compacted topic to each order."""
 
 import sys
 

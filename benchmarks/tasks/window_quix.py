@@ -1,4 +1,4 @@
-"""What each country buys in each minute, once the minute is over."""
+"""The purchases of each country in each minute, once the minute is over."""
 
 import sys
 from datetime import UTC, datetime, timedelta

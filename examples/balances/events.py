@@ -1,4 +1,4 @@
-"""Deposits, withdrawals and transfers between accounts as JSON lines: events, in the order in which they happened."""
+"""Deposits, withdrawals and transfers between accounts as JSON lines: events in the order in which they happened."""
 
 import json
 from random import Random

@@ -1,4 +1,4 @@
-"""Draws what each account holds: result.png."""
+"""Draws the balance of each account: result.png."""
 
 import sqlite3
 

@@ -1,4 +1,4 @@
-"""Asks PostgreSQL what each city bought, and draws it: result.png."""
+"""Asks PostgreSQL for the purchases of each city, and draws them: result.png."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Two thousand orders as JSON lines; a few name a customer that is not in the table."""
+"""Prints two thousand orders as JSON lines; a few name a customer that is missing in the table."""
 
 import json
 from random import Random

@@ -1,6 +1,7 @@
-"""Readings of twenty pumps, one a minute, as JSON lines: `python pumps.py yesterday`, or `today`. Some wear out, shake
-more and more, and fail: `python pumps.py failures yesterday` prints when. Others shake for a moment, and nothing
-follows."""
+"""Readings of twenty pumps, one a minute, as JSON lines: `python pumps.py yesterday`, or `today`. Some pumps wear out,
+shake more and more, and fail: `python pumps.py failures yesterday` prints the times of failures. Others shake for a
+moment, without a failure.
+"""
 
 import json
 import sys
@@ -11,7 +12,7 @@ MINUTES = 8 * 60
 
 
 def day(name: str) -> tuple[list[dict], list[dict]]:
-    """Readings in the order of their times, and failures."""
+    """Readings by time, and failures."""
     draw = Random(name)
     begin = datetime(2026, 1, 5 if name == "yesterday" else 6, 6)
     readings, failures = [], []
@@ -28,7 +29,7 @@ def day(name: str) -> tuple[list[dict], list[dict]]:
         if fails_at is not None:
             at = (begin + timedelta(minutes=fails_at)).isoformat() + "Z"
             failures.append({"pump": f"pump-{number}", "at": at})
-    # what comes next tells the pipeline that the last window is over
+    # the next record closes the last window in the pipeline
     readings.append({"pump": "none", "at": (begin + timedelta(hours=9)).isoformat() + "Z", "shaking": 0, "degrees": 0})
     return sorted(readings, key=lambda reading: reading["at"]), failures
 

@@ -1,4 +1,4 @@
-"""Each window gets its risk from the model, whole columns at a time, as it comes."""
+"""Gives each window its risk by the model, whole columns at a time, as it comes."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ dp.create_sink("risks", "kafka", {"topic": "pump-risks", "key": "pump"})
 
 @dp.append_flow(target="risks")
 def scored():
-    model = joblib.load(MODEL)  # Spark sends it to the tasks with the function; the next start takes a newer one
+    model = joblib.load(MODEL)  # Spark sends it to the tasks with the function; the next start uses a newer one
 
     @arrow_udf(DoubleType())
     def risk(mean: pa.Array, spread: pa.Array, middle: pa.Array, degrees: pa.Array) -> pa.Array:

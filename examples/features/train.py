@@ -1,4 +1,4 @@
-"""Learns from the files which windows come in the hour before a failure: out/model.joblib."""
+"""Learns from the files which windows precede a failure within an hour: out/model.joblib."""
 
 import json
 from pathlib import Path

@@ -1,5 +1,6 @@
-"""What a database's log tells of a table of customers, as JSON lines: c(reated), u(pdated), d(eleted), with the number
-of the change (lsn). Some changes come twice or late, as they do when the program that reads the log is restarted."""
+"""Changes of a customer table from a database's log, as JSON lines: c(reated), u(pdated), d(eleted), with the number of
+the change (lsn). Some changes come twice or late, as after a restart of the program that reads the log.
+"""
 
 import json
 from random import Random

@@ -1,4 +1,4 @@
-"""Asks the mirrored table with DuckDB, and draws the answer: result.png."""
+"""Queries the mirrored table with DuckDB, and draws the result: result.png."""
 
 import duckdb
 import matplotlib

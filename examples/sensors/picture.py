@@ -1,4 +1,4 @@
-"""Draws the five minutes of each sensor: result.png."""
+"""Draws the five-minute windows of each sensor: result.png."""
 
 import sqlite3
 

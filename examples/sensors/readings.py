@@ -1,5 +1,6 @@
-"""Three hours of readings of five sensors as JSON lines, each ten seconds. `sensor-3` is offline in the second hour:
-`python readings.py late` prints what it sends when it is online again."""
+"""Three hours of readings of five sensors as JSON lines, one every ten seconds. `sensor-3` is offline in the second
+hour: `python readings.py late` prints the readings that it sends when it is online again.
+"""
 
 import json
 import math
@@ -19,5 +20,5 @@ for sensor in range(5):
             arrivals.append((at + timedelta(seconds=draw.randint(0, 50)), f"sensor-{sensor}", at, round(degrees, 2)))
 for _, sensor, at, degrees in sorted(arrivals):
     print(json.dumps({"sensor": sensor, "at": at.isoformat() + "Z", "degrees": degrees}))
-if "late" not in sys.argv:  # what comes next tells the pipeline that the third hour is over
+if "late" not in sys.argv:  # the next record closes the third hour in the pipeline
     print(json.dumps({"sensor": "sensor-0", "at": (begin + timedelta(hours=4)).isoformat() + "Z", "degrees": 20.0}))

@@ -1,4 +1,4 @@
-"""A day of clicks as JSON lines: each user comes a few times, and looks at a few pages each time."""
+"""A day of clicks as JSON lines: each user visits a few times, and opens a few pages each time."""
 
 import json
 from datetime import datetime, timedelta
@@ -13,7 +13,7 @@ for user in range(200):
         for _ in range(draw.randint(1, 12)):
             clicks.append((at, f"user-{user}", draw.choice(["/", "/search", "/item", "/item", "/cart"])))
             at += timedelta(seconds=draw.randint(5, 600))
-# the next day's first click: it tells the pipeline that the day before is over
+# the first click of the next day closes the last windows of the day before
 clicks.append((midnight + timedelta(days=1, hours=2), "user-0", "/"))
 for at, user, page in sorted(clicks):
     print(json.dumps({"at": at.isoformat() + "Z", "user": user, "page": page}))
