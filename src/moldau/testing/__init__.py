@@ -1,4 +1,4 @@
-"""A real broker inside your test: no container, no JVM, gone without a trace.
+"""Runs a real broker inside your test, without a container or a JVM, and leaves nothing behind.
 
     from moldau.testing import Cluster
 
@@ -74,12 +74,12 @@ _MODULES = {
 
 
 def __dir__() -> list[str]:
-    """What `help` and completion show."""
+    """The names that `help` and completion show."""
     return sorted({*globals(), *__all__})
 
 
 def __getattr__(name: str) -> object:
-    """Imported when it is asked for: every pytest loads the plugin, and a first test seldom needs more than Cluster."""
+    """Imports a name on first use. Every pytest run loads the plugin, and most tests need only Cluster."""
     import importlib
 
     module = _MODULES.get(name)

@@ -1,4 +1,4 @@
-"""A cluster in this process: one broker or several, each in its own thread and event loop.
+"""A cluster in this process. Each of its brokers has its own thread and event loop.
 
 It does not change the host process: no event loop policy, no signal handler, no gc setting. A forked child closes its
 copies of the sockets, which belong to the parent's broker.
@@ -41,16 +41,16 @@ __tracebackhide__ = hides
 Isolation = Literal["read_committed", "read_uncommitted"]
 DEFAULT_WAIT_S = 10.0
 
-# Where a test wants another answer than production does. `Cluster(settings=...)` wins over these.
+# Settings that differ from production. `Cluster(settings=...)` overrides them.
 TEST_SETTINGS: Mapping[str, str] = {
     "listeners": "PLAINTEXT://127.0.0.1:0",
-    # Production has 50, which a test would only wait for.
+    # Production has 50; a test would only wait longer.
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "4",
-    # A first member need not wait for others that a test does not have.
+    # The first member of a group does not wait for others, because a test knows its members.
     "group.initial.rebalance.delay.ms": "0",
-    # Positions that are too old end within a second of the cluster's time, which `advance` waits for. Records do not: a
-    # test that writes records of last year wants to read them. `advance` asks for their retention by itself.
+    # Expired committed offsets end within a second of the cluster's time; `advance` waits for that. Records do not
+    # expire by themselves, because a test may write records of last year. `advance` applies their retention explicitly.
     "offsets.retention.check.interval.ms": "1000",
     "log.initial.task.delay.ms": str(1 << 53),
     "log.retention.check.interval.ms": str(1 << 53),
@@ -61,21 +61,22 @@ TEST_SETTINGS: Mapping[str, str] = {
 
 
 class Cluster:
-    """Brokers on 127.0.0.1, on ports of their own; as many clusters as you like in one process.
+    """A Kafka cluster on 127.0.0.1, with its own ports. A process may have any number of clusters.
 
-    `brokers`: how many; their ids are 1, 2, ... Several are one cluster, each broker a controller too: topics have
-    three replicas where there are three brokers, and what one broker acknowledges outlives it.
-    `data_dir`: where the files are, of several brokers in a directory for each; None keeps everything in memory. A
-    directory can be opened again later, by as many brokers.
-    `settings`: Kafka's broker settings by name; `TEST_SETTINGS` are those in which a test differs from `moldau up`.
-    Raises INVALID_CONFIG for a value that is wrong and for a name that is nearly a setting's, ValueError for a setting
-    that several brokers choose by themselves; settings that have no effect are warned of.
-    `security`: what the brokers ask of clients, and of each other. `users`: passwords by name, for SCRAM-SHA-512; with
-    "ssl" names are enough, each has a certificate. The principal of alice is `User:alice`. `acls`: turns ACLs on, those
-    of `allow` and `deny`; all else is denied. Raises ValueError for what cannot be together. TLS needs the extra `tls`.
+    `brokers`: the number of brokers, with the ids 1, 2, ... With several, each is a controller too. With three or more,
+    topics have three replicas, and acknowledged records survive the loss of a broker.
+    `data_dir`: the directory of the files; several brokers have a subdirectory each. None keeps everything in memory. A
+    later cluster with the same number of brokers can open the directory again.
+    `settings`: Kafka's broker settings by name; `TEST_SETTINGS` lists the differences from `moldau up`. Raises
+    INVALID_CONFIG for an invalid value or a misspelt name, and ValueError for a setting that a cluster of several
+    brokers chooses itself. Warns of settings without effect.
+    `security`: the security protocol, for clients and between brokers. `users`: passwords by name, for SCRAM-SHA-512;
+    with "ssl" names are enough, because each user gets a certificate. The principal of alice is `User:alice`. `acls`:
+    turns on ACLs, made by `allow` and `deny`; everything else is denied. Raises ValueError for arguments that
+    contradict each other. TLS needs the extra `tls`.
 
-    Use it as a context manager (also `async with`), or call `start` and `stop`. Everything may be called from any
-    thread, and takes milliseconds; in a coroutine of yours, wait with `wait_for_async`.
+    Use it as a context manager (also `async with`), or call `start` and `stop`. All methods may be called from any
+    thread, and take milliseconds. In a coroutine, wait with `wait_for_async`.
     """
 
     def __init__(
@@ -116,8 +117,8 @@ class Cluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """`127.0.0.1:PORT` of each broker, with commas: the same from `start` to `stop`, also while brokers are killed,
-        and in a forked child.
+        """`127.0.0.1:PORT` of each broker, separated by commas. It stays the same from `start` to `stop`, also while
+        brokers are killed, and in a forked child.
 
         Raises MoldauError before `start` and after `stop`.
         """
@@ -126,9 +127,10 @@ class Cluster:
         return self._addresses
 
     def client_settings(self, user: str | None = None) -> dict[str, object]:
-        """What a client of confluent-kafka is made with, as this user; None: the cluster's own, who may do everything.
+        """The settings of a confluent-kafka client that logs in as `user`; None is the cluster's own user, who may do
+        everything.
 
-        Raises MoldauError for a user that there is not, and before `start`.
+        Raises MoldauError for an unknown user, and before `start`.
         """
         from moldau.transport.librdkafka import librdkafka_settings
 
@@ -136,7 +138,7 @@ class Cluster:
         return {name: value for name, value in found.items() if name != CLIENT_ID}
 
     def client_properties(self, user: str | None = None) -> dict[str, str]:
-        """As `client_settings`, by the names of Kafka's own clients, which `--command-config` takes too."""
+        """As `client_settings`, under the names that Kafka's own clients and `--command-config` use."""
         return {BOOTSTRAP_SERVERS: self.bootstrap_servers, **self._security.properties(user)}
 
     def access(self, user: str | None = None) -> ClusterAccess:
@@ -144,8 +146,8 @@ class Cluster:
         return ClusterAccess.from_properties(self.client_properties(user))
 
     def ssl_context(self, user: str | None = None) -> SSLContext:
-        """The TLS of clients in Python, aiokafka and kafka-python among them: with security="ssl" as this user. Raises
-        MoldauError where the cluster has no TLS, or no such user."""
+        """The TLS context for Python clients such as aiokafka and kafka-python. With security="ssl" it logs in as
+        `user`. Raises MoldauError for a cluster without TLS and for an unknown user."""
         from moldau.transport.security import context_of
 
         if not self._security.has_tls:
@@ -160,13 +162,14 @@ class Cluster:
 
     @property
     def node(self) -> Node:
-        """The (first) broker itself, for tests of Moldau: its insides change from release to release. Raises
+        """The (first) broker itself, for tests of Moldau. Its internals change from release to release. Raises
         MoldauError."""
         self._check_started()
         return self._members.first().node
 
     def start(self) -> Cluster:
-        """Returns once it serves. Raises what the start failed with, say a data directory that is in use."""
+        """Starts the brokers, and returns once they serve. Raises the error of a failed start, such as a data directory
+        in use."""
         with self._life:
             if self._is_started:
                 raise MoldauError("the cluster is running already")
@@ -178,7 +181,8 @@ class Cluster:
         return self
 
     def stop(self) -> None:
-        """Stops cleanly; silent if it does not run. Raises what a broker itself stopped with, if one did."""
+        """Stops the brokers cleanly. Does nothing if the cluster does not run. Raises the error of a broker that had
+        stopped by itself."""
         with self._life:
             if not self._is_started or self._owner_pid != os.getpid():
                 return
@@ -190,22 +194,24 @@ class Cluster:
                 self._members.close()
 
     def kill(self, broker: int | None = None) -> None:
-        """As kill -9 of one broker, or of all: connections break, nothing more is written, and what the system was
-        given to write is there.
+        """Ends one broker, or all, as kill -9 does: connections break and nothing more is written. Data already handed
+        to the operating system is kept.
 
-        The port stays the cluster's own, and refuses. Silent if it does not run. `restart` brings it back.
+        The cluster keeps the port, which refuses connections. Does nothing if the broker does not run. `restart` brings
+        it back.
         """
         with self._life:
             self._check_started()
             self._members.end(*self._ids(broker), is_clean=False)
 
     def restart(self, broker: int | None = None, *, clean: bool = True, timeout: float = START_TIMEOUT_S) -> None:
-        """One broker again, or all, with their data and on their ports: after `kill`, or after a clean stop of what
-        runs. Returns once they serve.
+        """Starts one broker, or all, with the same data and ports. Stops running brokers cleanly first. Returns once
+        all serve.
 
-        `clean=False` kills what runs. Faults, topics, offsets and the cluster's time go on. A broker serves only where
-        a majority of the brokers run and reach each other: after `kill()` of all, `restart()` all together. Raises
-        MoldauError for what does not serve within `timeout` seconds; it is then as after `kill`.
+        `clean=False` kills running brokers instead. Faults, topics, offsets and the cluster's time are kept. A broker
+        serves only while a majority of the brokers run and reach each other, so after `kill()` of all, `restart()` all
+        together. Raises MoldauError for brokers that do not serve within `timeout` seconds, and leaves them as after
+        `kill`.
         """
         with self._life:
             self._check_started()
@@ -213,13 +219,14 @@ class Cluster:
             self._members.boot(*self._ids(broker), timeout_s=timeout)
 
     def pause(self, broker: int | None = None) -> None:
-        """One broker, or all, stands still, as by SIGSTOP: sockets stay open, nothing is answered, until `resume`."""
+        """Suspends one broker, or all, as SIGSTOP does: sockets stay open, but no request is answered until
+        `resume`."""
         self._check_started()
         for member in self._members.chosen(broker):
             member.alive().pause()
 
     def resume(self, broker: int | None = None) -> None:
-        """One broker, or all, goes on. Silent if it was not paused."""
+        """Resumes one broker, or all. Does nothing for a broker that was not paused."""
         for member in self._members.chosen(broker):
             if member.runtime is not None:
                 member.runtime.resume()
@@ -246,12 +253,13 @@ class Cluster:
             raise MoldauError("the cluster is not running: use it as a context manager, or call start()")
 
     def check(self) -> None:
-        """Raises what a broker has stopped with by itself, if one has, and what it finds broken if asked now."""
+        """Raises the error of a broker that has stopped by itself, and any broken invariant that the brokers find
+        now."""
         for member in self._members:
             member.check()
 
     def revive(self) -> None:
-        """Starts again each broker that was killed, or has stopped by itself."""
+        """Restarts each broker that was killed or has stopped by itself."""
         with self._life:
             self._check_started()
             self._members.revive()
@@ -259,7 +267,7 @@ class Cluster:
     # -- several brokers
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """The id of the broker that leads the partition; -1: none does. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        """The id of the partition's leader; -1 if it has none. Raises UNKNOWN_TOPIC_OR_PARTITION."""
         self._check_started()
         return self._members.partition(topic, partition).leader
 
@@ -269,37 +277,37 @@ class Cluster:
         return frozenset(self._members.partition(topic, partition).isr)
 
     def isr_by_partition(self, topic: str) -> dict[int, frozenset[int]]:
-        """As `isr`, of all partitions. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        """As `isr`, for all partitions of the topic. Raises UNKNOWN_TOPIC_OR_PARTITION."""
         self._check_started()
         return {index: self.isr(topic, index) for index in self._contents.partitions(topic)}
 
     @property
     def controller(self) -> int:
-        """The id of the broker whose controller is active; -1: none is."""
+        """The id of the broker with the active controller; -1 if none is active."""
         self._check_started()
         return self._members.controller()
 
     def partition(self, *sides: Iterable[int]) -> None:
-        """`partition([1], [2, 3])`: brokers of different sides reach each other no more, until `heal`; those that are
-        not named are a side of their own. Clients reach all of them. Nothing is lost on a cut link: it stands still."""
+        """`partition([1], [2, 3])` cuts the network between brokers of different sides until `heal`. Brokers that are
+        not named form one more side. Clients still reach all brokers. A cut link loses nothing; its data waits."""
         self._check_started()
         self._members.links.cut(sides, self._ids(None))
 
     def slow(self, broker: int, ms: float) -> None:
-        """What travels between the broker and the others takes `ms` longer in each direction, until `heal`."""
+        """Delays messages between the broker and the others by `ms` in each direction, until `heal`."""
         self._check_started()
         self._members.links.slow(self._members[broker].node_id, ms)
 
     def heal(self) -> None:
-        """Brokers reach each other again, at once and quickly."""
+        """Restores every link between brokers, without delay."""
         self._check_started()
         self._members.links.heal()
 
     def troubles(self, seed: int, count: int = 10, kinds: Sequence[Kind] = ()) -> Generator[Trouble]:
-        """`for trouble in cluster.troubles(seed=7):` does to a broker, for the length of each pass of the loop, what
-        the seed says: kills it, restarts it cleanly, pauses it, cuts it off, slows it down; or those of `kinds`.
+        """`for trouble in cluster.troubles(seed=7):` disturbs one broker during each pass of the loop. The seed chooses
+        the broker and the kind: kill, clean restart, pause, partition or slow network. `kinds` limits the choice.
 
-        The same seed draws the same troubles. Raises ValueError for a kind that is none.
+        The same seed draws the same troubles. Raises ValueError for an unknown kind.
         """
         from moldau.testing.troubles import drawn, one_after_the_other
 
@@ -315,7 +323,8 @@ class Cluster:
 
     @property
     def faults(self) -> Faults:
-        """What is to go wrong, and what did: `faults.drop("Produce")`, `faults.disk_full()`, `faults.log`, ..."""
+        """The faults of this cluster and their log: `faults.drop("Produce")`, `faults.disk_full()`, `faults.log`,
+        ..."""
         if self._faults is None:
             from moldau.testing.faults import Faults
 
@@ -329,12 +338,12 @@ class Cluster:
         return time.time_ns() // 1_000_000 + max((member.ahead_ms for member in self._members), default=0)
 
     def advance(self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0) -> None:
-        """Moves the cluster's time ahead, and returns when everything that this leads to has happened: records too old
-        are gone, silent members are out of their groups, offsets have expired.
+        """Moves the cluster's time ahead, and returns when all consequences are complete: old records are deleted,
+        silent members have left their groups, and committed offsets have expired.
 
-        Only the brokers travel; clients go on living in real time. A member that lives is silent meanwhile: one whose
-        session is over gets UNKNOWN_MEMBER_ID and joins again. For several brokers it is as if all their machines had
-        been suspended: they may elect anew, and this returns when they are in sync again.
+        Only the brokers' time moves; clients stay in real time. A live member therefore looks silent: if its session
+        times out, it gets UNKNOWN_MEMBER_ID and joins again. Several brokers behave as if all their machines had been
+        suspended: they may elect new leaders, and this method returns when they are in sync again.
         """
         duration_ms = round((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)
         if duration_ms < 0:
@@ -346,14 +355,14 @@ class Cluster:
     # -- topics and records
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, object] | None = None) -> str:
-        """Creates a topic and gives its name. `config`: Kafka's topic settings. Raises KafkaError."""
+        """Creates a topic and returns its name. `config`: Kafka's topic settings. Raises KafkaError."""
         texts = {key: _setting_text(value) for key, value in (config or {}).items()}
         self._check_started()
         self._contents.create_topic(name, partitions, texts)
         return name
 
     def topic(self, prefix: str = "topic", partitions: int = 1, config: Mapping[str, object] | None = None) -> str:
-        """Creates a topic that nobody else has: `prefix` and the next number that is free. Gives its name."""
+        """Creates a topic with an unused name, made of `prefix` and the next free number. Returns the name."""
         from moldau.errors import TopicAlreadyExistsError
 
         while True:
@@ -361,10 +370,10 @@ class Cluster:
             try:
                 return self.create_topic(f"{prefix}-{self._topics_made}", partitions, config)
             except TopicAlreadyExistsError:
-                continue  # a client made it, or it lies in the data directory of an earlier cluster
+                continue  # A client created the topic, or it is in the data directory of an earlier cluster
 
     def delete_topic(self, name: str) -> None:
-        """Deletes the topic with its records. Raises KafkaError."""
+        """Deletes the topic and its records. Raises KafkaError."""
         self._check_started()
         self._contents.delete_topic(name)
 
@@ -377,11 +386,11 @@ class Cluster:
         partition: int | None = None,
         timestamp: int | None = None,
     ) -> list[Record]:
-        """Writes records without a client, and gives them with their offsets. Text is written as UTF-8.
+        """Writes records without a client, and returns them with their offsets. Text is written as UTF-8.
 
-        All get the same key, headers and timestamp (ms since the epoch; None: the cluster's now). `partition` None:
-        where the key leads to, as with Kafka's own producers; without a key one after the other. Raises ValueError
-        without a value: None writes a tombstone.
+        All records get the same key, headers and timestamp (ms since the epoch; None is the cluster's time).
+        `partition` None: the key chooses the partition, as in Kafka's own producers; records without a key take
+        partitions in turn. Raises ValueError without values. The value None writes a tombstone.
         """
         from moldau.testing.writing import encoded, encoded_headers, plan_values
 
@@ -400,12 +409,12 @@ class Cluster:
     def records(
         self, topic: str, *, partition: int | None = None, isolation: Isolation = "read_committed"
     ) -> Iterator[Record]:
-        """All records of a topic that are there now, without a client: partition by partition, by offset.
+        """Reads the present records of a topic without a client, partition by partition, in offset order.
 
-        `isolation`: what a consumer with that `isolation.level` may read. `read_committed` leaves out the records of
-        aborted transactions, and everything from the first record of an open transaction on; `read_uncommitted` gives
-        them too. Markers are no records. Raises UNKNOWN_TOPIC_OR_PARTITION, and ValueError for another isolation, at
-        the call.
+        `isolation`: the `isolation.level` of the read. `read_committed` leaves out the records of aborted transactions,
+        and everything from the first record of an open transaction on; `read_uncommitted` includes both. Transaction
+        markers are never included. The call itself raises UNKNOWN_TOPIC_OR_PARTITION, and ValueError for another
+        isolation.
         """
         if isolation not in get_args(Isolation):
             raise ValueError(f"isolation={isolation!r}: the values are 'read_committed' and 'read_uncommitted'")
@@ -413,20 +422,22 @@ class Cluster:
         return self._contents.records(topic, partition, is_stable=isolation == "read_committed")
 
     def record_counts(self, topic: str) -> dict[int, int]:
-        """How many offsets the log of each partition spans. Records may be fewer: markers of transactions have offsets,
-        and so have records that were aborted or compacted away."""
+        """The number of offsets in the log of each partition. Records may be fewer, because transaction markers and
+        aborted or compacted records have offsets too."""
         self._check_started()
         return {index: end - start for index, (start, end) in self._contents.sizes(topic).items()}
 
     def stable_spans(self, topic: str) -> dict[int, tuple[int, int]]:
-        """By partition its first offset and its last stable offset, below which every transaction has ended."""
+        """The first offset and the last stable offset of each partition. Below the last stable offset every transaction
+        has ended."""
         self._check_started()
         return self._contents.sizes(topic, is_stable=True)
 
     # -- groups
 
     def group(self, group_id: str) -> GroupView:
-        """State, members and lag of a consumer group. Raises GROUP_ID_NOT_FOUND where there was none, or it expired."""
+        """State, members and lag of a consumer group. Raises GROUP_ID_NOT_FOUND for a group that does not exist or has
+        expired."""
         self._check_started()
         return self._contents.group(group_id)
 
@@ -437,10 +448,12 @@ class Cluster:
     def lag(self, group_id: str, *, by_partition: Literal[True]) -> dict[tuple[str, int], int]: ...
 
     def lag(self, group_id: str, *, by_partition: bool = False) -> int | dict[tuple[str, int], int]:
-        """How many records a group has not committed yet: the total, or with `by_partition` {(topic, partition): lag}.
+        """The number of records that a group has not committed: the total, or with `by_partition` {(topic, partition):
+        lag}.
 
-        Counted are the partitions of all topics that it has committed offsets of or is subscribed to; one without an
-        offset counts whole. Raises GROUP_ID_NOT_FOUND, also for a group without member and offset: it has no lag.
+        Counts all partitions of the topics that the group is subscribed to or has committed offsets for. A partition
+        without a committed offset counts in full. Raises GROUP_ID_NOT_FOUND, also for a group without members and
+        offsets.
         """
         view = self.group(group_id)
         lag: dict[TopicPartition, int] = view.lag
@@ -466,12 +479,17 @@ class Cluster:
         members: int | None = None,
         timeout: float = DEFAULT_WAIT_S,
     ) -> None:
-        """Waits until the predicate is true (a failing `assert` in it is not yet), until `topic` has at least `records`
-        records (those that `records(topic)` gives: none of an aborted or open transaction), or in each partition the
-        in-sync replicas `isr` (how many, or the ids of these and no others), or until `group` is at most `lag` behind,
-        or stable with exactly `members` members.
+        """Waits until all given conditions hold:
 
-        `timeout` in seconds. Raises NotReachedError, a TimeoutError that says what was seen last.
+        - `predicate` returns a true value; an AssertionError counts as false;
+        - `topic` has at least `records` records, counted as `records(topic)` reads them (no aborted or open
+          transaction);
+        - each partition of `topic` has exactly the in-sync replicas `isr` (a number, or ids);
+        - `group` has a lag of at most `lag`;
+        - `group` is stable with exactly `members` members.
+
+
+        `timeout` is in seconds. Raises NotReachedError, a TimeoutError whose message has the last state.
         """
         if _is_in_coroutine():
             raise MoldauError("wait_for would block your event loop: `await cluster.wait_for_async(...)` instead")
@@ -495,7 +513,7 @@ class Cluster:
         members: int | None = None,
         timeout: float = DEFAULT_WAIT_S,
     ) -> None:
-        """As `wait_for`, for coroutines: what runs beside it on your loop goes on."""
+        """As `wait_for`, for coroutines: other tasks on your loop keep running."""
         from moldau.testing.waiting import make_check, pauses_until
 
         check = make_check(
@@ -507,7 +525,8 @@ class Cluster:
     # -- fork
 
     def _abandon_in_child(self) -> None:
-        """In a forked child: the threads are not here, their sockets are; they belong to the parent."""
+        """In a forked child, closes the sockets, which belong to the parent. The broker threads exist only in the
+        parent."""
         self._members.abandon_in_child()
         self._life = threading.RLock()
 
@@ -526,7 +545,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _check_names(settings: Iterable[str]) -> None:
-    """Raises INVALID_CONFIG for a misspelt setting: the test would not test what it was written for."""
+    """Raises INVALID_CONFIG for a misspelt setting, which would make the test check something else."""
     for name in settings:
         near = setting_hint(name)
         if near:
@@ -536,7 +555,7 @@ def _check_names(settings: Iterable[str]) -> None:
 
 
 def _setting_text(value: object) -> str:
-    """As Kafka writes it: `true`, and lists with commas."""
+    """The value in Kafka's notation: `true`, and lists with commas."""
     if isinstance(value, list | tuple):
         return ",".join(_setting_text(one) for one in value)
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -551,7 +570,7 @@ def _is_in_coroutine() -> bool:
 
 
 async def _sleep(duration_s: float) -> None:
-    """On asyncio, or on trio where anyio runs on it."""
+    """Sleeps under asyncio, or under trio if anyio runs on it."""
     if _is_in_coroutine():
         await asyncio.sleep(duration_s)
         return

@@ -1,4 +1,4 @@
-"""Topics, records and groups of a cluster, without a client. Asks the broker that can answer."""
+"""Topics, records and groups of a cluster, without a client. Calls the broker that can answer."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class Contents:
         self._members = members
 
     def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> None:
-        """Creates the topic; returns when the brokers that run know it. Raises KafkaError."""
+        """Creates the topic, and returns when every running broker knows it. Raises KafkaError."""
         self._members.ask(lambda broker: inside.create_topic(broker, name, partitions, config))
         self._members.wait_known(name, is_there=True)
 
     def delete_topic(self, name: str) -> None:
-        """Deletes the topic; returns when no broker that runs knows it any more. Raises KafkaError."""
+        """Deletes the topic, and returns when no running broker knows it. Raises KafkaError."""
         self._members.ask(lambda broker: inside.delete_topic(broker, name))
         self._members.wait_known(name, is_there=False)
 
     def partitions(self, topic: str, wanted: int | None = None, *, is_made: bool = False) -> list[int]:
-        """All partitions, or the one that is `wanted`. `is_made`: a topic that is not there is made, if the broker
-        makes topics by itself. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        """The indexes of all partitions, or only `wanted`. `is_made` creates a missing topic if the broker creates
+        topics automatically. Raises UNKNOWN_TOPIC_OR_PARTITION."""
         find = inside.made_indexes if is_made else inside.partition_indexes
         found = self._members.ask(lambda broker: find(broker, topic))
         if wanted is not None and wanted not in found:
@@ -41,7 +41,7 @@ class Contents:
         return found if wanted is None else [wanted]
 
     def write(self, topic: str, planned: Planned) -> list[Record]:
-        """Appends one batch to each partition, one after the other; gives the records in the order of the values."""
+        """Appends one batch to each partition in turn. Returns the records in the order of the values."""
         written: dict[int, Sequence[Record]] = {}
         for index, records in planned.batches.items():
             append = partial(inside.append_records, topic=topic, index=index, records=records)
@@ -49,7 +49,8 @@ class Contents:
         return planned.in_order(written)
 
     def sizes(self, topic: str, partition: int | None = None, *, is_stable: bool = False) -> dict[int, tuple[int, int]]:
-        """By partition its first offset, and its high watermark, or with `is_stable` its last stable offset."""
+        """The first offset and the high watermark of each partition; with `is_stable` the last stable offset
+        instead."""
         return {
             index: self._members.ask_leader(
                 topic, index, partial(inside.partition_size, topic=topic, index=index, is_stable=is_stable)
@@ -58,7 +59,7 @@ class Contents:
         }
 
     def records(self, topic: str, partition: int | None, *, is_stable: bool) -> Iterator[Record]:
-        """What is there now. Raises UNKNOWN_TOPIC_OR_PARTITION at the call."""
+        """The present records. The call itself raises UNKNOWN_TOPIC_OR_PARTITION."""
         sizes = self.sizes(topic, partition, is_stable=is_stable)
         return inside.iterate_records(self._members.ask_leader, topic, sizes, is_stable=is_stable)
 

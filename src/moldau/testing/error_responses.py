@@ -1,7 +1,7 @@
-"""Makes an error response to any request from the schemas.
+"""Makes an error response to any request from the message schemas.
 
-If a response, or a part of it, has an error code, the code is set there and everything below is omitted, as Kafka
-does. Otherwise the response names everything that was asked for, each with the code.
+The code is set at the highest level that has an error code, and everything below is omitted, as Kafka does. Otherwise
+the response repeats each requested item with the code.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from moldau.errors import ERROR_CODES
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
 from moldau.wire.protocol.schema import Array, Field, FieldType, Nested, Primitive, Text, fields_of
 
-# names of one thing, as requests and responses have them
+# field names of one thing in requests and responses
 _SAME = (
     ("name", "topic", "topic_name", "transactional_id"),
     ("partition_index", "partition", "index"),
     ("group_id", "group", "key"),
 )
 _WHOLE_ONLY: dict[ApiKey, tuple[str, ...]] = {
-    # the code on top of these speaks of the session, or of the client's view of the cluster: not of partitions
+    # the top-level code of these APIs is about the session or the client's metadata, not about partitions
     ApiKey.FETCH: ("FETCH_SESSION_ID_NOT_FOUND", "INVALID_FETCH_SESSION_EPOCH", "FETCH_SESSION_TOPIC_ID_ERROR"),
     ApiKey.METADATA: ("REBOOTSTRAP_REQUIRED",),
 }
@@ -30,19 +30,19 @@ _UNKNOWN_WHEN_REFUSED = ("offset", "watermark", "timestamp", "append_time_ms", "
 
 
 def has_error_code(api_key: ApiKey) -> bool:
-    """Whether a response of this API can say that something failed."""
+    """Whether a response of this API can contain an error code."""
     return _holds_code(API_VERSIONS[api_key].response)
 
 
 def error_response(api_key: ApiKey, version: int, request: msgspec.Struct, error_name: str) -> msgspec.Struct:
-    """The response to `request` in which everything failed with `error_name`."""
+    """The response to `request` in which everything fails with `error_name`."""
     maker = _Maker(version, error_name, is_top_for_whole=api_key in _WHOLE_ONLY)
     response = maker.make(API_VERSIONS[api_key].response, request)
     return _without_top_code(api_key, response, error_name)
 
 
 def with_errors(api_key: ApiKey, version: int, response: msgspec.Struct, error_name: str) -> msgspec.Struct:
-    """A response that was made in earnest, with its codes replaced: for Metadata, whose answer names the brokers."""
+    """A real response with its error codes replaced. Used for Metadata, whose response has to name the brokers."""
     return _without_top_code(api_key, _overlaid(response, version, ERROR_CODES[error_name]), error_name)
 
 
@@ -55,12 +55,12 @@ def names_of(request: msgspec.Struct) -> tuple[tuple[str | bytes, ...], str | No
 
 
 def can_name(request: type[msgspec.Struct], what: str) -> bool:
-    """Whether such a request has a place for what a fault selects by: "topic" or "group"."""
+    """Whether such a request has a field for `what` a fault selects by: "topic" or "group"."""
     return any(_is_place(field.name, field.type, "", what) for field in fields_of(request))
 
 
 def _is_place(name: str, kind: FieldType, parent: str, what: str) -> bool:
-    """By the same names as `_collect`."""
+    """Uses the same names as `_collect`."""
     if isinstance(kind, Array):
         kind = kind.element
         if isinstance(kind, Text):
@@ -103,7 +103,7 @@ class _Maker:
         self._is_top_for_whole = is_top_for_whole
 
     def make(self, struct: type[msgspec.Struct], asked: object) -> msgspec.Struct:
-        """A response struct that speaks of `asked`: a struct of the request, or one value of a plain array."""
+        """A response struct for `asked`: a struct of the request, or one value of a plain array."""
         fields = [field for field in fields_of(struct) if field.is_present(self._version)]
         values = {field.name: self._value(field, asked) for field in fields}
         if not self._is_top_for_whole and any(field.name == "error_code" for field in fields):
@@ -128,13 +128,13 @@ class _Maker:
         return None if field.is_nullable(self._version) else field.default
 
     def _array(self, field: Field, element: FieldType, asked: object) -> object:
-        """One element for each that was asked about; nothing where the elements say nothing of errors."""
+        """One element for each requested item; empty if the elements have no error code."""
         if not isinstance(element, Nested) or not _holds_code(element.struct):
             return None if field.is_nullable(self._version) else ()
         return tuple(self.make(element.struct, one) for one in self._asked_about(field.name, asked))
 
     def _asked_about(self, name: str, asked: object) -> tuple[object, ...]:
-        """The array of the request that `name` of the response answers: of that name, else the first one."""
+        """The array of the request that corresponds to `name` of the response: the one of that name, else the first."""
         if not isinstance(asked, msgspec.Struct):
             return ()
         arrays = {
@@ -151,9 +151,9 @@ class _Maker:
 
 
 def _echo(field: Field, asked: object) -> object | None:
-    """What the request says under the field's name or another name of the same thing."""
+    """The value that the request has under the field's name, or under another name of the same thing."""
     if not isinstance(asked, msgspec.Struct):
-        # an element of a plain array: the name or the number itself
+        # an element of a plain array is the name or the number itself
         is_text = isinstance(field.type, Text) and isinstance(asked, str)
         is_index = isinstance(asked, int) and field.name in _SAME[1]
         return asked if is_text or is_index else None

@@ -1,4 +1,4 @@
-"""`cluster.faults`: faults that a test asks for, and a log of their effects."""
+"""`cluster.faults`: faults that a test orders, and a log of their effects."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_LOGGED = 100_000
 ALL_APIS = "*"
 MAX_RANDOM_DELAY_MS = 50
 
-# what each API answers with while its broker is troubled for a moment: all of them make clients try again
+# transient errors of each API, all of which clients retry
 _PASSING_ERRORS: dict[ApiKey, str] = {
     ApiKey.PRODUCE: "NOT_LEADER_OR_FOLLOWER",
     ApiKey.FETCH: "NOT_LEADER_OR_FOLLOWER",
@@ -47,16 +47,16 @@ _PASSING_ERRORS: dict[ApiKey, str] = {
 
 
 class Happened(msgspec.Struct, frozen=True):
-    """One fault that came true. `at_ms`: by the cluster's clock. `api` is "" for the disk."""
+    """A fault that took effect. `at_ms`: by the cluster's clock. `api` is "" for the disk."""
 
     kind: Kind
     api: str
     at_ms: int
     client_id: str = ""
     detail: str = ""
-    """The error's name, the milliseconds of a delay, "before" or "after", the path of a write."""
+    """The name of the error, the milliseconds of a delay, "before" or "after", or the path of a write."""
     topics: tuple[str, ...] = ()
-    """What the request names, where the fault has a selector that asks."""
+    """The topics in the request, if the fault has a selector that needs them."""
 
 
 Names = tuple[tuple[str, ...], str | None]
@@ -64,7 +64,7 @@ Names = tuple[tuple[str, ...], str | None]
 
 
 class RequestFacts:
-    """What a request is known by; what must be decoded is decoded at the first question."""
+    """The properties by which a request is selected. Parts that need decoding are decoded on first use."""
 
     def __init__(self, api_key: ApiKey, client_id: str, names: Callable[[], Names]) -> None:
         self.api_key = api_key
@@ -74,12 +74,12 @@ class RequestFacts:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The names of the topics that the request names; decoded when they are asked for."""
+        """The names of the topics in the request, decoded on first use."""
         return self._all_names()[0]
 
     @property
     def group(self) -> str | None:
-        """The group that the request names; None if it names none."""
+        """The group in the request, or None."""
         return self._all_names()[1]
 
     def _all_names(self) -> Names:
@@ -89,7 +89,7 @@ class RequestFacts:
 
 
 class Action(msgspec.Struct, frozen=True):
-    """The fault of one request."""
+    """The effect of a fault on one request."""
 
     kind: Kind
     when: When = "before"
@@ -97,7 +97,7 @@ class Action(msgspec.Struct, frozen=True):
     error_name: str = ""
 
     def check(self) -> None:
-        """Raises ValueError for what a caller may not ask for."""
+        """Raises ValueError for an invalid argument."""
         if self.when not in ("before", "after"):
             raise ValueError(f"when={self.when!r}: the values are 'before' and 'after'")
         if self.kind == "delay" and self.delay_ms < 0:
@@ -105,14 +105,14 @@ class Action(msgspec.Struct, frozen=True):
 
     @property
     def detail(self) -> str:
-        """In words, for Happened: the error's name, the milliseconds of a delay, or "before" or "after"."""
+        """The text for Happened: the name of the error, the milliseconds of a delay, or "before" or "after"."""
         if self.kind == "error":
             return self.error_name
         return f"{self.delay_ms} ms {self.when}" if self.kind == "delay" else self.when
 
 
 class Fault:
-    """One fault that was asked for. As a context manager it ends with the block."""
+    """One ordered fault. As a context manager it ends with the block."""
 
     def __init__(
         self,
@@ -138,26 +138,26 @@ class Fault:
         self._topic = topic
         self._group = group
         self.happened: list[Happened] = []
-        """What came of it, oldest first."""
+        """Its effects, oldest first."""
 
     def __repr__(self) -> str:
-        """What a failing assertion shows."""
+        """The text in a failed assertion."""
         kind = "skip" if self._action is None else f"{self._action.kind} {self._action.detail}"
         requests = "*" if self._api_keys is None else ", ".join(api_name(key) for key in self._api_keys)
         return f"<Fault {kind} of {requests}, happened: {self.times_happened}>"
 
     @property
     def times_happened(self) -> int:
-        """How often it happened."""
+        """The number of times that it took effect."""
         return len(self.happened)
 
     @property
     def is_over(self) -> bool:
-        """Whether it has happened as often as it should."""
+        """Whether it has taken effect as often as ordered."""
         return self._times_left == 0
 
     def cancel(self) -> None:
-        """Ends the fault: it does not happen any more."""
+        """Ends the fault. It takes no further effect."""
         self._faults._remove(self)
 
     def __enter__(self) -> Fault:
@@ -169,7 +169,7 @@ class Fault:
     # -- for the injector, under the lock of Faults
 
     def matches(self, facts: RequestFacts) -> bool:
-        """Whether this request is one that the fault is for."""
+        """Whether the fault selects this request."""
         if self._api_keys is not None and facts.api_key not in self._api_keys:
             return False
         if self._client_id is not None and not fnmatch.fnmatchcase(facts.client_id, self._client_id):
@@ -179,7 +179,7 @@ class Fault:
         return self._group is None or fnmatch.fnmatchcase(facts.group or "", self._group)
 
     def take(self, facts: RequestFacts) -> Action | None:
-        """The action for this request, if it is one for this fault; counts it."""
+        """Counts this request and returns the action for it, if the fault selects it."""
         if self.is_over or not self.matches(facts):
             return None
         action = self._choose(facts)
@@ -192,12 +192,12 @@ class Fault:
 
     @property
     def wants_names(self) -> bool:
-        """Whether it chooses by the topics of a request."""
+        """Whether the fault selects by topic."""
         return self._topic is not None
 
 
 class RandomFaults(Fault):
-    """A fault of some kind for a share of the requests. The nth request of an API meets the same with the same seed."""
+    """Random faults for a share of the requests. With the same seed, the nth request of an API gets the same fault."""
 
     def __init__(self, faults: Faults, *, seed: int, rate: float, kinds: tuple[Kind, ...], api: Apis | None) -> None:
         names = [key.name for key in _PASSING_ERRORS if key in API_VERSIONS] if api is None else api
@@ -221,14 +221,14 @@ class RandomFaults(Fault):
 
 
 class _Steps(ABC):
-    """The words for what may go wrong with a request: shared by Faults and Script."""
+    """The methods that order a fault of requests, shared by Faults and Script."""
 
     def __init__(self, faults: Faults) -> None:
         self._faults = faults
 
     @abstractmethod
     def _arm(self, fault: Fault) -> None:
-        """From here on it may happen."""
+        """Makes the fault take effect from now on."""
 
     def _add(
         self,
@@ -253,10 +253,10 @@ class _Steps(ABC):
         topic: str | None = None,
         group: str | None = None,
     ) -> Fault:
-        """The request is lost: nothing is done, and neither it nor anything behind it on its connection is answered.
+        """Loses the request: it is not executed, and neither it nor any later request on its connection is answered.
 
-        The connection stays open and silent, as behind a broken network, until the client gives up on it (its request
-        timeout) and makes another. `when="after"`: the work is done and the answer is lost.
+        The connection stays open and silent, as in a broken network, until the client's request timeout, after which it
+        opens another. With `when="after"` the request is executed and only the response is lost.
         """
         return self._add(Action("drop", when), api, times, client_id, topic, group)
 
@@ -271,9 +271,9 @@ class _Steps(ABC):
         topic: str | None = None,
         group: str | None = None,
     ) -> Fault:
-        """The request waits for `ms` milliseconds, and with it what comes behind it on its connection.
+        """Delays the request, and all later requests on its connection, by `ms` milliseconds.
 
-        `when="after"`: the work is done at once, and the answer waits.
+        With `when="after"` the request is executed at once and the response is delayed.
         """
         return self._add(Action("delay", when, delay_ms=ms), api, times, client_id, topic, group)
 
@@ -287,7 +287,8 @@ class _Steps(ABC):
         topic: str | None = None,
         group: str | None = None,
     ) -> Fault:
-        """Nothing is done, and the answer has Kafka's error `code` (name or number) for everything that was asked."""
+        """Does not execute the request, and answers it with Kafka's error `code` (name or number) for every requested
+        item."""
         name = _error_name(code)
         from moldau.testing.error_responses import has_error_code
 
@@ -306,13 +307,13 @@ class _Steps(ABC):
         topic: str | None = None,
         group: str | None = None,
     ) -> Fault:
-        """The broker closes the connection on which the request comes. `when="after"`: once the work is done, without
-        an answer, so that the client cannot know."""
+        """Closes the connection on which the request comes. With `when="after"` the request is executed first, and the
+        client gets no response, so it cannot know the outcome."""
         return self._add(Action("disconnect", when), api, times, client_id, topic, group)
 
 
 class Script(_Steps):
-    """Faults in an order: each waits until the one before has happened as often as it should."""
+    """Faults in a fixed order. Each waits until the one before has taken effect as often as ordered."""
 
     def __init__(self, faults: Faults) -> None:
         super().__init__(faults)
@@ -327,18 +328,18 @@ class Script(_Steps):
         topic: str | None = None,
         group: str | None = None,
     ) -> Fault:
-        """Lets `times` requests through as they are, before the next step."""
+        """Lets `times` requests pass unchanged before the next step."""
         return self._add(Action("pass"), api, times, client_id, topic, group)
 
     @property
     def steps_left(self) -> int:
-        """How many steps are not over yet, the one that is waited for included."""
+        """The number of unfinished steps, including the current one."""
         with self._faults._lock:
             return sum(not step.is_over for step in self._waiting)
 
     @property
     def is_finished(self) -> bool:
-        """Whether every step has happened as often as it should."""
+        """Whether every step has taken effect as often as ordered."""
         return self.steps_left == 0
 
     def _arm(self, fault: Fault) -> None:
@@ -347,27 +348,27 @@ class Script(_Steps):
         self._faults._arm(self)
 
     def next_step(self) -> Fault | None:
-        """The step that is due. Under the lock of Faults."""
+        """The current step. The caller holds the lock of Faults."""
         while self._waiting and self._waiting[0].is_over:
             self._waiting.popleft()
         return self._waiting[0] if self._waiting else None
 
     def remove(self, fault: Fault) -> None:
-        """Takes a step out, as `Fault.cancel` asks; one that is not in the script is passed over."""
+        """Removes a step, for `Fault.cancel`. Ignores a fault that is not in the script."""
         if fault in self._waiting:
             self._waiting.remove(fault)
 
 
 class Faults(_Steps):
-    """Everything that a test wants to go wrong with one cluster; it survives a restart. For any thread.
+    """All faults of one cluster. They survive a restart. Thread-safe.
 
-    `api` is Kafka's name of a request ("Produce"), a list of names, or "*". `times=None` means until it is cleared.
-    `client_id`, `topic` and `group` choose among the requests; each may be a pattern as of file names ("orders-*").
-    Several faults for one request: the one that was asked for first.
+    `api` is Kafka's name of a request ("Produce"), a list of names, or "*". `times=None` means until cleared.
+    `client_id`, `topic` and `group` select requests; each may be a glob pattern ("orders-*"). If several faults select
+    a request, the oldest one takes effect.
     """
 
     def __init__(self, now_ms: Callable[[], int], on_change: Callable[[], None]) -> None:
-        """`on_change` is called when a fault was added, or the disk's state has changed."""
+        """`on_change` is called after a fault is added and after the state of the disk changes."""
         super().__init__(self)
         self._lock = threading.Lock()
         self._active: list[Fault | Script] = []
@@ -379,7 +380,8 @@ class Faults(_Steps):
     # -- asking for more
 
     def script(self) -> Script:
-        """An empty list of steps that happen one after the other: `script.skip(...)`, `script.drop(...)`, and so on."""
+        """Returns an empty list of steps that take effect in order: `script.skip(...)`, `script.drop(...)`, and so
+        on."""
         return Script(self)
 
     def random(
@@ -390,10 +392,10 @@ class Faults(_Steps):
         kinds: Sequence[Kind] = ("delay", "error", "disconnect"),
         api: Apis | None = None,
     ) -> Fault:
-        """Troubles a share `rate` (0 to 1) of the requests, until it is cleared. The same seed gives the nth request of
-        each API the same trouble, whatever comes in between.
+        """Applies random faults to a share `rate` (0 to 1) of the requests until cleared. With the same seed, the nth
+        request of each API gets the same fault, independent of requests of other APIs.
 
-        `api` None: produce, fetch, offsets and groups. Errors are such as pass; delays are up to 50 ms.
+        `api` None: produce, fetch, offset and group requests. Errors are transient ones; delays are up to 50 ms.
         """
         if not 0 <= rate <= 1:
             raise ValueError(f"rate={rate}: a rate is between 0 and 1")
@@ -412,7 +414,7 @@ class Faults(_Steps):
         return fault
 
     def clear(self) -> None:
-        """Nothing goes wrong any more. What has happened stays in `log`; connections gone silent stay silent."""
+        """Ends all faults. `log` is kept. Connections that have gone silent stay silent."""
         with self._lock:
             self._active.clear()
             self._disk_fault = None
@@ -422,7 +424,7 @@ class Faults(_Steps):
 
     @property
     def log(self) -> tuple[Happened, ...]:
-        """Every fault that came true, oldest first (the last 100,000)."""
+        """Every fault that took effect, oldest first (the last 100,000)."""
         with self._lock:
             return tuple(self._log)
 
@@ -432,7 +434,7 @@ class Faults(_Steps):
             self._log.clear()
 
     def count(self, api: str | None = None, kind: Kind | None = None) -> int:
-        """How often a fault came true, of this API ("*": of any) and of this kind."""
+        """The number of faults that took effect, for this API ("*": any) and of this kind."""
         keys = None if api is None else api_keys(api)
         wanted = None if keys is None else {api_name(key) for key in keys}
         return sum(
@@ -449,11 +451,11 @@ class Faults(_Steps):
 
     @property
     def are_any(self) -> bool:
-        """Whether there is a fault or a script of requests."""
+        """Whether any fault or script of requests is active."""
         return bool(self._active)
 
     def take(self, facts: RequestFacts) -> Action | None:
-        """What is to happen to this request; noted as happened."""
+        """Returns the action for this request, and logs it."""
         with self._lock:
             for entry in self._active:
                 fault = entry.next_step() if isinstance(entry, Script) else entry
@@ -472,7 +474,7 @@ class Faults(_Steps):
         return None
 
     def disk_refused(self, path: str) -> None:
-        """A write found the disk full. Any thread."""
+        """Logs that a write found the disk full. Thread-safe."""
         with self._lock:
             fault = self._disk_fault
             if fault is not None:
@@ -499,13 +501,13 @@ class Faults(_Steps):
 
 
 def api_name(key: ApiKey) -> str:
-    """Kafka's name of an API: "OffsetCommit"."""
+    """Kafka's name of an API, such as "OffsetCommit"."""
     return API_VERSIONS[key].name if key in API_VERSIONS else key.name
 
 
 def api_keys(api: Apis) -> tuple[ApiKey, ...] | None:
-    """The APIs of these names, however they are written (OffsetCommit, OFFSET_COMMIT); None for "*". Raises ValueError
-    for a name that is not served, and for no name at all."""
+    """The APIs of these names in any notation (OffsetCommit, OFFSET_COMMIT); None for "*". Raises ValueError for an
+    unknown name and for an empty list."""
     if api == ALL_APIS:
         return None
     names: Iterable[str] = (api,) if isinstance(api, str) else api
@@ -526,13 +528,14 @@ def _one_key(known: dict[str, ApiKey], name: str) -> ApiKey:
 
 
 def _hint(wanted: str, known: Mapping[str, str], cutoff: float = 0.7) -> str:
-    """`; did you mean ...?` with the value of the nearest key, where one is near."""
+    """`; did you mean ...?` with the value of the nearest key, if one is near enough."""
     near = nearest(wanted, known, cutoff=cutoff)
     return "" if near is None else f"; did you mean {known[near]}?"
 
 
 def _check_selectors(keys: tuple[ApiKey, ...] | None, topic: str | None, group: str | None) -> None:
-    """Raises ValueError for a selector that no request of these APIs could meet: such a fault would never happen."""
+    """Raises ValueError for a selector that no request of these APIs can match, because the fault would never take
+    effect."""
     if keys is None or (topic is None and group is None):
         return
     from moldau.testing.error_responses import can_name
@@ -544,7 +547,7 @@ def _check_selectors(keys: tuple[ApiKey, ...] | None, topic: str | None, group: 
 
 
 def _error_name(code: str | int) -> str:
-    """Kafka's name of an error. Raises ValueError for what is none, with a hint."""
+    """Kafka's name of an error. Raises ValueError, with a hint, for an unknown one."""
     if isinstance(code, int):
         if ERROR_NAMES.get(code, "NONE") != "NONE":
             return ERROR_NAMES[code]
@@ -557,5 +560,5 @@ def _error_name(code: str | int) -> str:
 
 
 def _plain(name: str) -> str:
-    """However it is written: NOT_COORDINATOR, NotCoordinatorError and NotCoordinatorException are one."""
+    """The name in normal form: NOT_COORDINATOR, NotCoordinatorError and NotCoordinatorException are the same."""
     return "".join(filter(str.isalnum, name.upper())).removesuffix("ERROR").removesuffix("EXCEPTION")

@@ -15,7 +15,7 @@ from moldau.types import BrokerId, uuid_to_text
 
 
 def format_members(members: Collection[Member]) -> None:
-    """Formats the directories of all members, unless they are formatted. Raises MoldauError where only some are."""
+    """Formats the directories of all members, unless all are formatted. Raises MoldauError if only some are."""
     new = [member for member in members if not member.disk.exists(META_PROPERTIES)]
     if not new:
         return
@@ -32,5 +32,5 @@ def format_members(members: Collection[Member]) -> None:
             node_id=BrokerId(member.node_id),
             controller_listener=BrokerListener("CONTROLLER", "", 0),
             cluster_id=cluster_id,
-            initial_controllers=(),  # `controller.quorum.voters` says who they are
+            initial_controllers=(),  # `controller.quorum.voters` names them
         )

@@ -1,7 +1,7 @@
 """Injects faults into requests, between the connections of a node and its dispatcher.
 
-Other requests pass unchanged. For a fault after the work is done, the handler gets a connection that keeps the answer
-back.
+Other requests pass unchanged. For a fault with `when="after"`, the handler gets a connection that holds back the
+response.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FORGOTTEN_SESSION = ERROR_CODES["FETCH_SESSION_ID_NOT_FOUND"]
 
 
 class FaultInjector:
-    """Handles frames in front of the dispatcher of one node. Lives on the node's loop."""
+    """Handles frames before the dispatcher of one node. Belongs to the node's loop."""
 
     def __init__(
         self,
@@ -44,10 +44,10 @@ class FaultInjector:
         self._topic_name = topic_name
         self._connections = connections
         self._silent: dict[int, None] = {}
-        """Connections whose peer gets nothing any more, by id."""
+        """The ids of connections whose client gets no more responses."""
 
     def handle(self, connection: Reply, frame: memoryview) -> Answer | PendingResponse | None:
-        """Handles one frame as Dispatcher.handle does, unless a fault is for it."""
+        """Handles one frame as Dispatcher.handle does, unless a fault selects it."""
         if connection.id in self._silent:
             return None
         if not self._faults.are_any or len(frame) < 10:
@@ -58,7 +58,7 @@ class FaultInjector:
             return self._dispatcher.handle(connection, frame)
         copy = bytes(frame)
         header, position = decode_request_header(copy)
-        if header.client_id == PEER_CLIENT_ID:  # another broker of the cluster: faults are for clients
+        if header.client_id == PEER_CLIENT_ID:  # from another broker of the cluster: faults apply to clients only
             return self._dispatcher.handle(connection, frame)
         facts = RequestFacts(ApiKey(api_key), header.client_id or "", lambda: self._names(copy, api_key, position))
         action = self._faults.take(facts)
@@ -105,12 +105,12 @@ class FaultInjector:
             return self._overlay(connection, request, error_name)
         decoded, _ = decode_message(row.request, version, request.frame, request.position)
         if isinstance(decoded, ProduceRequest) and decoded.acks == 0:
-            # there is no answer that could say it: Kafka closes the connection
+            # no response can hold the error: Kafka closes the connection
             connection.close()
             return None
         response = error_response(key, version, decoded, error_name)
         if isinstance(response, FetchResponse) and not response.error_code and not response.responses:
-            # an incremental fetch that names no partition: end its session, and the next request names them all
+            # an incremental fetch that names no partition: end its session, so that the next request names all of them
             response = FetchResponse(error_code=_FORGOTTEN_SESSION)
         return self._encode(connection, request, response)
 
@@ -121,7 +121,7 @@ class FaultInjector:
             if answer is None:
                 place.complete(None)
                 return
-            # an answer without records: nothing of it is read later
+            # a response without records; it is not decoded again
             frame = answer if isinstance(answer, bytes) else b"".join(cast("list[Buffer]", answer))
             version = request.version
             _, position = decode_response_header(frame[4:], response_header_version(request.api_key, version))
@@ -169,7 +169,7 @@ class FaultInjector:
         place: PendingResponse,
         answered: Callable[[Answer | None], None],
     ) -> None:
-        """Has the request handled, and gives the answer to `answered` instead of the client."""
+        """Executes the request, and passes the response to `answered` instead of the client."""
         captured = _CapturedConnection(connection, answered)
         place.on_abandoned = captured.abandoned
         handled_as: Any = captured
@@ -192,7 +192,7 @@ class FaultInjector:
 
 
 class _Request:
-    """One request, on a copy of its frame."""
+    """One request, with its own copy of the frame."""
 
     __slots__ = ("api_key", "client_id", "correlation_id", "frame", "position", "version")
 
@@ -208,7 +208,7 @@ class _Request:
 
 
 class _CapturedConnection:
-    """The client's connection to a handler's eyes; what is answered on it goes to `answered`, once."""
+    """Looks like the client's connection to a handler. Passes the response to `answered`, once."""
 
     __slots__ = ("_answered", "_final", "_real")
 
@@ -228,7 +228,7 @@ class _CapturedConnection:
         return PendingResponse(connection, may_produce_begin=may_produce_begin)
 
     def handled(self, answer: Answer | PendingResponse | None) -> None:
-        """What the dispatcher gave back."""
+        """Takes the return value of the dispatcher."""
         if not isinstance(answer, PendingResponse):
             self._answered(answer)
         elif answer.is_complete:
@@ -241,7 +241,7 @@ class _CapturedConnection:
             self._answered(response.answer)
 
     def abandoned(self) -> None:
-        """The client has gone before the answer was there."""
+        """The client disconnected before the response was ready."""
         final = self._final
         if final is not None and final.on_abandoned is not None:
             final.on_abandoned()

@@ -29,10 +29,10 @@ MAX_COLD_READS = 8
 
 
 class Record(msgspec.Struct, frozen=True):
-    """A record as it lies in the log, decompressed. `timestamp` in ms since the epoch.
+    """A record in the log, decompressed. `timestamp` is in ms since the epoch.
 
-    `headers` are (name, value) pairs in a list, as confluent-kafka and kafka-python give them; no headers: an empty
-    list, where confluent-kafka gives None.
+    `headers` is a list of (name, value) pairs, as in confluent-kafka and kafka-python. A record without headers has an
+    empty list, where confluent-kafka has None.
     """
 
     topic: str
@@ -50,9 +50,9 @@ class Record(msgspec.Struct, frozen=True):
 class GroupView(msgspec.Struct, frozen=True):
     """A consumer group.
 
-    `state`: "Stable", "Empty", ... `members`: their client ids. `lag`: how far behind the group is. `assignments`: by
-    member id, which a consumer of confluent-kafka gives with `memberid()`, the partitions that the member reads; empty
-    while the group rebalances.
+    `state`: "Stable", "Empty", ... `members`: their client ids. `lag`: the number of records not yet committed.
+    `assignments`: the partitions of each member by member id (`memberid()` of a confluent-kafka consumer); empty while
+    the group rebalances.
     """
 
     state: str
@@ -62,8 +62,8 @@ class GroupView(msgspec.Struct, frozen=True):
 
 
 async def partition_indexes(broker: Broker, topic: str) -> list[int]:
-    """The indexes of the topic's partitions, ascending. Raises UNKNOWN_TOPIC_OR_PARTITION, naming the topics that there
-    are."""
+    """The indexes of the topic's partitions, ascending. Raises UNKNOWN_TOPIC_OR_PARTITION with the names of existing
+    topics."""
     found = broker.image.topics_by_name.get(topic)
     if found is None:
         names = ", ".join(sorted(broker.image.topics_by_name)) or "none"
@@ -72,14 +72,14 @@ async def partition_indexes(broker: Broker, topic: str) -> list[int]:
 
 
 async def made_indexes(broker: Broker, topic: str) -> list[int]:
-    """As `partition_indexes`; a topic that is not there is made, if the broker makes topics by itself."""
+    """As `partition_indexes`. Creates a missing topic if the broker creates topics automatically."""
     if topic not in broker.image.topics_by_name and broker.settings.auto_create_topics_enable:
         await broker.topic_creation.create(topic)
     return await partition_indexes(broker, topic)
 
 
 class GroupFacts(msgspec.Struct, frozen=True):
-    """What the coordinator knows of a group. `topics`: that it has committed offsets of, or is subscribed to."""
+    """The coordinator's data about a group. `topics`: those that it is subscribed to or has committed offsets for."""
 
     state: str
     members: tuple[str, ...]
@@ -89,7 +89,7 @@ class GroupFacts(msgspec.Struct, frozen=True):
 
 
 async def create_topic(broker: Broker, name: str, partitions: int, config: Mapping[str, str]) -> None:
-    """Creates a topic, and returns when it is served. Raises KafkaError."""
+    """Creates a topic, and returns when the broker serves it. Raises KafkaError."""
     from moldau.wire.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
     configs = tuple(CreatableTopicConfig(key, value) for key, value in config.items())
@@ -114,8 +114,8 @@ async def delete_topic(broker: Broker, name: str) -> None:
 
 
 async def append_records(broker: Broker, topic: str, index: int, records: Sequence[RecordTuple]) -> list[Record]:
-    """Appends one batch, as a producer would, on the broker that leads the partition. Returns what was written, when it
-    is committed. Raises KafkaError."""
+    """Appends one batch, as a producer would, on the broker that leads the partition. Returns the records once they are
+    committed. Raises KafkaError."""
     partition = broker.partitions.find(topic, index)
     appended = partition.append(bytearray(build_batch(records)), broker.clock.now_ms())
     broker.partition_appended(partition)
@@ -133,14 +133,14 @@ async def append_records(broker: Broker, topic: str, index: int, records: Sequen
 
 
 def _led_partition(broker: Broker, topic: str, index: int) -> Partition:
-    """Raises NOT_LEADER_OR_FOLLOWER where this broker does not lead: the caller may know older metadata."""
+    """Raises NOT_LEADER_OR_FOLLOWER if this broker does not lead the partition: the caller's metadata may be stale."""
     partition = broker.partitions.find(topic, index)
     partition.check_leader()
     return partition
 
 
 async def read_slice(broker: Broker, topic: str, index: int, offset: int, end: int) -> bytes:
-    """Whole batches from `offset` on, at the leader; nothing where the log holds no more."""
+    """Whole batches from `offset` on, read at the leader; empty at the end of the log."""
     log = _led_partition(broker, topic, index).log
     offset = max(offset, log.log_start_offset)
     for attempt in range(MAX_COLD_READS + 1):
@@ -154,7 +154,7 @@ async def read_slice(broker: Broker, topic: str, index: int, offset: int, end: i
 async def aborted_ranges(
     broker: Broker, topic: str, index: int, start: int, end: int
 ) -> dict[int, list[tuple[int, int]]]:
-    """The (first, last) offsets of the aborted transactions of each producer id, at the leader; the last one is that of
+    """The (first, last) offsets of aborted transactions by producer id, read at the leader. The last offset is that of
     the marker."""
     found: dict[int, list[tuple[int, int]]] = {}
     for aborted in _led_partition(broker, topic, index).aborted_transactions(start, end):
@@ -165,8 +165,8 @@ async def aborted_ranges(
 def decode_slice(
     topic: str, index: int, data: bytes, offset: int, aborted: Mapping[int, Sequence[tuple[int, int]]]
 ) -> tuple[list[Record], int]:
-    """The records of these batches from `offset` on, without control records and without those of `aborted` (see
-    aborted_ranges), and the offset behind the last batch."""
+    """The records of these batches from `offset` on, and the offset after the last batch. Leaves out control records
+    and the records of `aborted` (see aborted_ranges)."""
     records: list[Record] = []
     position, next_offset = 0, offset
     while position < len(data):
@@ -191,7 +191,8 @@ def decode_slice(
 def iterate_records(
     ask_leader: AskLeader, topic: str, sizes: Mapping[int, tuple[int, int]], *, is_stable: bool
 ) -> Iterator[Record]:
-    """The records within `sizes`: by partition, the first offset and the end. They are read at each leader."""
+    """The records within `sizes`, the first offset and the end of each partition. Reads each partition at its
+    leader."""
     for index, (offset, end) in sizes.items():
         aborted: dict[int, list[tuple[int, int]]] = {}
         if is_stable:
@@ -205,9 +206,10 @@ def iterate_records(
 
 
 async def partition_size(broker: Broker, topic: str, index: int, *, is_stable: bool = False) -> tuple[int, int]:
-    """The first offset, and the high watermark, or with `is_stable` the last stable offset, at the leader.
+    """The first offset and the high watermark at the leader; with `is_stable` the last stable offset instead.
 
-    Raises OFFSET_NOT_AVAILABLE while a new leader does not know yet what was committed before it."""
+    Raises OFFSET_NOT_AVAILABLE while a new leader does not yet know the high watermark.
+    """
     partition = _led_partition(broker, topic, index)
     if partition.is_high_watermark_behind:
         raise kafka_error("OFFSET_NOT_AVAILABLE")
@@ -216,8 +218,7 @@ async def partition_size(broker: Broker, topic: str, index: int, *, is_stable: b
 
 
 async def group_facts(broker: Broker, group_id: str) -> GroupFacts:
-    """What the group's coordinator knows. Raises GROUP_ID_NOT_FOUND for a group that it does not know,
-    NOT_COORDINATOR."""
+    """The coordinator's data about the group. Raises GROUP_ID_NOT_FOUND for an unknown group, and NOT_COORDINATOR."""
     if OFFSETS_TOPIC not in broker.image.topics_by_name:
         raise _no_such_group(group_id)
     shard = broker.coordinators.shard_for(group_id)
@@ -232,7 +233,7 @@ async def group_facts(broker: Broker, group_id: str) -> GroupFacts:
     }
     if not committed and group is None:
         raise _no_such_group(group_id)
-    # where the words of a consumer cannot be read, only topics with a committed offset have a lag
+    # if a member's subscription cannot be decoded, only topics with a committed offset have a lag
     subscribed = {} if group is None else group.subscribed_topics() or {}
     topics = dict.fromkeys([*(one.topic for one in committed), *subscribed])
     known = tuple(topic for topic in topics if topic in broker.image.topics_by_name)
@@ -243,7 +244,7 @@ async def group_facts(broker: Broker, group_id: str) -> GroupFacts:
 
 
 def view_of(facts: GroupFacts, sizes: Mapping[str, Mapping[int, tuple[int, int]]]) -> GroupView:
-    """`sizes`: of the topics of `facts`, as `partition_size` gives them."""
+    """`sizes`: those of the topics in `facts`, as `partition_size` returns them."""
     lag: dict[TopicPartition, int] = {}
     for topic, by_partition in sizes.items():
         for index, (start, end) in by_partition.items():
@@ -257,14 +258,14 @@ def _no_such_group(group_id: str) -> KafkaError:
 
 
 def _assignments(group: Group) -> dict[str, tuple[TopicPartition, ...]]:
-    """What a member has from the generation before says nothing while its group rebalances."""
+    """Empty while the group rebalances, because assignments of the previous generation no longer apply."""
     if not group.is_of_consumers() or group.state.value != "Stable":
         return {}
     return {member.member_id: assigned_partitions(member.assignment) for member in group.members.values()}
 
 
 def is_unknown(error: MoldauError) -> bool:
-    """Whether a topic or group is not there (yet)."""
+    """Whether the error means that a topic or group does not exist (yet)."""
     return isinstance(error, KafkaError) and error.code in (
         ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"],
         ERROR_CODES["GROUP_ID_NOT_FOUND"],

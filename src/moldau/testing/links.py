@@ -1,6 +1,6 @@
-"""The network between the brokers of a cluster, which a test may cut and slow. Clients are not on it.
+"""The network between the brokers of a cluster, which a test may cut and slow. Clients do not use it.
 
-A cut link loses nothing. As between two machines, sent bytes wait until the link is healed or a side gives up. New
+A cut link loses nothing. Sent bytes wait until the link is healed or one side gives up, as between two machines. New
 connections wait too.
 """
 
@@ -19,27 +19,28 @@ if TYPE_CHECKING:
     from moldau.transport.tls import ClientTls
 
 Post = Callable[[Callable[[], object]], None]
-"""Calls something soon on the loop of one broker, from any thread."""
+"""Schedules a call on the loop of one broker, from any thread."""
 
 
 class Links:
-    """The links of one cluster. `cut`, `slow` and `heal` are for any thread; the connections look at what they set."""
+    """The links of one cluster. `cut`, `slow` and `heal` are thread-safe; the connections read the state that they
+    set."""
 
     def __init__(self) -> None:
         self._node_of_port: dict[int, int] = {}
         self._sides: dict[int, int] = {}
-        """By node id; nodes of different sides do not reach each other. Replaced as a whole."""
+        """The side of each node id. Nodes of different sides do not reach each other. Always replaced as a whole."""
         self._delays_s: dict[int, float] = {}
         self._posts: dict[int, Post] = {}
         self._held: dict[int, set[_Link]] = {}
-        """The connections that each broker has opened; each set is used on its broker's loop only."""
+        """The connections that each broker has opened. Each set is used on its broker's loop only."""
 
     def name_port(self, port: int, node_id: int) -> None:
-        """The broker `node_id` listens there."""
+        """Registers that broker `node_id` listens on `port`."""
         self._node_of_port[port] = node_id
 
     def lives(self, node_id: int, post: Post) -> None:
-        """A life of the broker has begun."""
+        """A new life of the broker has begun."""
         self._posts[node_id] = post
 
     def ends(self, node_id: int) -> None:
@@ -54,7 +55,7 @@ class Links:
             post(drop_all)
 
     def network_of(self, node_id: int, backlog: int) -> Callable[[], Network]:
-        """What makes the network port of each life of the broker."""
+        """A function that makes the network port for each life of the broker."""
 
         def new_network() -> Network:
             opened = self._held[node_id] = set()
@@ -65,9 +66,9 @@ class Links:
     # -- what a test does
 
     def cut(self, sides: Iterable[Iterable[int]], known: Iterable[int]) -> None:
-        """Brokers of different sides reach each other no more; those that no side names are a side of their own.
+        """Cuts the links between brokers of different sides. Brokers that no side names form one more side.
 
-        Raises MoldauError for a broker that is not `known`, or is named twice.
+        Raises MoldauError for a broker that is not in `known`, or is named twice.
         """
         placed: dict[int, int] = {}
         ids = set(known)
@@ -82,13 +83,13 @@ class Links:
         self._changed()
 
     def slow(self, node_id: int, delay_ms: float) -> None:
-        """What travels between the broker and the others takes so much longer, in each direction."""
+        """Delays messages between the broker and the others by `delay_ms` in each direction."""
         if delay_ms < 0:
             raise ValueError(f"ms={delay_ms}: the least delay is 0 ms")
         self._delays_s = {**self._delays_s, node_id: delay_ms / 1000}
 
     def heal(self) -> None:
-        """Every link is whole and quick again, and what stood still goes on."""
+        """Restores every link without delay, and delivers the waiting data."""
         self._sides, self._delays_s = {}, {}
         self._changed()
 
@@ -99,7 +100,7 @@ class Links:
     # -- what connections ask
 
     def node_at(self, port: int) -> int | None:
-        """The id of the broker that listens on this port; None: no broker of the cluster does."""
+        """The id of the broker that listens on this port, or None."""
         return self._node_of_port.get(port)
 
     def are_apart(self, one: int, other: int) -> bool:
@@ -108,7 +109,7 @@ class Links:
         return sides.get(one, 0) != sides.get(other, 0)
 
     def delay_s(self, one: int, other: int) -> float:
-        """Seconds that a message takes longer from one of the two brokers to the other: what slows either of them."""
+        """The extra seconds that a message takes between the two brokers, from the delay of either."""
         delays = self._delays_s
         return delays.get(one, 0.0) + delays.get(other, 0.0)
 
@@ -148,7 +149,7 @@ class _MemberNetwork(NetworkInFront):
 
 
 class _Message:
-    """What passes a link: a piece of data, or its end."""
+    """A message on a link: a piece of data, or the end of the connection."""
 
     __slots__ = ("act", "is_due")
 
@@ -158,9 +159,9 @@ class _Message:
 
 
 class _Link(asyncio.Transport, asyncio.Protocol):
-    """One connection between two brokers: to its owner the transport, to the real transport the protocol.
+    """One connection between two brokers. It is the transport for its owner, and the protocol for the real transport.
 
-    Everything that passes, in either direction and at the end, stands in one of two queues until it may go on.
+    All messages, including the end, wait in one of two queues until they may be delivered.
     """
 
     def __init__(self, links: Links, between: tuple[int, int], owner: Any, ended: Callable[[_Link], None]) -> None:
@@ -172,10 +173,10 @@ class _Link(asyncio.Transport, asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._real: asyncio.Transport | None = None
         self._is_left = False
-        """The owner has closed it. Where the link is cut, the other side does not learn that yet."""
+        """The owner has closed it. If the link is cut, the other side does not learn that yet."""
         self._whole: asyncio.Future[None] | None = None
         self._queues: tuple[deque[_Message], ...] = (deque(), deque())
-        """Outward and inward."""
+        """The outgoing and the incoming queue."""
 
     async def until_whole(self) -> None:
         while self._links.are_apart(*self._between):
@@ -183,7 +184,7 @@ class _Link(asyncio.Transport, asyncio.Protocol):
             await self._whole
 
     def look(self) -> None:
-        """The links have changed."""
+        """Reacts to a change of the links."""
         if self._links.are_apart(*self._between):
             return
         if self._whole is not None and not self._whole.done():
@@ -204,7 +205,7 @@ class _Link(asyncio.Transport, asyncio.Protocol):
             self._arrive(queue, message)
 
     def _arrive(self, queue: deque[_Message], message: _Message) -> None:
-        """The message has travelled long enough; those in front of it go first."""
+        """Delivers the message, whose delay is over, after those in front of it."""
         message.is_due = True
         self._pass_on(queue)
 

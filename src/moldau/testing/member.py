@@ -1,4 +1,4 @@
-"""One broker of a cluster in this process: its disk, its ports, start and stop. For other threads."""
+"""One broker of a cluster in this process: its disk, ports, start and stop. Called from other threads."""
 
 from __future__ import annotations
 
@@ -27,20 +27,21 @@ __tracebackhide__ = hides
 T = TypeVar("T")
 POLL_S = 0.005
 SETTLE_LOOKS = 2_000
-"""How often `advance` looks at its end (10 s in all) for work that neither the loop nor a worker shows: a child's."""
+"""How often `advance` checks (10 s in all) for work that neither the loop nor a worker shows, such as that of a child
+process."""
 
 
 class Member:
-    """`settings` with the ports that it is to have. `data_dir` None keeps everything in memory, from `boot` to
-    `forget`. `network`: made anew for each life."""
+    """`settings` include the ports. `data_dir` None keeps everything in memory, from `boot` to `forget`. `network`
+    makes a new network for each life."""
 
     def __init__(self, settings: BrokerSettings, data_dir: str | None, network: Callable[[], Network]) -> None:
         self.node_id = settings.node_id
         self.settings = settings
         self.address = ""
-        """`HOST:PORT` of its first listener, since it has served first."""
+        """`HOST:PORT` of its first listener, set when the broker first serves."""
         self.runtime: Runtime | None = None
-        """Of its life, until `end`; also while it is paused, and once it has stopped by itself."""
+        """The runtime of the present life until `end`, also while it is paused and after it has stopped by itself."""
         self._data_dir = data_dir
         self._network = network
         self._travel = TimeTravel()
@@ -51,7 +52,7 @@ class Member:
 
     @property
     def is_running(self) -> bool:
-        """Whether the broker's thread lives; also while the broker starts, stops or is paused."""
+        """Whether the broker's thread is alive, also while the broker starts, stops or is paused."""
         return self.runtime is not None and self.runtime.is_alive
 
     @property
@@ -61,7 +62,7 @@ class Member:
 
     @property
     def disk(self) -> Disk:
-        """The disk that its next life finds."""
+        """The disk for the next life."""
         if self._disk is None or self._data_dir is not None:
             self._disk = FillableDisk(open_disk(self._data_dir, self.settings))
         return self._disk
@@ -75,14 +76,14 @@ class Member:
         return self.runtime
 
     def begin_stop(self) -> None:
-        """Begins the clean stop, which `end` waits for."""
+        """Begins a clean stop; `end` waits for it."""
         if self._disk is not None:
-            self._disk.fill(None)  # a clean stop needs room for its checkpoints
+            self._disk.fill(None)  # a clean stop needs space for its checkpoints
         if self.runtime is not None:
             self.runtime.begin_stop()
 
     def end(self, *, is_clean: bool) -> None:
-        """Stops or kills what runs. Raises what the broker has stopped with by itself, once."""
+        """Stops or kills a running broker. Raises the error of a broker that has stopped by itself, once."""
         if is_clean:
             self.begin_stop()
         runtime, self.runtime = self.runtime, None
@@ -97,25 +98,26 @@ class Member:
             raise runtime.failure
 
     def give_up(self) -> None:
-        """Kills what runs, also what still starts; says nothing of what has stopped by itself."""
+        """Kills the broker, even while it starts. Does not report an error with which it has stopped by itself."""
         runtime, self.runtime = self.runtime, None
         if runtime is not None:
             runtime.kill()
             self._crash_disk()
 
     def forget(self) -> None:
-        """What was kept in memory is gone, and its time is the machine's again."""
+        """Drops the data kept in memory, and resets the clock to the machine's time."""
         self._disk = None
         self._travel = TimeTravel()
 
     def abandon_in_child(self) -> None:
-        """In a forked child: the thread is not here, its sockets are; they belong to the parent."""
+        """In a forked child, closes the sockets, which belong to the parent. The broker thread exists only in the
+        parent."""
         if self.runtime is not None and self.runtime.node is not None:
             self.runtime.node.close_sockets_in_child()
         self.runtime = None
 
     def _crash_disk(self) -> None:
-        """Files of the dead process are cut off from the disk in memory, whose page cache stays."""
+        """Detaches the files of the dead process from the disk in memory, whose page cache stays."""
         from moldau.shell.io.simulated.memory_disk import MemoryDisk
 
         if self._disk is not None and isinstance(self._disk.disk, MemoryDisk):
@@ -129,7 +131,8 @@ class Member:
     # -- the way in
 
     def alive(self) -> Runtime:
-        """Raises MoldauError where it does not run, and what it has stopped with by itself."""
+        """The running broker. Raises MoldauError if it does not run, and the error with which it has stopped by
+        itself."""
         if self.runtime is None:
             raise MoldauError("the cluster was killed: call restart() first")
         if self.runtime.failure is not None:
@@ -138,7 +141,7 @@ class Member:
 
     @property
     def node(self) -> Node:
-        """The node of its present life. Raises MoldauError where it does not run."""
+        """The node of the present life. Raises MoldauError if it does not run."""
         node = self.alive().node
         if node is None:
             raise MoldauError("the cluster is not running")
@@ -153,7 +156,7 @@ class Member:
             raise without_inner_frames(error) from error.__cause__
 
     def check(self) -> None:
-        """Raises what the broker has stopped with by itself, if it has, and what it finds broken if asked now."""
+        """Raises the error of a broker that has stopped by itself, and any broken invariant that it finds now."""
         if self.runtime is None:
             return
         if self.runtime.failure is not None:
@@ -168,7 +171,7 @@ class Member:
     # -- faults
 
     def apply_faults(self, faults: Faults) -> None:
-        """Takes the faults, which have changed; lives to come take them too."""
+        """Applies the changed faults, also to later lives."""
         self._faults = faults
         self._apply_disk_fault()
         runtime = self.runtime
@@ -176,7 +179,7 @@ class Member:
             self._install(runtime.node, faults)
 
     def _install(self, node: Node, faults: Faults) -> None:
-        """Puts the injector in front of the dispatcher: the next bytes that arrive are for it."""
+        """Puts the injector before the dispatcher, from the next received bytes on."""
         from moldau.testing.injector import FaultInjector
 
         if isinstance(node.connections.dispatcher, FaultInjector):
@@ -197,24 +200,24 @@ class Member:
 
     @property
     def ahead_ms(self) -> int:
-        """How far its clock is ahead of that of the machine."""
+        """The milliseconds by which its clock is ahead of the machine's."""
         return self._travel.ahead_ms
 
     def skip(self, duration_ms: int) -> None:
-        """Moves its time, from any thread: what was due meanwhile is due now. It need not run."""
+        """Moves its time ahead and makes the timers in between due. Thread-safe. The broker need not run."""
         self._travel.skip(duration_ms)
         if self.runtime is not None:
-            self.runtime.post(lambda: None)  # its loop looks at its timers
+            self.runtime.post(lambda: None)  # its loop checks its timers
 
     async def travel(self, broker: Broker, duration_ms: int) -> None:
-        """Goes from timer to timer, on its loop, and returns when everything that this leads to has happened."""
+        """Runs timer by timer on its loop, and returns when all consequences are complete."""
         arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._travel.begin(duration_ms, lambda: arrived.set_result(None))
         await arrived
         await self.settle(broker)
 
     async def settle(self, broker: Broker) -> None:
-        """Takes away what is too old now, on its loop, and returns when no work is left."""
+        """Applies retention on its loop, and returns when no work is left."""
         await self.alive().apply_retention()
         for _ in range(SETTLE_LOOKS):
             if not broker.has_work:
@@ -223,7 +226,7 @@ class Member:
 
 
 def data_directory_of(data_dir: str | None, node_id: int, brokers: int) -> str | None:
-    """Where a member of a cluster of so many keeps its files: `data_dir` itself, or a directory in it for each."""
+    """The directory for a member's files: `data_dir` itself for a single broker, else a subdirectory."""
     if data_dir is None or brokers == 1:
         return data_dir
     return os.path.join(data_dir, f"node-{node_id}")

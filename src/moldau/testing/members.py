@@ -1,4 +1,4 @@
-"""All brokers of a cluster: creation, leaders, and the broker that can answer a question."""
+"""All brokers of a cluster: creation, leaders, and the broker that can answer a call."""
 
 from __future__ import annotations
 
@@ -30,36 +30,36 @@ __tracebackhide__ = hides
 
 T = TypeVar("T")
 FAILOVER_S = 30.0
-"""How long what a test asks waits for a partition, or a group, that has no leader yet."""
+"""The longest wait for a partition or group that has no leader yet."""
 LAST_LOOK_MS = 1_001
 HOST = "127.0.0.1"
 _UNKNOWN_PORTS = (1, 2)
 CHOSEN_BY_CLUSTER = ("broker.id", "controller.quorum.voters", "listeners", "node.id", "process.roles")
-"""Settings of a cluster of several brokers that are its own."""
+"""Settings that a cluster of several brokers chooses itself."""
 _PASSING = (
     "NOT_LEADER_OR_FOLLOWER",
     "NOT_COORDINATOR",
     "COORDINATOR_LOAD_IN_PROGRESS",
     "LEADER_NOT_AVAILABLE",
     "OFFSET_NOT_AVAILABLE",
-    "UNKNOWN_TOPIC_OR_PARTITION",  # of what another broker knows already
+    "UNKNOWN_TOPIC_OR_PARTITION",  # the broker may not know yet what another one knows
 )
 _PASSING_CODES = frozenset(ERROR_CODES[name] for name in _PASSING)
 
-# Where several brokers want another answer than one: replicas as Kafka has them of its internal topics, a first
-# election and first fetches of replicas that a test need not wait for.
+# Settings that differ between several brokers and one: Kafka's replication of internal topics, and no delay before the
+# first election and the first fetches of replicas.
 _SETTINGS_OF_SEVERAL = {"replica.fetch.backoff.ms": "50"}
 _ELECTION_TIMEOUT = "controller.quorum.election.timeout.ms"
 _ELECTION_TIMEOUT_MS = "100"
 _FIRST_ELECTION_TIMEOUT_MS = "20"
-"""Of broker 1, which is elected at the start before another one stands. Were it that of all, they would stand at the
-same time, and votes would split on a busy machine."""
+"""For broker 1 only, which is elected at the start before another one becomes a candidate. If all had this value, they
+would become candidates at the same time, and votes would split on a busy machine."""
 MAX_REPLICAS = 3
 
 
 def settings_of_several(brokers: int, given: Container[str]) -> dict[str, str]:
-    """What a cluster of so many brokers sets for a test. Raises ValueError for a number of brokers that cannot be, and
-    for a setting of `given` that is the cluster's own."""
+    """The test settings for this number of brokers. Raises ValueError for an invalid number, and for a setting in
+    `given` that the cluster chooses itself."""
     if brokers < 1:
         raise ValueError(f"brokers={brokers}: a cluster has at least one")
     if brokers == 1:
@@ -72,10 +72,10 @@ def settings_of_several(brokers: int, given: Container[str]) -> dict[str, str]:
 
 
 class Members:
-    """The brokers from `open` to `close`; by node id, 1 and up."""
+    """The brokers from `open` to `close`, by node id from 1."""
 
     def __init__(self, texts: Mapping[str, str], data_dir: str | None, brokers: int, security: ClusterSecurity) -> None:
-        """Raises INVALID_CONFIG for settings that no broker takes."""
+        """Raises INVALID_CONFIG for settings that a broker rejects."""
         self.count = brokers
         self._security = security
         self.links = Links()
@@ -85,12 +85,12 @@ class Members:
         self._members: dict[int, Member] = {}
         self._faults: Faults | None = None
         self.settings = self._settings_of_member(1, dict.fromkeys(range(1, brokers + 1), _UNKNOWN_PORTS))
-        """What a broker runs with, but for its ports."""
+        """The settings of a broker, except for its ports."""
 
     # -- life
 
     def open(self) -> None:
-        """Chooses the ports, makes the members and begins their lives. Raises what a start failed with."""
+        """Chooses the ports, creates the members and starts them. Raises the error of a failed start."""
         try:
             for settings in self._all_settings():
                 directory = data_directory_of(self._data_dir, settings.node_id, self.count)
@@ -112,8 +112,8 @@ class Members:
             raise
 
     def _enter_users(self) -> None:
-        """Users and ACLs are known to every broker when this returns. Raises KafkaError, and MoldauError when
-        the time is up."""
+        """Creates users and ACLs, and returns when every broker knows them. Raises KafkaError, and MoldauError on a
+        timeout."""
         if not self._security.has_entries:
             return
         self.ask(self._security.enter)
@@ -126,8 +126,8 @@ class Members:
             time.sleep(POLL_S)
 
     def boot(self, *node_ids: int, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Begins the lives of these; returns once all of them serve. Raises what a start failed with, and MoldauError
-        when the time is up: then those that do not serve yet are killed, and give back their ports and disks."""
+        """Starts these brokers, and returns once all serve. Raises the error of a failed start, and MoldauError on a
+        timeout; then kills the brokers that do not serve yet and releases their ports and disks."""
         starting: dict[int, Runtime] = {}
         serving: list[int] = []
         try:
@@ -150,21 +150,21 @@ class Members:
             raise
 
     def revive(self) -> None:
-        """Begins another life of each that does not run, after whatever end; returns once they serve. All at once: they
-        may need each other for a majority."""
+        """Restarts each broker that does not run, whatever ended it, and returns once they serve. Restarts them
+        together, because they may need each other for a majority."""
         dead = [node_id for node_id, member in self._members.items() if not member.is_running]
         for node_id in dead:
             self._members[node_id].give_up()
         self.boot(*dead)
 
     def apply_faults(self, faults: Faults) -> None:
-        """The faults have changed; brokers to come take them too."""
+        """Applies the changed faults, also to brokers that start later."""
         self._faults = faults
         for member in self._members.values():
             member.apply_faults(faults)
 
     def close(self) -> None:
-        """After the ends of all lives: ports and what was in memory are gone."""
+        """Releases the ports and the data in memory, after all lives have ended."""
         self._ports.release()
         self.links.heal()
         for member in self._members.values():
@@ -172,13 +172,13 @@ class Members:
         self._members = {}
 
     def end_all(self) -> None:
-        """Ends all lives, cleanly where there are files to be closed. Raises as `end`."""
+        """Ends all lives, cleanly if there are files to close. Raises as `end` does."""
         self.links.heal()
-        # what several brokers keep in memory is gone with them: nobody need take over from anybody
+        # data in memory is lost anyway: no broker needs to take over
         self.end(*self._members, is_clean=self.count == 1 or self._data_dir is not None)
 
     def end(self, *node_ids: int, is_clean: bool) -> None:
-        """Ends these lives, all at once. Raises the first failure with which a broker had stopped by itself."""
+        """Ends these lives at the same time. Raises the first error with which a broker had stopped by itself."""
         failures: list[BaseException] = []
         if is_clean:
             for node_id in node_ids:
@@ -194,7 +194,7 @@ class Members:
             raise failures[0]
 
     def abandon_in_child(self) -> None:
-        """In a forked child: gives up its copies of the parent's sockets."""
+        """In a forked child, closes its copies of the parent's sockets."""
         for member in self._members.values():
             member.abandon_in_child()
         self._ports.release()
@@ -213,7 +213,7 @@ class Members:
             yield self._settings_of_member(node_id, ports)
 
     def _settings_of_member(self, node_id: int, ports: Mapping[int, tuple[int, int]]) -> BrokerSettings:
-        """`ports`: by node id those for clients and for controllers."""
+        """`ports`: the client port and the controller port of each node id."""
         if self.count == 1:
             return parse_broker_settings(self._texts)
         port, controller_port = ports[node_id]
@@ -228,7 +228,7 @@ class Members:
     # -- who is there
 
     def __getitem__(self, node_id: int) -> Member:
-        """Raises MoldauError for a broker that there is not."""
+        """Raises MoldauError for an unknown broker."""
         member = self._members.get(node_id)
         if member is None:
             raise MoldauError(f"there is no broker {node_id!r}; the brokers are {', '.join(map(str, self._members))}")
@@ -246,7 +246,8 @@ class Members:
         return list(self._members.values()) if broker is None else [self[broker]]
 
     def answering(self) -> Member:
-        """One that can be asked. Raises MoldauError, and what the only broker has stopped with by itself."""
+        """A broker that can answer. Raises MoldauError, and the error with which the only broker has stopped by
+        itself."""
         if self.count == 1:
             return self.first()
         answering = [member for member in self._members.values() if member.is_answering]
@@ -257,8 +258,8 @@ class Members:
         raise MoldauError("no broker of the cluster runs: call restart() or resume() first")
 
     def _standing(self, member: Member, answering: Sequence[Member]) -> tuple[int, bool]:
-        """How many follow the same leader of the quorum as `member`, and whether it leads: a member that was cut off
-        from the others, and leads in its own eyes only, stands behind them."""
+        """The number of brokers that follow the same quorum leader as `member`, and whether it leads. A member that was
+        cut off and still takes itself for the leader ranks below the others."""
         leader = member.node.quorum.leader_id
         followed_by = sum(each.node.quorum.leader_id == leader for each in answering) if leader >= 0 else 0
         return followed_by, leader == member.node_id
@@ -270,13 +271,14 @@ class Members:
         return self.answering().ask(work)
 
     def ask_leader(self, topic: str, index: int, work: Callable[[Broker], Coroutine[Any, Any, T]]) -> T:
-        """Runs `work` on the loop of the broker that leads the partition, which exists: while none does, waits."""
+        """Runs `work` on the loop of the broker that leads the partition, which must exist. Waits while it has no
+        leader."""
         if self.count == 1:
             return self.ask(work)
         return self._until_led(lambda: self._leader_of(topic, index).ask(work))
 
     def ask_coordinator(self, work: Callable[[Broker], Coroutine[Any, Any, T]]) -> T:
-        """Runs `work` on one broker after the other, until one does not refuse it with NOT_COORDINATOR."""
+        """Runs `work` on one broker after the other, until one does not answer NOT_COORDINATOR."""
         if self.count == 1:
             return self.ask(work)
 
@@ -314,10 +316,10 @@ class Members:
     # -- time
 
     def travel(self, duration_ms: int) -> None:
-        """Moves the time of all at once; returns when everything that this leads to has happened.
+        """Moves the time of all brokers at once, and returns when all consequences are complete.
 
-        One broker goes from timer to timer. Several wake as from a suspension of all their machines: their sessions are
-        over, and begin again; at the end a moment more passes, for what looks once a second.
+        A single broker runs timer by timer. Several behave as after a suspension of all their machines: their sessions
+        expire and begin again. At the end a little more time passes, for checks that run once a second.
         """
         if self.count == 1:
             only = self.answering()
@@ -335,7 +337,7 @@ class Members:
                     member.ask(member.settle)
 
     def wait_known(self, topic: str, *, is_there: bool) -> None:
-        """Returns once every broker that is not cut off knows of the topic, or that it is gone."""
+        """Returns once every broker that is not cut off knows that the topic exists, or that it is deleted."""
         deadline = time.monotonic() + FAILOVER_S
         while self.count > 1 and time.monotonic() < deadline:
             if all((topic in image.topics_by_name) == is_there for image in self._images_in_touch()):
@@ -343,7 +345,7 @@ class Members:
             time.sleep(POLL_S)
 
     def _images_in_touch(self) -> list[MetadataImage]:
-        """Of the brokers that reach the one which is asked first."""
+        """The images of the brokers that can reach the first answering one."""
         asked = self.answering().node_id
         return [
             member.node.broker.image
@@ -354,11 +356,11 @@ class Members:
     # -- what the metadata says
 
     def image(self) -> MetadataImage:
-        """The metadata as the broker knows it that is asked first."""
+        """The metadata image of the first answering broker."""
         return self.answering().node.broker.image
 
     def partition(self, topic: str, index: int) -> PartitionImage:
-        """As its leader knows it, if that answers. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        """The partition as its leader knows it, if the leader answers. Raises UNKNOWN_TOPIC_OR_PARTITION."""
         newest = _partition_of(self.image(), topic, index)
         leader = self._members.get(newest.leader)
         if leader is None or not leader.is_answering:
@@ -366,7 +368,7 @@ class Members:
         return _partition_of(leader.node.broker.image, topic, index)
 
     def controller(self) -> int:
-        """The node id of the active controller, as a broker that answers knows it; -1: nobody."""
+        """The node id of the active controller, as an answering broker knows it; -1 if none is active."""
         return self.answering().node.quorum.leader_id
 
     def is_settled(self) -> bool:
@@ -384,14 +386,14 @@ class Members:
         )
 
     def wait_settled(self) -> None:
-        """Returns once `is_settled`, or after a while all the same."""
+        """Returns once `is_settled`, or after a time limit."""
         deadline = time.monotonic() + FAILOVER_S
         while self.count > 1 and not self.is_settled() and time.monotonic() < deadline:
             time.sleep(POLL_S)
 
 
 def told_of_late(late: Sequence[int], brokers: int, timeout_s: float, settings: BrokerSettings) -> str:
-    """What an error says of the node ids that do not serve in time, in a cluster of so many brokers."""
+    """The error text for the node ids that do not serve in time, in a cluster of `brokers` brokers."""
     from moldau.shell.node.authorization import super_users_to_add, unnamed_nodes
 
     who = f"broker{'s' if len(late) > 1 else ''} {', '.join(map(str, late))}"

@@ -1,4 +1,4 @@
-"""Which partition a keyed record goes to: murmur2, as Kafka's own producers choose."""
+"""Chooses the partition of a keyed record by murmur2, as Kafka's own producers do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tests of a pipeline file, as tests of pytest:
+"""Runs the tests of a pipeline file under pytest:
 
 @pytest.mark.parametrize("case", pipeline_tests("orders.yaml"), ids=str)
 def test_orders(case):
@@ -23,7 +23,7 @@ from moldau.products.pipelines.spec.spec import PipelineSpec, load_spec
 
 
 class PipelineTest(msgspec.Struct, frozen=True):
-    """One test of a pipeline; its text is its name."""
+    """One test of a pipeline. `str` of it is its name."""
 
     spec: PipelineSpec
     case: Case
@@ -32,7 +32,7 @@ class PipelineTest(msgspec.Struct, frozen=True):
         return self.case.name
 
     def check(self) -> None:
-        """Raises AssertionError with the line of the pipeline file and a diff of rows. The first check of a process
+        """Raises AssertionError with the line in the pipeline file and a diff of rows. The first check of a process
         starts Spark."""
         failures = failures_of(self.spec, self.case)
         if failures:
@@ -40,6 +40,6 @@ class PipelineTest(msgspec.Struct, frozen=True):
 
 
 def pipeline_tests(file: str | os.PathLike[str], parameters: Mapping[str, str] | None = None) -> list[PipelineTest]:
-    """The tests of a pipeline, in their order. `parameters`: what `${NAME}` stands for. Raises SpecError."""
+    """The tests of a pipeline, in file order. `parameters`: the values of `${NAME}`. Raises SpecError."""
     spec = load_spec(Path(file), parameters)
     return [PipelineTest(spec, case) for case in spec.cases]

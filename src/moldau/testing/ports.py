@@ -9,13 +9,13 @@ from moldau.transport.held_port import hold_port
 
 
 class HeldPorts:
-    """Picks a port where 0 is asked for, and holds it (see `hold_port`)."""
+    """Picks a free port for each port 0, and holds it (see `hold_port`)."""
 
     def __init__(self) -> None:
         self._sockets: list[socket.socket] = []
 
     def choose(self, listeners: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
-        """The listeners with their ports. Raises OSError where an address cannot be had."""
+        """The listeners with their ports. Raises OSError if an address is not available."""
         return tuple(
             listener if listener.port else Endpoint(listener.name, listener.host, self._hold(listener.host))
             for listener in listeners
@@ -27,7 +27,7 @@ class HeldPorts:
         return int(held.getsockname()[1])
 
     def release(self) -> None:
-        """Closes the sockets: the system may give the ports to others from now on."""
+        """Closes the sockets, after which the system may reuse the ports."""
         sockets, self._sockets = self._sockets, []
         for held in sockets:
             held.close()

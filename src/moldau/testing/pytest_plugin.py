@@ -1,7 +1,7 @@
-"""The pytest plugin. It imports nothing of Moldau until a test asks for one of its fixtures.
+"""The pytest plugin. It imports nothing of Moldau until a test requests one of its fixtures.
 
-After each test that uses the shared cluster, also through another fixture: faults end, a killed or paused broker runs
-again, and an InvariantError of the broker fails the test with its trace.
+After each test that uses the shared cluster, also through another fixture, the plugin ends faults and restarts or
+resumes the broker. An InvariantError of the broker fails the test with its trace.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 MARKER = "moldau"
 MAX_TOPIC_PREFIX = 200
-"""Characters of a test's name in its topic's: Kafka allows 249 in all."""
+"""Characters of the test's name in the topic's name: Kafka allows 249 in all."""
 
 _shared: pytest.StashKey[Cluster] = pytest.StashKey()
 
 
 @pytest.fixture(scope="session")
 def moldau_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """A real broker in this process, in memory, shared by the session: give each test topics of its own."""
+    """A real broker in this process, in memory, shared by the session. Use separate topics in each test."""
     from moldau.testing.cluster import Cluster
 
     with Cluster() as cluster:
@@ -38,8 +38,8 @@ def moldau_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 @pytest.fixture
 def moldau_own_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """A broker that this test has to itself, in memory: some 3 ms once the first has started. What the test's marker
-    `moldau` says, `Cluster` is made with."""
+    """A broker in memory for this test alone. Takes some 3 ms once the first has started. The test's marker `moldau`
+    has the arguments for `Cluster`."""
     from moldau.testing.cluster import Cluster
 
     with Cluster(**_marked(request.node)) as cluster:
@@ -47,8 +47,7 @@ def moldau_own_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 
 def _marked(item: pytest.Item) -> dict[str, Any]:
-    """The keywords of the markers, the nearest of a name: a module may have one, and a test another. Raises
-    UsageError."""
+    """The keywords of the `moldau` markers. A marker of the test overrides one of its module. Raises UsageError."""
     found: dict[str, Any] = {}
     for marker in item.iter_markers(MARKER):
         if marker.args:
@@ -61,7 +60,8 @@ def _marked(item: pytest.Item) -> dict[str, Any]:
 
 @pytest.fixture
 def moldau_topic(request: pytest.FixtureRequest, moldau_cluster: Cluster) -> Iterator[str]:
-    """The name of a topic of this test's own on `moldau_cluster`: created, with one partition, and gone after it."""
+    """The name of a topic for this test alone on `moldau_cluster`. It is created with one partition, and deleted after
+    the test."""
     from moldau.errors import MoldauError
 
     worker = os.environ.get("PYTEST_XDIST_WORKER", "")
@@ -72,18 +72,18 @@ def moldau_topic(request: pytest.FixtureRequest, moldau_cluster: Cluster) -> Ite
         try:
             moldau_cluster.delete_topic(name)
         except MoldauError:
-            return  # the test deleted it, or the broker is paused: the plugin sees to it
+            return  # the test deleted it, or the broker is paused: the plugin resumes it
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tells pytest of the marker."""
+    """Registers the marker with pytest."""
     config.addinivalue_line(
         "markers", f"{MARKER}(**keywords): what `moldau_own_cluster` is made with, as moldau.testing.Cluster takes it"
     )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuses the marker of a test that does nothing; that of a module may be for some of its tests."""
+    """Rejects a marker that has no effect on its test. A marker of a module may apply to only some of its tests."""
     for item in items:
         is_marked = any(marker.name == MARKER for marker in item.own_markers)
         if is_marked and "moldau_own_cluster" not in getattr(item, "fixturenames", ()):
@@ -92,7 +92,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
-    """Sets the shared cluster right for the next test."""
+    """Repairs the shared cluster for the next test."""
     result = yield
     cluster = item.config.stash.get(_shared, None)
     if cluster is not None and "moldau_cluster" in getattr(item, "fixturenames", ()):
@@ -101,7 +101,8 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
 
 
 def _set_right(cluster: Cluster) -> None:
-    """Raises what the broker has stopped with by itself; the next test has a running broker nevertheless."""
+    """Raises the error with which the broker has stopped by itself. The next test gets a running broker
+    nevertheless."""
     if cluster.has_faults:
         cluster.faults.clear()
         cluster.faults.forget()

@@ -28,10 +28,10 @@ def allow(
     prefixed: bool = False,
     host: str = WILDCARD,
 ) -> Rights:
-    """The principal (`alice` is `User:alice`, `User:*` everybody) may do the operations (`read`, `write`, ...) to
-    each resource that is named; with `prefixed` to all whose names begin so. The name `*` is every resource.
+    """Allows the principal (`alice` means `User:alice`; `User:*` means everybody) the operations (`read`, `write`, ...)
+    on each named resource. With `prefixed` the names are prefixes. The name `*` matches every resource.
 
-    Raises ValueError where nothing is named, and for an operation that is none, or not done to such a resource.
+    Raises ValueError if no resource is named, and for an operation that is unknown or does not apply to the resource.
     """
     named = {
         AclResourceType.TOPIC: topic,
@@ -63,7 +63,7 @@ def deny(
     prefixed: bool = False,
     host: str = WILDCARD,
 ) -> Rights:
-    """As `allow`; what is denied is denied whatever else allows it."""
+    """As `allow`, but denies. A denied operation stays denied even if another ACL allows it."""
     allowed = allow(
         principal,
         *operations,

@@ -30,13 +30,13 @@ START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
 CALL_TIMEOUT_S = 60.0
 
-# A script that kills its broker would else find the warnings of its next start on standard error. Whoever wants the
-# broker's log (pytest does) takes it as any other.
+# Without this handler, a script that kills its broker would find warnings of the next start on standard error. Handlers
+# for the broker's log (such as pytest's) work as usual.
 logging.getLogger("moldau").addHandler(logging.NullHandler())
 
 
 class Runtime:
-    """One incarnation of the broker, from `start` to `stop` or `kill`. All methods are for other threads."""
+    """One life of the broker, from `start` to `stop` or `kill`. All methods are called from other threads."""
 
     def __init__(self, settings: BrokerSettings, disk: Disk, travel: TimeTravel, network: Network) -> None:
         self._settings = settings
@@ -51,49 +51,49 @@ class Runtime:
         self._go_on.set()
         self._before_going_on: Callable[[], None] = lambda: None
         self._calls: dict[Future[Any], asyncio.Task[None] | None] = {}
-        """With what works on each: the loop keeps tasks weakly."""
+        """Pending calls with their tasks, because the loop keeps only weak references to tasks."""
         self._calls_lock = threading.Lock()
         self._is_over = False
         self.node: Node | None = None
         self.failure: BaseException | None = None
-        """What the node stopped with by itself."""
+        """The error with which the node stopped by itself."""
         self._thread = threading.Thread(target=self._run, name="moldau-cluster", daemon=True)
         self.ready: Future[None] = Future()
-        """Done once it serves, or with what the start failed with."""
+        """Done once the node serves. Has the error of a failed start."""
 
     # -- life
 
     def start(self, on_ready: Callable[[Node], None]) -> None:
-        """Begins. `on_ready` is called on the loop just before `ready` is done."""
+        """Starts the thread. `on_ready` is called on the loop just before `ready` is done."""
         self._on_ready = on_ready
         self._thread.start()
 
     @property
     def has_served(self) -> bool:
-        """Whether the start is over, and did not fail."""
+        """Whether the start has succeeded."""
         return self.ready.done() and self.ready.exception() is None
 
     def raise_failed_start(self) -> None:
-        """Raises what the start failed with, if it has failed."""
+        """Raises the error of a failed start, if the start has failed."""
         error = self.ready.exception() if self.ready.done() else None
         if error is not None:
             self._thread.join(STOP_TIMEOUT_S)
             raise without_inner_frames(error) from error.__cause__
 
     def begin_stop(self) -> None:
-        """The clean stop begins, also of what is paused; `wait_stopped` returns at its end."""
+        """Begins a clean stop, also of a paused broker. `wait_stopped` returns at its end."""
         self.resume()
         if self._ending is not None:
             self.post(self._ending.set)
 
     def wait_stopped(self) -> None:
-        """The failure, if the node stopped by itself, is left in `failure`."""
+        """Waits for the end. If the node stopped by itself, `failure` has the error."""
         self._thread.join(STOP_TIMEOUT_S)
         if self._thread.is_alive():
             raise MoldauError(f"the cluster did not stop within {STOP_TIMEOUT_S:.0f} s")
 
     def kill(self) -> None:
-        """Ends the broker where it stands, also if it is paused: nothing of it runs on, nothing more is written."""
+        """Ends the broker at once, also if it is paused: no task of it continues, and nothing more is written."""
         self._is_killed = True
         if self.is_paused:
             self._before_going_on = self._abort
@@ -111,7 +111,7 @@ class Runtime:
             self._serving.cancel()  # it is still starting, and may wait for others
 
     async def apply_retention(self) -> None:
-        """Takes away what is too old now, on the node's loop, whenever the next check would be."""
+        """Applies retention now on the node's loop, independent of its next regular check."""
         if self.node is not None and self.node.housekeeping is not None:
             await self.node.housekeeping.apply_retention()
 
@@ -124,11 +124,11 @@ class Runtime:
 
     @property
     def is_paused(self) -> bool:
-        """Whether the broker stands still: after `pause`, until `resume`."""
+        """Whether the broker is suspended, from `pause` to `resume`."""
         return not self._go_on.is_set()
 
     def pause(self) -> None:
-        """Returns once the broker stands still; as SIGSTOP does."""
+        """Suspends the broker as SIGSTOP does. Returns once it has stopped."""
         if self.is_paused:
             return
         standing = threading.Event()
@@ -144,13 +144,13 @@ class Runtime:
         standing.wait(CALL_TIMEOUT_S)
 
     def resume(self) -> None:
-        """The broker goes on after `pause`. Does not wait; silent if it was not paused."""
+        """Resumes the broker after `pause`. Does not wait. Does nothing if it was not paused."""
         self._go_on.set()
 
     # -- the way in
 
     def call(self, work: Callable[[], T]) -> T:
-        """Runs `work` on the loop and gives its result or raises its error."""
+        """Runs `work` on the loop and returns its result or raises its error."""
 
         async def run() -> T:
             return work()
@@ -158,7 +158,7 @@ class Runtime:
         return self.wait(run)
 
     def wait(self, work: Callable[[], Coroutine[Any, Any, T]], timeout_s: float = CALL_TIMEOUT_S) -> T:
-        """As `call`, of a coroutine. Raises MoldauError if the broker ends meanwhile."""
+        """As `call`, for a coroutine. Raises MoldauError if the broker ends meanwhile."""
         if threading.current_thread() is self._thread:
             raise MoldauError("the cluster was called from its own thread, which would wait for itself")
         if self.is_paused:
@@ -196,7 +196,7 @@ class Runtime:
 
     def post(self, callback: Callable[[], object]) -> None:
         """Calls `callback` on the loop soon, if the loop still runs."""
-        # the loop is closed where the broker has stopped by itself
+        # the loop is closed if the broker has stopped by itself
         with contextlib.suppress(RuntimeError):
             if self._loop is not None:
                 self._loop.call_soon_threadsafe(callback)
@@ -227,7 +227,7 @@ class Runtime:
     async def _serve(self, workers: CountingWorkers) -> None:
         self._serving = asyncio.current_task()
         try:
-            if self._is_killed:  # before there was a loop, or a task of it, that could be told
+            if self._is_killed:  # killed before a loop or a task existed to cancel
                 raise asyncio.CancelledError
             ports = NodePorts(
                 clock=TravellingClock(self._travel),
@@ -248,7 +248,7 @@ class Runtime:
             workers.close()
 
     async def _until_over(self, node: Node, ending: asyncio.Event) -> None:
-        """Stops the node cleanly once `stop` says so; raises what it has stopped with by itself."""
+        """Stops the node cleanly once `ending` is set. Raises the error with which it has stopped by itself."""
         waiting = [asyncio.create_task(ending.wait()), asyncio.create_task(node.stopped.wait())]
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         for task in waiting:
@@ -260,7 +260,7 @@ class Runtime:
 
 
 def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
-    """What a crash left waiting gets no word from anyone any more."""
+    """Cancels the tasks that a crash left waiting."""
     tasks = asyncio.all_tasks(loop)
     for task in tasks:
         task.cancel()

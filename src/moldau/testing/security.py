@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 Security = Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"]
 Users = Mapping[str, str] | Iterable[str]
-"""Passwords by name; names alone where users have certificates."""
+"""Passwords by name; names alone if users have certificates."""
 OWN_USER = "moldau"
 MECHANISM = "SCRAM-SHA-512"
 OWN_MECHANISM = "PLAIN"
-"""Of OWN_USER alone: its password is a setting, so that brokers can log in before there is any metadata."""
+"""For OWN_USER alone. Its password is a setting, so brokers can log in before they have metadata."""
 HOSTS = ("127.0.0.1", "localhost")
 _ITERATIONS = 4_096
 _SALT_BYTES = 20
@@ -41,12 +41,12 @@ _CONTROLLER = "CONTROLLER"
 
 
 class ClusterSecurity:
-    """Of one cluster, of so many `brokers`."""
+    """The security of one cluster with this number of `brokers`."""
 
     def __init__(
         self, security: Security, users: Users | None, acls: Iterable[Rights | Acl] | None, brokers: int
     ) -> None:
-        """Raises ValueError for what cannot be together, MissingExtraError where TLS needs one."""
+        """Raises ValueError for arguments that contradict each other, and MissingExtraError if TLS needs an extra."""
         if security not in get_args(Security):
             known = get_args(Security)
             raise ValueError(f"security={security!r}: the values are {', '.join(known)}{hint(str(security), known)}")
@@ -67,7 +67,8 @@ class ClusterSecurity:
         return f"ClusterSecurity({self.protocol}, users {', '.join(self._passwords) or 'none'})"
 
     def _passwords_of(self, users: Users | None) -> dict[str, str]:
-        """By user; "" where a certificate says who it is. The own user is one of them where clients are known."""
+        """The password of each user; "" if a certificate identifies the user. Includes the cluster's own user if
+        clients log in."""
         if self.protocol == "PLAINTEXT":
             if users:
                 raise ValueError('users= needs security="sasl_ssl", "sasl_plaintext" or "ssl": here nobody logs in')
@@ -87,7 +88,7 @@ class ClusterSecurity:
     # -- of brokers
 
     def settings(self) -> dict[str, str]:
-        """The settings of every broker; `listeners` are those of a broker alone."""
+        """The settings of every broker. `listeners` is only for a single broker."""
         found: dict[str, str] = {}
         if self.protocol != "PLAINTEXT":
             found["listeners"] = f"{self.protocol}://127.0.0.1:0"
@@ -115,7 +116,7 @@ class ClusterSecurity:
         return found
 
     def check_given(self, given: Iterable[str]) -> None:
-        """Raises ValueError for a setting that is chosen here."""
+        """Raises ValueError for a setting that this class chooses."""
         own = self.settings()
         for name in given:
             if name in own:
@@ -123,11 +124,11 @@ class ClusterSecurity:
 
     @property
     def has_entries(self) -> bool:
-        """Whether there is something to `enter`."""
+        """Whether `enter` has users or ACLs to create."""
         return bool(self._acls) or (self.has_sasl and len(self._passwords) > 1)
 
     async def enter(self, broker: Broker) -> None:
-        """Makes the users and the ACLs known to the cluster, through one of its brokers. Raises KafkaError."""
+        """Creates the users and the ACLs through one broker of the cluster. Raises KafkaError."""
         from moldau.wire.protocol.messages.acls import AclCreation, CreateAclsRequest
         from moldau.wire.protocol.messages.scram import AlterUserScramCredentialsRequest
 
@@ -146,7 +147,7 @@ class ClusterSecurity:
     # -- of clients
 
     def properties(self, user: str | None) -> dict[str, str]:
-        """The properties of Kafka's own clients, but for `bootstrap.servers`. Raises MoldauError."""
+        """The properties of Kafka's own clients, without `bootstrap.servers`. Raises MoldauError."""
         name = self._user(user)
         found = {"security.protocol": self.protocol}
         if self.protocol == "SSL":
@@ -161,7 +162,7 @@ class ClusterSecurity:
         return found
 
     def _user(self, user: str | None) -> str:
-        """Raises MoldauError for a user that there is not."""
+        """Raises MoldauError for an unknown user."""
         if user is None:
             return OWN_USER
         if user not in self._passwords:

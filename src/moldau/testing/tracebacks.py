@@ -1,4 +1,4 @@
-"""Shortens tracebacks: a failed test shows its own line and the sentence, without our frames."""
+"""Shortens tracebacks. A failed test shows its own line and the error message, without Moldau's frames."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ class Caught(Protocol):
 
 
 def is_said_in_words(error: BaseException) -> bool:
-    """Not where a rule of Moldau's own broke, or where something unforeseen happened: there each frame counts."""
+    """Whether the message alone explains the error. False for a broken invariant of Moldau and for an unexpected error,
+    where each frame matters."""
     return isinstance(error, MoldauError | ValueError | TypeError) and not isinstance(error, InvariantError)
 
 
 def hides(caught: Caught) -> bool:
-    """`__tracebackhide__` of the kit's modules, as pytest asks."""
+    """`__tracebackhide__` of the testing modules, in the form that pytest expects."""
     return is_said_in_words(caught.value)
 
 
 def without_inner_frames(error: E) -> E:
-    """An error that comes from the broker's thread, to be raised again in the test's."""
+    """An error from the broker's thread, without its traceback, to raise again in the test's thread."""
     return error.with_traceback(None) if is_said_in_words(error) else error

@@ -1,4 +1,4 @@
-"""Random troubles of a cluster, from a seed: one at a time, each ended before the next."""
+"""Random troubles of a cluster from a seed. One is active at a time."""
 
 from __future__ import annotations
 
@@ -15,52 +15,52 @@ __tracebackhide__ = hides
 Kind = Literal["kill", "restart", "pause", "partition", "slow"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 OF_ONE_BROKER: tuple[Kind, ...] = ("kill", "restart", "pause")
-"""The others need links between brokers."""
+"""The other kinds need links between brokers."""
 SLOW_MS = (5.0, 50.0, 200.0)
 
 
 class Brokers(Protocol):
-    """The troubles that a `Cluster` can have."""
+    """The methods of `Cluster` that troubles use."""
 
     def kill(self, broker: int) -> None:
         """Ends the broker as kill -9 does."""
         ...
 
     def restart(self, broker: int) -> None:
-        """Starts the broker again; one that runs is stopped cleanly before."""
+        """Starts the broker again. Stops a running one cleanly first."""
         ...
 
     def pause(self, broker: int) -> None:
-        """The broker stands still, as by SIGSTOP."""
+        """Suspends the broker, as SIGSTOP does."""
         ...
 
     def resume(self, broker: int) -> None:
-        """The broker goes on after `pause`."""
+        """Resumes the broker after `pause`."""
         ...
 
     def partition(self, *sides: Iterable[int]) -> None:
-        """Brokers of different sides reach each other no more; those that are not named are a side of their own."""
+        """Cuts the network between brokers of different sides. Brokers that are not named form one more side."""
         ...
 
     def slow(self, broker: int, ms: float) -> None:
-        """What travels between the broker and the others takes `ms` longer in each direction."""
+        """Delays messages between the broker and the others by `ms` in each direction."""
         ...
 
     def heal(self) -> None:
-        """Every link is whole and quick again."""
+        """Restores every link, without delay."""
         ...
 
 
 class Trouble(msgspec.Struct, frozen=True):
-    """What is wrong now: `broker` is killed, was restarted cleanly, stands still, is cut off from the others, or hears
-    them `ms` later in each direction."""
+    """A trouble of `broker`: it is killed, restarted cleanly, paused, cut off from the others, or `ms` away from them
+    in each direction."""
 
     kind: Kind
     broker: int
     ms: float = 0.0
 
     def begin(self, cluster: Brokers) -> None:
-        """Does the trouble to the broker. A restart is over when this returns."""
+        """Applies the trouble to the broker. A restart is over when this returns."""
         if self.kind == "kill":
             cluster.kill(self.broker)
         elif self.kind == "restart":
@@ -73,7 +73,7 @@ class Trouble(msgspec.Struct, frozen=True):
             cluster.slow(self.broker, self.ms)
 
     def end(self, cluster: Brokers) -> None:
-        """Makes the broker whole again: it runs, and its links do."""
+        """Ends the trouble: the broker runs, and its links work."""
         if self.kind == "kill":
             cluster.restart(self.broker)
         elif self.kind == "pause":
@@ -83,8 +83,8 @@ class Trouble(msgspec.Struct, frozen=True):
 
 
 def drawn(seed: int, count: int, brokers: Sequence[int], kinds: Sequence[Kind]) -> list[Trouble]:
-    """`count` troubles, the same for the same arguments. Raises ValueError for a kind that is none, or that one broker
-    alone cannot have."""
+    """`count` troubles, the same for the same arguments. Raises ValueError for a kind that is unknown or needs several
+    brokers."""
     possible = KINDS if len(brokers) > 1 else OF_ONE_BROKER
     wanted = kinds or possible
     for kind in wanted:
@@ -99,7 +99,8 @@ def drawn(seed: int, count: int, brokers: Sequence[int], kinds: Sequence[Kind]) 
 
 
 def one_after_the_other(cluster: Brokers, troubles: Sequence[Trouble]) -> Generator[Trouble]:
-    """Each one lasts for one pass of the caller's loop; the last one ends with the loop, also with one that is left."""
+    """Yields each trouble while it is active, for one pass of the caller's loop. The last one ends with the loop, also
+    when the loop is left early."""
     for trouble in troubles:
         trouble.begin(cluster)
         try:

@@ -1,4 +1,4 @@
-"""Conditions that a test waits for, and the error message when they are not reached."""
+"""Conditions that a test waits for, and the error when they are not reached."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ __tracebackhide__ = hides
 
 
 class NotReachedError(MoldauError, TimeoutError):
-    """`wait_for` timed out; the message has the last state."""
+    """`wait_for` timed out. The message has the last state."""
 
     __module__ = "moldau.testing"
 
 
 class Observed(Protocol):
-    """What conditions look at: a Cluster."""
+    """The methods of `Cluster` that conditions use."""
 
     def stable_spans(self, topic: str) -> dict[int, tuple[int, int]]:
         """The first offset and the last stable offset of each partition. Raises UNKNOWN_TOPIC_OR_PARTITION."""
         ...
 
     def records(self, topic: str) -> Iterator[Record]:
-        """What a reader of committed records gets. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        """The records that a read_committed consumer reads. Raises UNKNOWN_TOPIC_OR_PARTITION."""
         ...
 
     def isr_by_partition(self, topic: str) -> dict[int, frozenset[int]]:
@@ -42,12 +42,12 @@ class Observed(Protocol):
 
 
 Check = Callable[[bool], tuple[bool, str]]
-"""Whether the condition holds, and in words what was seen. The argument: whether this is the last look, whose words are
-told and which may therefore cost more."""
+"""Returns whether the condition holds, and a description of the state. The argument says whether this is the last
+check, whose description is shown and may cost more."""
 
 
 def pauses_until(check: Check, timeout: float) -> Iterator[None]:
-    """Gives something as often as the caller is to pause, until the check holds. Raises NotReachedError."""
+    """Yields at each pause until the check holds. Raises NotReachedError."""
     deadline = time.monotonic() + timeout
     while True:
         is_last = time.monotonic() >= deadline
@@ -70,7 +70,8 @@ def make_check(
     lag: int | None,
     members: int | None,
 ) -> Check:
-    """All that is asked for must hold at once. Raises ValueError where nothing, or half of something, is asked."""
+    """A check that all given conditions hold at once. Raises ValueError if no condition, or an incomplete one, is
+    given."""
     if (topic is None) != (records is None and isr is None):
         raise ValueError("a topic: give topic= with records= or isr=, or both")
     if (group is None) != (lag is None and members is None):
@@ -98,7 +99,7 @@ def make_check(
 
 
 def _check_predicate(predicate: Callable[[], object]) -> tuple[bool, str]:
-    """An assertion that fails is a condition that does not hold yet; other errors are the caller's."""
+    """A failing assertion means that the condition does not hold yet. Other errors are raised."""
     try:
         result = predicate()
     except AssertionError as error:
@@ -107,10 +108,10 @@ def _check_predicate(predicate: Callable[[], object]) -> tuple[bool, str]:
 
 
 class _RecordsCheck:
-    """At least `records` records that a reader of committed records gets.
+    """At least `records` records that a read_committed consumer reads.
 
-    Offsets are more than records: markers of transactions have one, and so have records that were aborted or compacted
-    away. Counting reads the whole topic, so it waits until there are enough new offsets for what was missing.
+    A topic has more offsets than records, because transaction markers and aborted or compacted records have offsets
+    too. Counting reads the whole topic, so the next count waits until enough new offsets exist.
     """
 
     def __init__(self, cluster: Observed, topic: str, records: int) -> None:
@@ -118,7 +119,7 @@ class _RecordsCheck:
         self._topic = topic
         self._records = records
         self._spans: dict[int, tuple[int, int]] = {}
-        """As they were when the records were counted; empty: they were not."""
+        """The spans at the last count; empty before the first count."""
         self._counts: dict[int, int] = {}
 
     def __call__(self, is_last: bool) -> tuple[bool, str]:
@@ -130,7 +131,7 @@ class _RecordsCheck:
         except MoldauError as error:
             if not is_unknown(error):
                 raise
-            self._spans, self._counts = {}, {}  # a topic of this name that comes now is another one
+            self._spans, self._counts = {}, {}  # a new topic of this name is a different one
             return False, str(error)
         total = sum(self._counts.values())
         parts = ", ".join(f"{index}: {count}" for index, count in self._counts.items())

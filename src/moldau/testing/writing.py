@@ -16,13 +16,13 @@ __tracebackhide__ = hides
 
 
 class Planned(msgspec.Struct, frozen=True):
-    """Which partition takes which values: `batches` by partition, `indexes` by value, in the order of the values."""
+    """The values for each partition: `batches` by partition, and `indexes`, the partition of each value in order."""
 
     batches: dict[int, list[RecordTuple]]
     indexes: list[int]
 
     def in_order(self, written: Mapping[int, Sequence[Record]]) -> list[Record]:
-        """What was written, by partition, in the order of the values."""
+        """The written records, by partition, in the order of the values."""
         rest = {index: iter(records) for index, records in written.items()}
         return [next(rest[index]) for index in self.indexes]
 
@@ -36,7 +36,8 @@ def plan_values(
     partition: int | None,
     timestamp_ms: int,
 ) -> Planned:
-    """One record for each value. `partition` None: the key's, without a key one after the other."""
+    """One record for each value. `partition` None: the key chooses the partition; without a key the partitions take
+    turns."""
     count = len(partitions)
     batches: dict[int, list[RecordTuple]] = {}
     indexes: list[int] = []
@@ -50,7 +51,7 @@ def plan_values(
 
 
 def encoded(value: object) -> bytes | None:
-    """Text as UTF-8. Raises TypeError for what no record can hold."""
+    """Text as UTF-8. Raises TypeError for a value that a record cannot hold."""
     if value is None or isinstance(value, bytes):
         return value
     if isinstance(value, str):

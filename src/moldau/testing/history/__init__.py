@@ -1,4 +1,4 @@
-"""Records what clients of a cluster did and saw, and judges whether the cluster kept its promises.
+"""Records the operations of clients and their results, and judges whether the cluster kept its promises.
 
     with history.record("orders.jsonl") as recorder:
         producer = recorder.producer({"bootstrap.servers": cluster.bootstrap_servers})

@@ -1,4 +1,4 @@
-"""Possible committed offsets of a group, with overlapping commits and commits of unknown outcome."""
+"""Possible committed offsets of a group, given overlapping commits and commits with unknown outcomes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ NEVER = 1 << 62
 
 
 class Attempt(msgspec.Struct):
-    """One commit of one partition: lines of its begin and its end. One with an unknown outcome never ends, because it
-    may still take effect."""
+    """One commit of one partition, with the lines of its begin and its end. A commit with an unknown outcome never
+    ends, because it may still take effect."""
 
     offset: int
     begin: int
@@ -17,7 +17,8 @@ class Attempt(msgspec.Struct):
 
 
 class Question(msgspec.Struct, frozen=True):
-    """Asked at `line`. `settled_by`: of the commits acknowledged by then the one that began last."""
+    """A request for the committed offset at `line`. `settled_by`: the commit that began last among those acknowledged
+    by then."""
 
     line: int
     settled_by: Attempt | None
@@ -26,18 +27,18 @@ class Question(msgspec.Struct, frozen=True):
 class CommittedOffset:
     """The commits of one group for one partition.
 
-    A commit cannot be what a question finds if it had ended before another began that was acknowledged before the
-    question was asked. All others can, and so can those with an unknown outcome. Offsets of a transaction begin where
-    they are added to it and end with its commit: the coordinator lets them take their place in the order at either.
+    A question cannot find a commit that ended before another one began, if that other one was acknowledged before the
+    question. All other commits are possible, also those with an unknown outcome. A commit inside a transaction begins
+    when its offsets are added and ends with the transaction's commit, because the coordinator may order it by either.
     """
 
     def __init__(self) -> None:
         self._attempts: list[Attempt] = []
         self._settled: Attempt | None = None
-        """Of the acknowledged commits the one that began last."""
+        """The acknowledged commit that began last."""
         self._open_questions = 0
         self.highest = -1
-        """Of all that were ever tried."""
+        """The highest offset of any attempt."""
 
     def begin(self, offset: int, line: int) -> Attempt:
         """A commit of `offset` began at `line` of the history. Give it to `done` or `failed` when its outcome is
@@ -48,7 +49,7 @@ class CommittedOffset:
         return attempt
 
     def may_begin(self, offset: int, line: int) -> None:
-        """A consumer that commits by itself stands at `offset`."""
+        """A consumer with automatic commits is at `offset`."""
         if offset < self.highest:
             self.begin(offset, line)
         self.highest = max(self.highest, offset)
@@ -62,21 +63,22 @@ class CommittedOffset:
             self._attempts = self._possible(self._settled)
 
     def failed(self, attempt: Attempt) -> None:
-        """The commit was refused: the group never had its offset."""
+        """The commit failed for certain: the group never had its offset."""
         self._attempts = [other for other in self._attempts if other is not attempt]
 
     def ask(self, line: int) -> Question:
-        """Somebody asks for the committed offset at `line`. Give the question to `answer`, or call `drop`."""
+        """A client asks for the committed offset at `line`. Give the question to `answer`, or call `drop`."""
         self._open_questions += 1
         return Question(line, self._settled)
 
     def drop(self) -> None:
-        """There will be no answer to one of the questions."""
+        """One of the questions gets no answer."""
         self._open_questions -= 1
 
     def resumed(self, question: Question, offset: int) -> Attempt | None:
-        """A member got `offset` first. The acknowledged commit that proves it to be older than all that the group may
-        have; else None: what lies between a commit and the first record may be nothing to read."""
+        """A member read `offset` first. Returns the acknowledged commit that proves this offset to be below every
+        offset that the group may have, else None. A higher first record proves nothing, because the offsets in between
+        may have no records to read."""
         self._open_questions -= 1
         settled = question.settled_by
         if settled is None or any(one.offset <= offset for one in self._possible(settled)):
@@ -84,8 +86,8 @@ class CommittedOffset:
         return settled
 
     def answer(self, question: Question, offset: int, *, are_all_known: bool) -> Attempt | None:
-        """The acknowledged commit that proves the group not to have `offset`; else None. `are_all_known`: no consumer
-        commits by itself. Where one does, any offset above may have been committed."""
+        """Returns the acknowledged commit that proves that the group does not have `offset`, else None.
+        `are_all_known`: no consumer commits automatically. Otherwise any higher offset may have been committed."""
         if not are_all_known:
             return self.resumed(question, offset)
         self._open_questions -= 1

@@ -1,4 +1,4 @@
-"""Whether one topic is a copy of another: each record once, in order for each partition."""
+"""Judges whether one topic is a copy of another: each record once, and in order for each partition."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from moldau.testing.history.logs import NOTHING, Outcome, PartitionLog, Slot, To
 
 
 class Copy(msgspec.Struct, frozen=True):
-    """`target` is to hold the committed records of `source`. What readers of committed records saw of it counts.
+    """`target` should hold the committed records of `source`. Only records that read_committed consumers read from it
+    count.
 
-    Where a reader has reached the ends of the target, nothing may be missing that was committed before this reader
-    began: the caller says by such a reading that the copying was over. Nothing else may be missing below the last
-    record that was copied of each partition.
+    A consumer that reads the target to its ends declares that copying is over: all records committed before it started
+    must be present. Otherwise only records below the last copied record of each partition must be present.
     """
 
     source: str
@@ -24,7 +24,7 @@ class Copy(msgspec.Struct, frozen=True):
 
 
 def judge_copy(evidence: Evidence, copy: Copy, report: Report) -> None:
-    """Raises ValueError where the history has nothing of one of the topics."""
+    """Raises ValueError if the history has no events of one of the topics."""
     absent = [name for name in (copy.source, copy.target) if name not in evidence.topics]
     if absent:
         raise ValueError(f"the history has no topic {absent[0]!r}; it has {sorted(evidence.topics)}")
@@ -63,7 +63,7 @@ def judge_copy(evidence: Evidence, copy: Copy, report: Report) -> None:
 
 
 def _does_not_count(evidence: Evidence, row: int) -> bool:
-    """Every send of the record failed, or was aborted."""
+    """Whether every send of the record failed or was aborted."""
     sends = evidence.sends
     for one in sends.all_of(row):
         transaction = evidence.transaction_of(one)
@@ -74,8 +74,8 @@ def _does_not_count(evidence: Evidence, row: int) -> bool:
 
 
 def _over(evidence: Evidence, target: Topic) -> int:
-    """The line at which the copying was over: what was committed before it must be in the target. 0 where it may have
-    gone on: an end of the target was not read, or a copy was written behind it."""
+    """The line at which copying was over: records committed before it must be in the target. 0 if copying may have
+    continued, because an end of the target was not read or a copy was written after it."""
     over = []
     for log in target.partitions.values():
         if not log.ends:
@@ -90,7 +90,7 @@ def _over(evidence: Evidence, target: Topic) -> int:
 
 
 def _committed_by(evidence: Evidence, log: PartitionLog, slot: Slot) -> int:
-    """The first line that proves what stands there to be committed; 0 if none does."""
+    """The first line that proves that the record in this slot is committed; 0 if none does."""
     row = evidence.sends.writer(slot.send, log.partition, slot.offset)
     transaction, proofs = evidence.transaction_of(row), [slot.committed_line]
     if evidence.sends.outcomes[row] == Outcome.DONE and transaction is None:

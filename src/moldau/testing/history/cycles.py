@@ -1,8 +1,8 @@
-"""Cycles of transactions: each has read what the next one wrote, or has written before it.
+"""Cycles of transactions, in which each one read a record of the next, or wrote before it.
 
-A transaction that reads a record of another comes after it, and so do records that its process polled since its last
-transaction. In Kafka the writes of concurrent transactions interleave, so the order of writes counts only if the
-writers promise to run one after the other (Elle's `ww` and `wr`).
+A transaction comes after another if it read a record of it, or if its process polled one since its last transaction. In
+Kafka the writes of concurrent transactions interleave, so the order of writes counts only if the writers promise to run
+one after the other (Elle's `ww` and `wr`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from moldau.testing.history.logs import Transaction
 
 
 class Edge(msgspec.Struct, frozen=True):
-    """`line`: of the poll, 0 where the one wrote before the other."""
+    """`line`: the line of the poll; 0 if the edge is an order of writes."""
 
     target: int
     line: int
@@ -29,7 +29,7 @@ Graph = dict[int, list[Edge]]
 
 
 def judge_cycles(evidence: Evidence, report: Report, *, are_writes_isolated: bool) -> set[int]:
-    """Gives the lines of the polls that are parts of a circle."""
+    """Returns the lines of the polls that are part of a cycle."""
     reads = _reads(evidence)
     writes = _writes(evidence) if are_writes_isolated else {}
     explained: set[int] = set()
@@ -69,7 +69,7 @@ def _reads(evidence: Evidence) -> Graph:
 
 
 def _writes(evidence: Evidence) -> Graph:
-    """Between neighbours in a partition: the others follow from these."""
+    """The edges between neighbours in a partition. All other orders of writes follow from these."""
     edges: dict[tuple[int, int], Edge] = {}
     for log in evidence.logs():
         before = None
@@ -125,7 +125,7 @@ def components(graph: Graph) -> Iterator[set[int]]:
 
 
 def shortest_circle(graph: Graph, component: set[int]) -> list[tuple[int, Edge]]:
-    """From the component's first transaction back to it: the nodes with the edges that leave them."""
+    """The shortest path from the component's first transaction back to it, as nodes with their outgoing edges."""
     start = min(component)
     came: dict[int, tuple[int, Edge]] = {}
     queue = deque([start])

@@ -1,12 +1,12 @@
-"""The lines of a history: what clients were about to do, how it ended, and what they read.
+"""The lines of a history: the begins and ends of client operations, and the records that clients read.
 
-The order of the lines is the order of time. A line of a begin is written before the call, a line of an end after the
-call has returned. So an operation whose end stands above the begin of another was over before the other began, and no
-clock is needed for that. `at_ms` is for people.
+The lines are in time order. A begin is written before the call, and an end after the call has returned. So if the end
+of one operation is above the begin of another, the first was over before the second began, without any clock. `at_ms`
+is for people.
 
-An operation has a number of its process. It ends by `sent`, `done`, `committed`, `failed` or `unknown`; one without
-such a line (its process was killed) has an unknown outcome too. Each record has a name, and records that differ have
-names that differ. A partition is written `topic-number`.
+Each process numbers its operations. An operation ends by `sent`, `done`, `committed`, `failed` or `unknown`; an
+operation without such a line (its process was killed) has an unknown outcome too. Each record has a name, and different
+records have different names. A partition is written `topic-number`.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from __future__ import annotations
 import msgspec
 
 PositionsByPartition = dict[str, int | None]
-"""By partition the offset of the next record to be read. None: where the group is. -1: at the end of the log."""
+"""The offset of the next record to read, by partition. None: the group's committed offset. -1: the end of the log."""
 
 
 class Line(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag_field="event"):
-    """`process`: who did it. A producer and a consumer of one name are one process."""
+    """`process`: the name of the client's process. A producer and a consumer with the same name are one process."""
 
     process: str
     at_ms: int = 0
 
 
 class ProducerStarts(Line, frozen=True, tag="producer"):
-    """A producer with a new state. Only an idempotent one is promised no duplicate and the order of its sends."""
+    """A producer with a new state. Only an idempotent producer guarantees no duplicates and the order of its sends."""
 
     idempotent: bool = True
 
 
 class ConsumerStarts(Line, frozen=True, tag="consumer"):
-    """A consumer without positions. One that commits by itself may commit whatever it was given, at any time."""
+    """A consumer without positions. With automatic commits it may commit any offset that it has read, at any time."""
 
     group: str | None = None
     auto_commit: bool = False
@@ -39,8 +39,8 @@ class ConsumerStarts(Line, frozen=True, tag="consumer"):
 
 
 class Send(Line, frozen=True, tag="send"):
-    """A record is about to be handed to the producer. `partition` None: the producer chooses. `transaction`: its number
-    among those of the process."""
+    """A record is about to be passed to the producer. `partition` None: the producer chooses. `transaction`: its number
+    within the process."""
 
     operation: int
     topic: str
@@ -55,7 +55,8 @@ NO_OFFSET = -1
 
 
 class Sent(Line, frozen=True, tag="sent"):
-    """The send was acknowledged. `offset`: NO_OFFSET where nobody says (acks=0; a batch that was sent again)."""
+    """The send was acknowledged. `offset`: NO_OFFSET if the offset is unknown (acks=0, or a batch that was sent
+    again)."""
 
     operation: int
     partition: int
@@ -67,7 +68,7 @@ class TransactionBegins(Line, frozen=True, tag="begin"):
 
 
 class TransactionOffsets(Line, frozen=True, tag="offsets"):
-    """Offsets of a group that are committed if the transaction is."""
+    """Offsets of a group that the transaction commits."""
 
     transaction: int
     group: str
@@ -75,7 +76,7 @@ class TransactionOffsets(Line, frozen=True, tag="offsets"):
 
 
 class TransactionEnds(Line, frozen=True, tag="end transaction"):
-    """The producer is about to commit or to abort."""
+    """The producer is about to commit or abort the transaction."""
 
     operation: int
     transaction: int
@@ -83,7 +84,7 @@ class TransactionEnds(Line, frozen=True, tag="end transaction"):
 
 
 class Commit(Line, frozen=True, tag="commit"):
-    """The offsets of a group are about to be committed, without a transaction."""
+    """A consumer is about to commit the offsets of a group, without a transaction."""
 
     operation: int
     group: str
@@ -91,14 +92,14 @@ class Commit(Line, frozen=True, tag="commit"):
 
 
 class AskCommitted(Line, frozen=True, tag="ask committed"):
-    """The committed offsets of a group are about to be read."""
+    """A consumer is about to read the committed offsets of a group."""
 
     operation: int
     group: str
 
 
 class Committed(Line, frozen=True, tag="committed"):
-    """The answer to `ask committed`. -1: nothing is committed."""
+    """The answer to `ask committed`. -1: no committed offset."""
 
     operation: int
     positions: dict[str, int]
@@ -109,33 +110,33 @@ class Done(Line, frozen=True, tag="done"):
 
 
 class Failed(Line, frozen=True, tag="failed"):
-    """Nothing was done, for certain."""
+    """The operation had no effect, for certain."""
 
     operation: int
     error: str = ""
 
 
 class Unknown(Line, frozen=True, tag="unknown"):
-    """The operation may have been done, now or later: a time-out, a connection that broke."""
+    """The operation may take effect, now or later, for example after a time-out or a broken connection."""
 
     operation: int
     error: str = ""
 
 
 class Assign(Line, frozen=True, tag="assign"):
-    """The consumer's own choice: these partitions and no others."""
+    """The consumer chose exactly these partitions itself."""
 
     positions: PositionsByPartition
 
 
 class Assigned(Line, frozen=True, tag="assigned"):
-    """A rebalance gave these partitions to the member, beside those that it has."""
+    """A rebalance gave these partitions to the member, in addition to those that it has."""
 
     positions: PositionsByPartition
 
 
 class Revoked(Line, frozen=True, tag="revoked"):
-    """A rebalance took these partitions."""
+    """A rebalance took these partitions from the member."""
 
     partitions: tuple[str, ...]
 
@@ -145,29 +146,29 @@ class Seek(Line, frozen=True, tag="seek"):
 
 
 class Poll(Line, frozen=True, tag="poll"):
-    """What one call returned: by partition, offset and name of each record, in their order."""
+    """The result of one call: offset and name of each record in order, by partition."""
 
     records: dict[str, tuple[tuple[int, str], ...]]
 
 
 class EndReached(Line, frozen=True, tag="end reached"):
-    """The consumer has read its partitions up to the end of the log, which was asked for after the consumer started."""
+    """The consumer has read its partitions to the end of the log. The end was read after the consumer started."""
 
     positions: dict[str, int]
 
 
 class Crash(Line, frozen=True, tag="crash"):
-    """The process was killed: what it had begun has an unknown outcome."""
+    """The process was killed: its unfinished operations have an unknown outcome."""
 
 
 class TopicCreated(Line, frozen=True, tag="topic"):
-    """The topic was created; one of that name before it is gone with its records."""
+    """The topic was created. An earlier topic of that name is gone with its records."""
 
     topic: str
 
 
 class Fault(Line, frozen=True, tag="fault"):
-    """What was done to the cluster. Nobody judges it: it helps who reads a finding."""
+    """A fault that was applied to the cluster. It is not judged; it helps to understand a finding."""
 
     text: str
 

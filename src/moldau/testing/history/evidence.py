@@ -1,4 +1,5 @@
-"""Folds the lines of a history in one pass into the input of the rules, and finds what one line proves."""
+"""Folds the lines of a history in one pass into the input of the rules, and reports violations that a single line
+proves."""
 
 from __future__ import annotations
 
@@ -15,23 +16,23 @@ from moldau.testing.history.readers import Position, Reader, Resumption
 
 
 class Attempts(msgspec.Struct, frozen=True):
-    """A commit of several partitions, with what each belongs to."""
+    """A commit of several partitions, with the committed offset that each attempt belongs to."""
 
     parts: tuple[tuple[CommittedOffset, Attempt], ...]
 
     def done(self, line: int) -> None:
-        """The commit was acknowledged at `line`, for all its partitions."""
+        """The commit was acknowledged at `line`, for all partitions."""
         for committed, attempt in self.parts:
             committed.done(attempt, line)
 
     def failed(self) -> None:
-        """The commit was refused, for all its partitions."""
+        """The commit failed for certain, for all partitions."""
         for committed, attempt in self.parts:
             committed.failed(attempt)
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """A transaction whose producer ends it, with the offsets that are committed by that."""
+    """A transaction that its producer is ending, with the offsets that its commit includes."""
 
     transaction: Transaction
     is_commit: bool
@@ -44,27 +45,27 @@ class Questions(msgspec.Struct, frozen=True):
 
 
 Open = int | Attempts | Ending | Questions
-"""What an operation without an end is: a row of the sends, or one of these."""
+"""An operation without an end: a row of the sends, or one of these."""
 
 
 class Process:
-    """A producer and a consumer of one name: what is not over, and where the consumer stands."""
+    """A producer and a consumer with the same name: their unfinished operations and the consumer's positions."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.open: dict[int, Open] = {}
         self.transactions: dict[int, int] = {}
-        """By number the index among all."""
+        """The index among all transactions, by number."""
         self.offsets: dict[int, list[tuple[int, events.TransactionOffsets]]] = {}
-        """By number of a transaction the offsets that were added to it, with their lines."""
+        """The offsets added to each transaction with their lines, by number."""
         self.life, self.is_idempotent, self.is_producer = NOTHING, True, False
         self.reader = Reader(name, 0)
         self.read_since: dict[int, int] = {}
-        """By transaction whose records it read since its own last one ended: the line of the poll."""
+        """The line of the poll, by each transaction whose records it read since its own last transaction ended."""
 
 
 class Evidence:
-    """What a history proves. Feed it the events in their order."""
+    """The conclusions from a history. Pass it the events in order."""
 
     def __init__(self) -> None:
         self.sends = Sends()
@@ -78,9 +79,9 @@ class Evidence:
         self._processes: dict[str, Process] = {}
         self._committed: dict[tuple[str, str], CommittedOffset] = {}
         self._automatic_groups: set[str] = set()
-        """Groups with a consumer that commits by itself: not all their commits are recorded."""
+        """Groups with a consumer that commits automatically, so that the history does not have all their commits."""
         self._logs: dict[str, PartitionLog] = {}
-        """By the partition as it is written: of the topic's present life."""
+        """The log of the topic's present life, by the partition's name."""
         self._lives = 0
         self._folds: dict[type, Callable[[Process, Any, int], None]] = {
             events.ProducerStarts: self._producer_starts,
@@ -108,7 +109,7 @@ class Evidence:
         }
 
     def fold(self, history: Iterable[events.Event]) -> None:
-        """Takes all events of a history, in their order. Raises KeyError for an event of an unknown kind."""
+        """Folds all events of a history, in order. Raises KeyError for an event of an unknown kind."""
         processes, folds = self._processes, self._folds
         for line, event in enumerate(history, 1):
             process = processes.get(event.process)
@@ -123,12 +124,12 @@ class Evidence:
                 yield log
 
     def transaction_of(self, row: int) -> Transaction | None:
-        """The transaction that the send in this row of `sends` belongs to; None for a send outside transactions."""
+        """The transaction that the send in this row of `sends` belongs to; None outside transactions."""
         index = self.sends.transactions[row]
         return None if index == NOTHING else self.transactions[index]
 
     def prove_transactions(self) -> None:
-        """A transaction of unknown outcome was committed, if a reader of committed records got one of its."""
+        """Marks a transaction of unknown outcome as committed if a read_committed consumer read one of its records."""
         for log in self.logs() if self.transactions else ():
             for slot in log.slots():
                 transaction = self.transaction_of(self.sends.writer(slot.send, log.partition, slot.offset))
@@ -205,7 +206,7 @@ class Evidence:
         sends.outcomes[row] = Outcome.DONE
         sends.ends[row], sends.partitions[row], sends.offsets[row] = line, event.partition, offset
         if offset < 0:
-            return  # nobody says where it is, or with acks=0 whether
+            return  # the offset is unknown; with acks=0 even whether it was written
         first = topic.names[sends.names[row]]
         if self._stand(log, offset, first, line):
             highest = log.highest_acknowledged(sends.begins[row])
@@ -217,7 +218,7 @@ class Evidence:
         log.acknowledged(offset, line)
 
     def _stand(self, log: PartitionLog, offset: int, first: int, line: int) -> bool:
-        """A record stands at `offset`, as `line` says. Whether it is the only one there."""
+        """`line` proves that the record is at `offset`. Returns whether no other record is known there."""
         column = log.chunk(offset)[0]
         index = offset & len(column) - 1
         there = column[index]
@@ -236,7 +237,7 @@ class Evidence:
         return True
 
     def _told(self, log: PartitionLog, offset: int, first: int) -> int:
-        """The line that first said that the record stands there, 0 if none is known."""
+        """The first line that proves that the record is at that offset; 0 if unknown."""
         _, committed, raw = log.chunk(offset)
         index = offset & len(raw) - 1
         acknowledged = [
@@ -385,7 +386,7 @@ class Evidence:
                 self._committed_offset(reader.group, where).may_begin(records[-1][0] + 1, line)
 
     def _find(self, reader: Reader, where: str, name: str, line: int) -> tuple[PartitionLog, Position, int]:
-        """A record that nobody is known to have sent to the present topic, or a reader that was not there yet."""
+        """Handles a record without a known send to the present topic, and a reader without a known position."""
         log = self._log(where)
         topic = log.topic.of(name)
         if topic is None:

@@ -14,20 +14,20 @@ from moldau.testing.history.events import Event
 _decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 _encoder = msgspec.json.Encoder()
 BEGIN = b'{"event":'
-"""Of a line. It cannot stand inside one, where quotes are escaped."""
+"""The begin of a line. It cannot occur inside a line, where quotes are escaped."""
 
 
 class HistoryError(MoldauError, ValueError):
-    """A line that belongs to no history; the message names file and line."""
+    """A line that belongs to no history. The message names file and line."""
 
     __module__ = "moldau.testing.history"
 
 
 class HistoryFile:
-    """The events of a file, read anew by each iteration.
+    """The events of a file. Each iteration reads the file again.
 
-    What a killed process left of a line is passed over, at the end of the file or in front of the next line. Any other
-    line that cannot be read raises HistoryError.
+    Skips a partial line of a killed process, at the end of the file or before the next line. Raises HistoryError for
+    any other unreadable line.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -53,14 +53,14 @@ def _decoded(line: bytes) -> Event:
 
 
 class Appender:
-    """Appends lines. Each is one write of the operating system, so the lines of several processes of one machine do not
-    mix; but Linux leaves a line half written that ends on another page than it begins when its writer is killed."""
+    """Appends lines. Each line is one write call, so lines of several processes on one machine do not mix. However, if
+    the writer is killed, Linux may leave a line half written when the line crosses a memory page."""
 
     def __init__(self, path: str | Path) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
     def append(self, event: Event) -> None:
-        """Writes one event as one line. It is in the page cache then, and not flushed."""
+        """Writes one event as one line to the page cache, without a flush."""
         os.write(self._descriptor, _encoder.encode(event) + b"\n")
 
     def close(self) -> None:

@@ -12,42 +12,45 @@ import msgspec
 from moldau.testing.history.events import Event, Fault, Poll
 
 KEPT = 20
-"""Findings of a kind that are told with their proof; all are counted."""
+"""The number of findings of each kind that are shown with their proof. All are counted."""
 SHOWN_RECORDS = 6
-"""Of one poll, in a printed finding."""
+"""The number of records of one poll in a printed finding."""
 
 
 class Kind(enum.StrEnum):
     LOST_WRITE = "lost write"
-    """An acknowledged record is absent where somebody read past it, or behind the end of its log."""
+    """An acknowledged record is missing where a consumer read past it, or past the end of its log."""
     DUPLICATE = "duplicate"
-    """A record stands at more offsets than it was sent, and its producers are idempotent."""
+    """A record is at more offsets than it was sent, and its producers are idempotent."""
     REORDERING = "reordering"
-    """A record was acknowledged below one that was sent, by an idempotent producer, or acknowledged before it."""
+    """An idempotent producer's record was acknowledged below one that was acknowledged before it was sent, or below an
+    earlier send."""
     INCONSISTENT_OFFSET = "inconsistent offset"
     """Two records were seen or acknowledged at one offset."""
     ABORTED_READ = "aborted read"
     """A record was read whose send failed for certain, or whose transaction was aborted."""
     PRECOMMITTED_READ = "precommitted read"
-    """A reader of committed records got one whose transaction nobody had begun to commit."""
+    """A read_committed consumer read a record whose transaction had not begun to commit."""
     UNSENT_READ = "unsent read"
-    """A record was read that nobody had begun to send, in a topic whose sends are recorded."""
+    """A record was read before any producer began to send it, in a topic whose sends are recorded."""
     SKIPPED_POLL = "skipped poll"
-    """A consumer passed over a record that others read at that place."""
+    """A consumer skipped a record that others read at that offset."""
     NON_MONOTONIC_POLL = "non-monotonic poll"
-    """A consumer got an offset that is not above the one before it, and nothing had set it back."""
+    """A consumer read an offset that is not above the one before it, without a seek or a rebalance."""
     COMMITTED_OFFSET_BACK = "committed offset went back"
-    """A group's committed offset is of no commit that may be the last, or a member resumed before all of those."""
+    """A group's committed offset is not that of any commit that may be the last, or a member resumed below all of
+    those."""
     WRITE_CYCLE = "write cycle"
-    """Transactions wrote before one another in a circle (G0)."""
+    """Transactions wrote before one another in a cycle (G0)."""
     CIRCULAR_FLOW = "circular information flow"
-    """Transactions read from one another in a circle (G1c)."""
+    """Transactions read from one another in a cycle (G1c)."""
     BROKEN_COPY = "broken copy"
-    """A topic does not hold each record of another one once, in order for each partition."""
+    """A topic does not hold each record of another topic once and in order for each partition."""
 
 
 class Found(msgspec.Struct, frozen=True):
-    """`lines`: the numbers of those that prove it, from 1. `offset`: the one that it is about, if it is about one."""
+    """`lines`: the numbers of the lines that prove it, from 1. `offset`: the offset that the finding is about, if
+    any."""
 
     kind: Kind
     sentence: str
@@ -63,7 +66,7 @@ class Report:
         self.counts: Counter[Kind] = Counter()
 
     def add(self, kind: Kind, sentence: str, *lines: int, offset: int | None = None) -> None:
-        """`lines` may have 0, for a line that is not there, and one line twice."""
+        """`lines` may include 0 for a missing line, and may repeat a line."""
         self.counts[kind] += 1
         if self.counts[kind] <= KEPT:
             self.kept.append(Found(kind, sentence, tuple(sorted({*lines} - {0})), offset))
@@ -74,13 +77,14 @@ class Step(msgspec.Struct, frozen=True):
     event: Event
 
     def told(self, near: int | None) -> str:
-        """In words; of a long poll the records around the offset `near`."""
+        """A description. For a long poll, shows the records around the offset `near`."""
         event = self.event
         return f"line {self.line:>7}  {event.at_ms / 1000:.3f} s  {event.process:<12}  {described(event, near)}"
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """`proof`: what was done and seen, in the order of time, with the faults between. `offset`: what it is about."""
+    """`proof`: the operations and reads in time order, with the faults in between. `offset`: the offset that it is
+    about."""
 
     kind: Kind
     sentence: str
@@ -92,7 +96,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """`findings`: the first of each kind; `counts`: of all. `judged`: how much there was to judge."""
+    """`findings`: the first of each kind. `counts`: the number of all. `judged`: the amount of input."""
 
     findings: tuple[Finding, ...]
     counts: dict[Kind, int]
@@ -107,7 +111,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 def described(event: Event, near: int | None) -> str:
-    """An event in words, without its process and time."""
+    """A description of an event, without its process and time."""
     if isinstance(event, Fault):
         return event.text
     if isinstance(event, Poll):

@@ -1,4 +1,4 @@
-"""The judge: pure, deterministic, and in a time that grows with the length of the history."""
+"""The judge. It is pure and deterministic, and its time grows linearly with the length of the history."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def judge(
     copies: Iterable[Copy] = (),
     are_writes_isolated: bool = False,
 ) -> Verdict:
-    """What the history proves against the cluster. It is iterated twice if anything is found.
+    """Returns the violations that the history proves. Iterates the history twice if there are any.
 
-    `compacted`: topics whose records may go when a newer one has their key. `copies`: topics that are to be copies of
-    others. `are_writes_isolated`: transactions that write to the same partitions run one after the other, so that none
-    may write both before and after another one; Kafka itself does not promise this.
+    `compacted`: topics that may lose a record once a newer one has its key. `copies`: topics that should be copies of
+    others. `are_writes_isolated`: transactions that write to the same partitions run one after the other, so none may
+    write both before and after another one. Kafka itself does not promise this.
     """
     if isinstance(history, Iterator):
         raise TypeError("a history is iterated twice: give a list or a HistoryFile, not an iterator")
@@ -42,7 +42,7 @@ def judge(
 
 
 def _with_proofs(history: Iterable[Event], report: Report) -> tuple[Finding, ...]:
-    """Fetches the events by the numbers of their lines."""
+    """Fetches the events by their line numbers."""
     wanted = {line for found in report.kept for line in found.lines}
     if not wanted:
         return ()
@@ -57,7 +57,7 @@ def _with_proofs(history: Iterable[Event], report: Report) -> tuple[Finding, ...
 
 
 def _with_proof(found: Found, steps: dict[int, Step], faults: list[Step]) -> Finding:
-    """With the first faults that lie between."""
+    """The finding with its events and the first faults between them."""
     first, last = found.lines[0], found.lines[-1]
     between = [fault for fault in faults if first < fault.line < last][:SHOWN_FAULTS]
     proof = sorted([*(steps[line] for line in found.lines), *between], key=lambda step: step.line)

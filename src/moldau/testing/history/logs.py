@@ -1,6 +1,6 @@
-"""The partitions of a history: records by offset, their senders, and the paths of readers.
+"""The partitions of a history: records by offset, their senders, and the paths of consumers.
 
-Columns hold about fifty bytes for each record, and its name, so millions of records fit in memory.
+The columns take about fifty bytes for each record, plus its name, so millions of records fit in memory.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class Outcome(enum.IntEnum):
     DONE = 1
     FAILED = 2
     FOREIGN = 3
-    """Nobody recorded that the record was sent."""
+    """The history has no send of the record."""
 
 
 class Transaction(msgspec.Struct):
-    """`commit_line`: where its producer began to commit it, 0 before. `end_line`: where its end was acknowledged, or
-    first proven. `read_from`: by transaction whose records it read the line of the poll."""
+    """`commit_line`: the line where its producer began to commit it, 0 before. `end_line`: the line where its end was
+    acknowledged, or first proven. `read_from`: the line of the poll, by each transaction whose records it read."""
 
     process: str
     number: int
@@ -36,37 +36,37 @@ class Transaction(msgspec.Struct):
     commit_line: int = 0
     end_line: int = 0
     is_proven: bool = False
-    """The outcome is unknown, but a reader of committed records has seen a record of the transaction."""
+    """The outcome is unknown, but a read_committed consumer has read a record of the transaction."""
     read_from: dict[int, int] = {}
 
     def begin_end(self, line: int, read_from: dict[int, int], *, is_commit: bool) -> None:
-        """The producer began to commit or abort the transaction at `line`; `read_from`: what its consumer had read
-        since the transaction before."""
+        """The producer began to commit or abort the transaction at `line`. `read_from`: the reads of its consumer since
+        the transaction before."""
         self.read_from |= read_from
         if is_commit:
             self.commit_line = self.commit_line or line
 
     def refuse_commit(self) -> None:
-        """The transaction was not committed, for certain."""
+        """The commit failed for certain."""
         self.commit_line = 0
 
     def end(self, line: int, *, is_commit: bool) -> None:
-        """The transaction was committed or aborted for certain; acknowledged at `line`."""
+        """The transaction was committed or aborted for certain. The acknowledgement is at `line`."""
         self.outcome, self.end_line = Outcome.DONE if is_commit else Outcome.FAILED, line
 
     def see(self, line: int) -> None:
-        """A reader of committed records got a record of this transaction."""
+        """A read_committed consumer got a record of this transaction."""
         if self.outcome is Outcome.UNKNOWN and 0 < self.commit_line < line:
             self.is_proven, self.end_line = True, min(self.end_line or line, line)
 
     @property
     def is_committed(self) -> bool:
-        """Whether its commit was acknowledged, or one of its records was seen by a reader of committed records."""
+        """Whether its commit was acknowledged, or a read_committed consumer read one of its records."""
         return self.outcome is Outcome.DONE or self.is_proven
 
     @property
     def may_be_committed(self) -> bool:
-        """Whether it was committed, or its producer began to commit it and nobody knows what came of that."""
+        """Whether it was committed, or its producer began to commit it and the outcome is unknown."""
         return self.is_committed or (self.outcome is Outcome.UNKNOWN and self.commit_line > 0)
 
     @property
@@ -79,27 +79,27 @@ class Transaction(msgspec.Struct):
 
 
 class Sends:
-    """One row for each send, in the order of their begins; also for records that nobody is known to have sent."""
+    """One row for each send, in the order of their begins, and one for each record without a known send."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
         self.topics: list[Topic] = []
         self.partitions, self.offsets = array("i"), array("q")
-        """Where it was acknowledged, or else first read."""
+        """The place of the acknowledgement, or else of the first read."""
         self.begins, self.ends = array("I"), array("I")
-        """Lines."""
+        """Line numbers."""
         self.outcomes, self.idempotent, self.tombstones = array("b"), array("b"), array("b")
         self.transactions, self.lives, self.keys = array("i"), array("i"), array("i")
         self.next_of_name = array("i")
         """The next send of a record of the same name in the same topic."""
         self.places, self.seen = array("i"), array("b")
-        """Of the first send of a name: at how many offsets it stands, and whether anybody read it."""
+        """For the first send of a name: the number of offsets that hold the record, and whether a consumer read it."""
 
     def __len__(self) -> int:
         return len(self.names)
 
     def add(self, topic: Topic, name: str, line: int, outcome: Outcome = Outcome.UNKNOWN) -> int:
-        """Adds a row of no producer, and gives its index."""
+        """Adds a row without a producer, and returns its index."""
         row = len(self.names)
         first = topic.names.setdefault(name, row)
         if first != row:
@@ -118,8 +118,8 @@ class Sends:
         return row
 
     def writer(self, first: int, partition: int, offset: int) -> int:
-        """The row, of those of a name, that wrote what stands at that place: the one that was acknowledged there, else
-        one of unknown outcome, else one that did not fail."""
+        """The row of this name that wrote the record at that place: the one acknowledged there, else one of unknown
+        outcome, else one that did not fail."""
         if self.next_of_name[first] == NOTHING:
             return first
         rows = self.all_of(first)
@@ -130,7 +130,7 @@ class Sends:
         return min(rows, key=lambda row: order.index(Outcome(self.outcomes[row])))
 
     def all_of(self, first: int) -> list[int]:
-        """The rows of a name, from its first on."""
+        """The rows of a name, starting with its first."""
         rows = [first]
         while self.next_of_name[rows[-1]] != NOTHING:
             rows.append(self.next_of_name[rows[-1]])
@@ -138,7 +138,7 @@ class Sends:
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """A reader came from below `start` straight to `end`: lines of the reads around it, 0 for none."""
+    """A consumer went from below `start` directly to `end`. Has the lines of the reads before and after, 0 for none."""
 
     start: int
     end: int
@@ -149,7 +149,8 @@ class Gap(msgspec.Struct, frozen=True):
 
 
 class End(msgspec.Struct, frozen=True):
-    """A reader that started at `start_line` found the end of the log at `offset`, and came by all from `begin` on."""
+    """A consumer that started at `start_line` found the end of the log at `offset`, and read everything from `begin`
+    on."""
 
     offset: int
     start_line: int
@@ -158,8 +159,8 @@ class End(msgspec.Struct, frozen=True):
 
 
 class Slot(msgspec.Struct, frozen=True):
-    """`send`: the first row of the record's name. Lines of the first reads, by a reader of committed records and by
-    another one; 0 for none."""
+    """`send`: the first row of the record's name. The lines are those of the first read by a read_committed consumer
+    and by another one; 0 for none."""
 
     offset: int
     send: int
@@ -168,12 +169,12 @@ class Slot(msgspec.Struct, frozen=True):
 
     @property
     def line(self) -> int:
-        """The line of a read of this offset, by a reader of committed records if there was one; 0 if nobody read it."""
+        """The line of a read of this offset, by a read_committed consumer if possible; 0 if no consumer read it."""
         return self.committed_line or self.raw_line
 
 
 class PartitionLog:
-    """What is known of one partition."""
+    """The known contents of one partition."""
 
     def __init__(self, topic: Topic, partition: int) -> None:
         self.topic, self.partition = topic, partition
@@ -186,7 +187,7 @@ class PartitionLog:
         return f"{self.topic.name}-{self.partition}"
 
     def chunk(self, offset: int) -> tuple[array[int], array[int], array[int]]:
-        """Sends, lines of committed reads and lines of other reads of the offsets around `offset`."""
+        """The columns around `offset`: sends, lines of committed reads and lines of other reads."""
         chunk = self._chunks.get(offset >> CHUNK_BITS)
         if chunk is None:
             chunk = array("i", [NOTHING]) * CHUNK, array("I", [0]) * CHUNK, array("I", [0]) * CHUNK
@@ -194,13 +195,13 @@ class PartitionLog:
         return chunk
 
     def slot(self, offset: int) -> Slot:
-        """What is known of the offset; `send` is NOTHING where no record is known to stand."""
+        """The known contents of the offset. `send` is NOTHING if no record is known there."""
         sends, committed, raw = self.chunk(offset)
         index = offset & CHUNK - 1
         return Slot(offset, sends[index], committed[index], raw[index])
 
     def slots(self) -> Iterator[Slot]:
-        """Every offset at which a record is known to stand, in their order."""
+        """Every offset with a known record, in order."""
         for number in sorted(self._chunks):
             sends, committed, raw = self._chunks[number]
             for index, send in enumerate(sends):
@@ -208,24 +209,24 @@ class PartitionLog:
                     yield Slot(number * CHUNK + index, send, committed[index], raw[index])
 
     def highest_acknowledged(self, line: int) -> int:
-        """The highest offset that had been acknowledged at that line, or -1."""
+        """The highest offset acknowledged before that line, or -1."""
         index = bisect_right(self._acknowledged_lines, line)
         return self._acknowledged_offsets[index - 1] if index else NOTHING
 
     def acknowledged(self, offset: int, line: int) -> None:
-        """A record at `offset` was acknowledged at `line`. Call it in the order of the lines."""
+        """A record at `offset` was acknowledged at `line`. Call it in line order."""
         if not self._acknowledged_offsets or offset > self._acknowledged_offsets[-1]:
             self._acknowledged_lines.append(line)
             self._acknowledged_offsets.append(offset)
 
 
 class Topic:
-    """One life of a topic: another one begins where it is created anew."""
+    """One life of a topic. A new life begins when the topic is created again."""
 
     def __init__(self, name: str, before: Topic | None = None) -> None:
         self.name, self.before = name, before
         self.names: dict[str, int] = {}
-        """By name its first send."""
+        """The first send of each name."""
         self.partitions: dict[int, PartitionLog] = {}
         self._keys: dict[str, int] = {}
 
@@ -234,14 +235,14 @@ class Topic:
         return self._keys.setdefault(key, len(self._keys))
 
     def log(self, partition: int) -> PartitionLog:
-        """The log of the partition, made when it is first asked for."""
+        """The log of the partition, created on first use."""
         log = self.partitions.get(partition)
         if log is None:
             log = self.partitions[partition] = PartitionLog(self, partition)
         return log
 
     def of(self, name: str) -> Topic | None:
-        """This life or the one before it in which a record of that name was sent or read."""
+        """This life or the latest earlier one in which a record of that name was sent or read."""
         topic: Topic | None = self
         while topic is not None and name not in topic.names:
             topic = topic.before

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 
 Naming = Callable[[bytes | str | None, bytes | str | None], str]
-"""From key and value. Records that differ need names that differ; a copy of a record has its name."""
+"""Makes a name from key and value. Different records need different names; a copy of a record has the same name."""
 
 MAX_NAME = 64
 SHOWN_OF_LONG = 24
@@ -18,7 +18,7 @@ def name_of(key: bytes | str | None, value: bytes | str | None) -> str:
 
 
 def text_of(data: bytes | str) -> str:
-    """The bytes as text; those that are no text are written as escapes."""
+    """The bytes as text, with escapes for bytes that are not text."""
     raw = data.encode() if isinstance(data, str) else data
     if len(raw) <= MAX_NAME:
         return raw.decode(errors="backslashreplace")

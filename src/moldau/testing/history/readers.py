@@ -1,4 +1,4 @@
-"""The path of one consumer through its partitions: skipped records and steps back."""
+"""The path of one consumer through its partitions: skipped records and backward steps."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from moldau.testing.history.logs import End, Gap, PartitionLog
 
 
 class Resumption(msgspec.Struct, frozen=True):
-    """A rebalance gave the partition to a member: its first record shows what the group had committed."""
+    """A rebalance gave the partition to a member, whose first record shows the committed offset of the group."""
 
     committed: CommittedOffset
     question: Question
 
 
 class Position(msgspec.Struct):
-    """`next_offset` is None where nobody knows where the consumer starts. `line`: of what told it. `begin`: from where
-    on it has come by all, once that is known."""
+    """`next_offset` is None if the start of the consumer is unknown. `line`: the line that set the position. `begin`:
+    the offset from which the consumer has read everything, once known."""
 
     log: PartitionLog
     next_offset: int | None
@@ -44,7 +44,7 @@ class Reader:
         return position
 
     def read(self, position: Position, offset: int, name: str, line: int, report: Report) -> None:
-        """The consumer got a record."""
+        """The consumer read a record."""
         log, expected = position.log, position.next_offset
         if position.resumption is not None:
             self._resume(position, offset, line, report)
@@ -73,7 +73,7 @@ class Reader:
             position.log.gaps.append(gap)
 
     def end_reached(self, position: Position, offset: int, line: int) -> None:
-        """Nothing is left between the position and the end of the log at `offset`."""
+        """The consumer reached the end of the log at `offset`."""
         log = position.log
         log.ends.append(End(offset, self.line, line, offset if position.begin is None else position.begin))
         if position.next_offset is not None and position.next_offset < offset:

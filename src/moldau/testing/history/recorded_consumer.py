@@ -1,4 +1,4 @@
-"""A consumer of confluent-kafka that records, and otherwise behaves as before."""
+"""A confluent-kafka consumer that records its calls and otherwise behaves as usual."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ OnRebalance = Callable[[Consumer, list[TopicPartition]], None]
 POLL_S = 0.2
 READ_AT_ONCE = 10_000
 MAX_UNANSWERED = 1_000
-"""So many asynchronous commits are remembered; the outcome of older ones stays unknown."""
+"""The number of asynchronous commits to remember. The outcome of older ones stays unknown."""
 
 
 class RecordedConsumer(Consumer):  # type: ignore[misc]
-    """Records come into the history when they are returned, automatic commits when the broker's answer is served.
+    """Writes records to the history when they are returned, and automatic commits when the broker's response is served.
 
-    When an automatic commit was sent, nobody is told. Its line comes late, so it ends a commit only for a consumer that
-    goes forward and commits in no other way: otherwise what was committed meanwhile would seem to be overtaken by it.
+    librdkafka does not report when it sends an automatic commit, so its line comes late. The line therefore ends a
+    commit only if the consumer never moves back and commits in no other way. Otherwise it would seem to overtake
+    commits made in between.
     """
 
     def __init__(self, session: Session, settings: Mapping[str, Any], process: str) -> None:
@@ -43,7 +44,7 @@ class RecordedConsumer(Consumer):  # type: ignore[misc]
         self._unanswered: deque[tuple[int, dict[str, int]]] = deque(maxlen=MAX_UNANSWERED)
         """Asynchronous commits, as (operation, offsets)."""
         self._is_steered = False
-        """The consumer was told to commit, or where to go on."""
+        """The application has committed explicitly, or has set a position."""
         super().__init__(dict(settings) | {"on_commit": self._committed_later})
         session.write(
             events.ConsumerStarts(
@@ -58,27 +59,27 @@ class RecordedConsumer(Consumer):  # type: ignore[misc]
     # -- where it reads
 
     def assign(self, partitions: Sequence[TopicPartition]) -> None:
-        """As in Consumer. The history gets the positions first."""
+        """As in Consumer. Writes the positions to the history first."""
         self._session.write(events.Assign(process=self._process, positions=_positions(partitions), at_ms=now_ms()))
         super().assign(partitions)
 
     def unassign(self) -> None:
-        """As in Consumer. The history gets an empty assignment first."""
+        """As in Consumer. Writes an empty assignment to the history first."""
         self._session.write(events.Assign(process=self._process, positions={}, at_ms=now_ms()))
         super().unassign()
 
     def incremental_assign(self, partitions: Sequence[TopicPartition]) -> None:
-        """As in Consumer. The history gets the added positions first."""
+        """As in Consumer. Writes the added positions to the history first."""
         self._assigned(partitions)
         super().incremental_assign(partitions)
 
     def incremental_unassign(self, partitions: Sequence[TopicPartition]) -> None:
-        """As in Consumer. The history gets the revoked partitions first."""
+        """As in Consumer. Writes the revoked partitions to the history first."""
         self._revoked(partitions)
         super().incremental_unassign(partitions)
 
     def seek(self, partition: TopicPartition) -> None:
-        """As in Consumer. The history gets the position first."""
+        """As in Consumer. Writes the position to the history first."""
         self._is_steered = True
         self._session.write(events.Seek(process=self._process, positions=_positions([partition]), at_ms=now_ms()))
         super().seek(partition)
@@ -90,8 +91,8 @@ class RecordedConsumer(Consumer):  # type: ignore[misc]
         on_revoke: OnRebalance | None = None,
         on_lost: OnRebalance | None = None,
     ) -> None:
-        """As in Consumer. The history gets assigned partitions before `on_assign` is called, and revoked or lost ones
-        after `on_revoke` or `on_lost`."""
+        """As in Consumer. Writes assigned partitions to the history before `on_assign` is called, and revoked or lost
+        ones after `on_revoke` or `on_lost`."""
 
         def assigned(consumer: Consumer, partitions: list[TopicPartition]) -> None:
             self._assigned(partitions)
@@ -120,14 +121,14 @@ class RecordedConsumer(Consumer):  # type: ignore[misc]
     # -- what it reads
 
     def poll(self, *timeout: float, **named: float) -> Message | None:
-        """As in Consumer. The history gets a record before the caller does."""
+        """As in Consumer. Writes a record to the history before returning it."""
         message = super().poll(*timeout, **named)
         if message is not None:
             self._note([message])
         return message
 
     def consume(self, *how_many: Any, **named: Any) -> list[Message]:
-        """As in Consumer. The history gets the records before the caller does."""
+        """As in Consumer. Writes the records to the history before returning them."""
         messages: list[Message] = super().consume(*how_many, **named)
         self._note(messages)
         return messages
@@ -144,7 +145,8 @@ class RecordedConsumer(Consumer):  # type: ignore[misc]
             self._session.write(events.Poll(process=self._process, records=polled, at_ms=now_ms()))
 
     def read_to_end(self, ends: Sequence[TopicPartition], timeout_s: float) -> Iterator[Message]:
-        """All from the beginning to `ends`. Raises NotReachedError where nothing comes for `timeout_s` before."""
+        """Reads all records from the beginning to `ends`. Raises NotReachedError if no record comes for `timeout_s`
+        before that."""
         left = {(one.topic, one.partition): one.offset for one in ends}
         self.assign([TopicPartition(one.topic, one.partition, OFFSET_BEGINNING) for one in ends])
         deadline_s = time.monotonic() + timeout_s
@@ -170,8 +172,8 @@ class RecordedConsumer(Consumer):  # type: ignore[misc]
         offsets: Sequence[TopicPartition] | None = None,
         asynchronous: bool = True,
     ) -> list[TopicPartition] | None:
-        """As in Consumer. The history gets the offsets first, and the outcome when it is known: on return, or, where
-        `asynchronous`, when the broker's answer is served."""
+        """As in Consumer. Writes the offsets to the history first, and the outcome when it is known: on return, or, if
+        `asynchronous`, when the broker's response is served."""
         if message is not None:
             positions = {partition_name(message.topic(), message.partition()): message.offset() + 1}
         else:
@@ -190,13 +192,13 @@ class RecordedConsumer(Consumer):  # type: ignore[misc]
             if committed == known:
                 self._session.write_done(self._process, operation)
             elif committed:
-                # without offsets librdkafka commits what it has stored, and nothing below an earlier commit of its own;
-                # when, nobody knows: the outcome of both stays unknown
+                # without offsets librdkafka commits its stored offsets, and none below its own earlier commit; the time
+                # of that commit is unknown, so the outcome of both stays unknown
                 self._commit_begins(committed)
         return done
 
     def committed(self, partitions: Sequence[TopicPartition], *more: Any, **named: Any) -> list[TopicPartition]:
-        """As in Consumer. The history gets the question first, then the answer."""
+        """As in Consumer. Writes the question to the history first, then the answer."""
         operation = self._session.next_operation()
         asked = events.AskCommitted(process=self._process, operation=operation, group=self._group, at_ms=now_ms())
         self._session.write(asked)
@@ -210,7 +212,7 @@ class RecordedConsumer(Consumer):  # type: ignore[misc]
         return found
 
     def consumer_group_metadata(self) -> bytes:
-        """As in Consumer. The session keeps which group it is of: `send_offsets_to_transaction` asks."""
+        """As in Consumer. The session remembers the group of the metadata for `send_offsets_to_transaction`."""
         metadata: bytes = super().consumer_group_metadata()
         self._session.groups[metadata] = self._group
         return metadata
@@ -241,9 +243,9 @@ class RecordedConsumer(Consumer):  # type: ignore[misc]
             self._on_commit(error, partitions)
 
     def _answered(self, positions: dict[str, int]) -> int | None:
-        """The asynchronous commit of these offsets; None: there is none, so the commit was an automatic one."""
+        """The operation of the asynchronous commit of these offsets; None if the commit was automatic."""
         found = next((operation for operation, offsets in self._unanswered if offsets == positions), None)
-        # answers come in the order of the commits
+        # responses come in the order of the commits
         while found is not None and self._unanswered.popleft()[0] != found:
             pass
         return found
@@ -257,12 +259,12 @@ class RecordedConsumer(Consumer):  # type: ignore[misc]
 
 
 def _known(positions: Mapping[str, int]) -> dict[str, int]:
-    """The positions that are offsets; -1 is none."""
+    """The positions that are offsets, without those that are -1."""
     return {where: offset for where, offset in positions.items() if offset >= 0}
 
 
 def _positions(partitions: Iterable[TopicPartition]) -> dict[str, int | None]:
-    """As the history writes them: None is where the group is, -1 the end of the log."""
+    """The positions in the notation of the history: None is the committed offset, -1 the end of the log."""
     known = {OFFSET_BEGINNING: 0, OFFSET_END: -1}
     return {
         partition_name(one.topic, one.partition): known.get(one.offset, one.offset if one.offset >= 0 else None)

@@ -1,4 +1,4 @@
-"""A producer of confluent-kafka that records, and otherwise behaves as before."""
+"""A confluent-kafka producer that records its calls and otherwise behaves as usual."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ OnDelivery = Callable[[KafkaError | None, Message], None]
 
 
 class RecordedProducer(Producer):  # type: ignore[misc]
-    """A send is written down under the same lock as it is handed over, so that the order of the lines is the order of
-    the sends, also where threads share the producer."""
+    """One lock covers writing a send to the history and passing it on. So the lines have the order of the sends, also
+    if threads share the producer."""
 
     def __init__(self, session: Session, settings: Mapping[str, Any], process: str) -> None:
         config = dict(settings)
@@ -41,8 +41,8 @@ class RecordedProducer(Producer):  # type: ignore[misc]
         callback: OnDelivery | None = None,
         **named: Any,
     ) -> None:
-        """As in Producer. The history gets the send first, and its outcome when the delivery is reported. A send that
-        the client does not take stands there as failed; its error is raised."""
+        """As in Producer. Writes the send to the history first, and its outcome when the delivery is reported. If the
+        client rejects the send, writes it as failed and raises the error."""
         operation = self._session.next_operation()
         send = events.Send(
             process=self._process,
@@ -61,7 +61,7 @@ class RecordedProducer(Producer):  # type: ignore[misc]
             try:
                 super().produce(topic, value, key, partition, delivered, *more, **named)
             except (BufferError, KafkaException, TypeError, ValueError) as error:
-                # it was not taken: nothing of it is ever sent
+                # rejected: it will never be sent
                 self._session.write(
                     events.Failed(process=self._process, operation=operation, error=str(error), at_ms=now_ms())
                 )
@@ -76,7 +76,8 @@ class RecordedProducer(Producer):  # type: ignore[misc]
                         process=self._process,
                         operation=operation,
                         partition=message.partition(),
-                        # none of a batch that was sent again and that the broker has, but too far back to say where
+                        # no offset for a batch that was sent again, if the broker has it but too far back to know its
+                        # offset
                         offset=events.NO_OFFSET if offset is None else offset,
                         at_ms=now_ms(),
                     )
@@ -89,7 +90,7 @@ class RecordedProducer(Producer):  # type: ignore[misc]
         return delivered
 
     def begin_transaction(self) -> None:
-        """As in Producer. The history gets the number of the transaction after that."""
+        """As in Producer. Writes the number of the transaction to the history after that."""
         super().begin_transaction()
         self._transaction, self._is_open = self._transaction + 1, True
         self._session.write(
@@ -97,7 +98,7 @@ class RecordedProducer(Producer):  # type: ignore[misc]
         )
 
     def send_offsets_to_transaction(self, positions: Sequence[TopicPartition], group: bytes, *more: Any) -> None:
-        """As in Producer. The history gets the offsets first, unless the consumer of `group` is not recorded."""
+        """As in Producer. Writes the offsets to the history first, unless the consumer of `group` is not recorded."""
         name = self._session.groups.get(group)
         if name is not None:  # else the consumer is not recorded
             self._session.write(
@@ -112,15 +113,15 @@ class RecordedProducer(Producer):  # type: ignore[misc]
         super().send_offsets_to_transaction(positions, group, *more)
 
     def commit_transaction(self, *more: Any) -> None:
-        """As in Producer. The history gets begin and outcome of the commit."""
+        """As in Producer. Writes begin and outcome of the commit to the history."""
         self._end(lambda: super(RecordedProducer, self).commit_transaction(*more), is_commit=True)
 
     def abort_transaction(self, *more: Any) -> None:
-        """As in Producer. The history gets begin and outcome of the abort."""
+        """As in Producer. Writes begin and outcome of the abort to the history."""
         self._end(lambda: super(RecordedProducer, self).abort_transaction(*more), is_commit=False)
 
     def _end(self, act: Callable[[], None], *, is_commit: bool) -> None:
-        """An end that raises may take place all the same."""
+        """If the call raises, the commit or abort may still take effect."""
         operation = self._session.next_operation()
         self._session.write(
             events.TransactionEnds(

@@ -1,4 +1,4 @@
-"""Records what clients do and see: the file, and recording clients of confluent-kafka."""
+"""Records the operations of clients: the file, and recording confluent-kafka clients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ QUERY_TIMEOUT_S = 30
 
 
 def record(path: str | Path, naming: Naming = name_of) -> Recorder:
-    """Appends to the file at `path`, until the end of a `with`. Other processes may record into the same file.
+    """Appends to the file at `path` until the end of the `with` block. Other processes may record into the same file.
 
     `naming` gives the names of records; by default it is their value.
     """
@@ -29,7 +29,7 @@ def record(path: str | Path, naming: Naming = name_of) -> Recorder:
 
 
 class Recorder:
-    """Makes clients that record into one file. Names of processes belong to one process of the machine each."""
+    """Makes clients that record into one file. A process name must be unique on the machine."""
 
     def __init__(self, path: str | Path, naming: Naming) -> None:
         self._lines = Appender(path)
@@ -43,25 +43,25 @@ class Recorder:
         self.close()
 
     def close(self) -> None:
-        """The clients of the recorder must be done: what they see afterwards cannot be recorded."""
+        """Close the clients first, because later events cannot be recorded."""
         self._lines.close()
 
     def producer(self, settings: Mapping[str, Any], process: str | None = None) -> RecordedProducer:
-        """A confluent_kafka.Producer. `process`: its name in the history, else one that nobody has is made."""
+        """A confluent_kafka.Producer. `process`: its name in the history; by default a unique one."""
         return RecordedProducer(self._session, settings, process or self._fresh_name("producer"))
 
     def consumer(self, settings: Mapping[str, Any], process: str | None = None) -> RecordedConsumer:
-        """A confluent_kafka.Consumer. Give a producer and a consumer that copy together one name: what the one reads
-        is then a part of the other's transactions."""
+        """A confluent_kafka.Consumer. Give a producer and a consumer that copy together the same name. The consumer's
+        reads are then part of the producer's transactions."""
         return RecordedConsumer(self._session, settings, process or self._fresh_name("consumer"))
 
     def read_to_end(
         self, settings: Mapping[str, Any], topics: Iterable[str], timeout_s: float = 60
     ) -> Iterator[Message]:
-        """Every committed record of the topics; and notes where each log ends.
+        """Reads every committed record of the topics, and writes the end of each log to the history.
 
-        To be called when the cluster is well and nobody writes any more: an acknowledged record that is not there is
-        lost then. Raises NotReachedError where nothing comes for `timeout_s` before the end.
+        Call it when the cluster is healthy and no producer writes any more: an acknowledged record that is missing then
+        is lost. Raises NotReachedError if no record comes for `timeout_s` before the end.
         """
         overriding = {"enable.partition.eof": True, "enable.auto.commit": False, "isolation.level": "read_committed"}
         consumer = self.consumer({"group.id": "history"} | dict(settings) | overriding)
@@ -71,15 +71,15 @@ class Recorder:
             consumer.close()
 
     def fault(self, text: str) -> None:
-        """Notes what was done to the cluster, for the readers of the history."""
+        """Writes a fault of the cluster to the history, for its readers."""
         self._session.write(events.Fault(process="operator", text=text, at_ms=now_ms()))
 
     def topic_created(self, topic: str) -> None:
-        """Notes that a topic was created anew: records of the one before it count no more."""
+        """Writes to the history that a topic was created again: records of the earlier one no longer count."""
         self._session.write(events.TopicCreated(process="operator", topic=topic, at_ms=now_ms()))
 
     def crash(self, process: str) -> None:
-        """Notes that a recorded process was killed."""
+        """Writes to the history that a recorded process was killed."""
         self._session.write(events.Crash(process=process, at_ms=now_ms()))
 
     def _fresh_name(self, kind: str) -> str:
@@ -87,7 +87,7 @@ class Recorder:
 
 
 def _ends(settings: Mapping[str, Any], topics: Iterable[str]) -> list[TopicPartition]:
-    """The end of each log, with what is not committed yet."""
+    """The end of each log, including records that are not committed yet."""
     raw = Consumer({"group.id": "history"} | dict(settings) | {"isolation.level": "read_uncommitted"})
     try:
         ends = []

@@ -12,7 +12,7 @@ from moldau.testing.history.logs import NOTHING, Gap, Outcome, PartitionLog, Slo
 
 
 def judge_records(evidence: Evidence, report: Report, compacted: Collection[str], explained: Collection[int]) -> None:
-    """`explained`: lines of polls that read from transactions too early, and are told as parts of a circle."""
+    """`explained`: lines of polls that read uncommitted records and are already reported as part of a cycle."""
     _judge_duplicates(evidence, report)
     _judge_order(evidence, report)
     unplaced = _unplaced_sends(evidence, compacted)
@@ -25,11 +25,11 @@ def judge_records(evidence: Evidence, report: Report, compacted: Collection[str]
 
 
 Unplaced = dict[tuple[Topic, int], list[int]]
-"""By topic and key the sends that may stand anywhere behind the records that are known."""
+"""Sends that may be anywhere after the known records, by topic and key."""
 
 
 def _unplaced_sends(evidence: Evidence, compacted: Collection[str]) -> Unplaced:
-    """The sends that nobody acknowledged with an offset, and nobody read: perhaps they were never written."""
+    """The sends without an acknowledged offset and without a read. They may never have been written."""
     found: Unplaced = {}
     sends = evidence.sends
     for row in range(len(sends)) if compacted else ():
@@ -42,7 +42,7 @@ def _unplaced_sends(evidence: Evidence, compacted: Collection[str]) -> Unplaced:
 
 
 class Survivors:
-    """Which records of a compacted partition the cleaner must leave."""
+    """The records of a compacted partition that the cleaner must keep."""
 
     def __init__(self, evidence: Evidence, log: PartitionLog, unplaced: Unplaced) -> None:
         self._evidence, self._sends, self._log, self._unplaced = evidence, evidence.sends, log, unplaced
@@ -54,18 +54,18 @@ class Survivors:
                 self._newest[self._sends.keys[row]] = slot.offset
 
     def may_be_gone(self, row: int, offset: int) -> bool:
-        """A newer record that may count has its key, it is a tombstone, its transaction is not known to be committed,
-        or nobody knows its key."""
+        """Whether the cleaner may have removed the record: a newer record that may be committed has its key, it is a
+        tombstone, its transaction is not known to be committed, or its key is unknown."""
         transaction, key = self._evidence.transaction_of(row), self._sends.keys[row]
         if key == NOTHING or self._sends.tombstones[row] or (transaction is not None and not transaction.is_committed):
             return True
         return self._newest[key] > offset
 
     def may_be_taken_by_another(self, row: int, offset: int, line: int) -> bool:
-        """Whether a record that nobody has seen may have taken the place of this one, which was gone at `line`.
+        """Whether an unread record may have replaced this one, which was gone at `line`.
 
-        Once a reader has come from here to the end of the log and has not seen it, it is not there: unless it is a
-        tombstone, which goes too.
+        If a consumer has read from here to the end of the log without seeing it, it does not exist. A tombstone may
+        have been removed too.
         """
         is_searched = any(end.begin <= offset < end.offset and end.line >= line for end in self._log.ends)
         return any(
@@ -101,12 +101,12 @@ def _judge_duplicates(evidence: Evidence, report: Report) -> None:
 
 
 def _written(evidence: Evidence, first: int) -> list[int]:
-    """The sends of a name that may have written it."""
+    """The sends of this name that may have written the record."""
     return [row for row in evidence.sends.all_of(first) if evidence.sends.outcomes[row] != Outcome.FAILED]
 
 
 def _judge_order(evidence: Evidence, report: Report) -> None:
-    """Of one idempotent producer: what it sent later to a partition stands later."""
+    """A later send of one idempotent producer to a partition must have a higher offset."""
     sends = evidence.sends
     last: dict[tuple[int, PartitionLog], int] = {}
     for row in range(len(sends)):
@@ -125,7 +125,7 @@ def _judge_order(evidence: Evidence, report: Report) -> None:
 
 
 def _judge_reads(evidence: Evidence, log: PartitionLog, report: Report, explained: Collection[int]) -> None:
-    """Whether what was read counts."""
+    """Judges whether each read record may be read."""
     sends = evidence.sends
     for slot in log.slots():
         if not slot.line:
@@ -179,7 +179,7 @@ def _judge_skips(evidence: Evidence, log: PartitionLog, report: Report, survivor
 
 
 def _is_committed(evidence: Evidence, log: PartitionLog, slot: Slot) -> bool:
-    """Whether every reader of committed records that comes by must see what stands there."""
+    """Whether every read_committed consumer that passes this slot must read its record."""
     row = evidence.sends.writer(slot.send, log.partition, slot.offset)
     transaction = evidence.transaction_of(row)
     if transaction is None:
@@ -195,7 +195,7 @@ def _is_excused(evidence: Evidence, slot: Slot, log: PartitionLog, survivors: Su
 
 
 def _judge_losses(evidence: Evidence, log: PartitionLog, report: Report, survivors: Survivors | None) -> None:
-    """An acknowledged record that nobody read, where a reader came past, or behind the end of the log."""
+    """Finds acknowledged records that no consumer read although one went past them or past the end of the log."""
     sends = evidence.sends
     ways = Ways(log.gaps)
     for slot in log.slots():
@@ -206,7 +206,7 @@ def _judge_losses(evidence: Evidence, log: PartitionLog, report: Report, survivo
         if sends.outcomes[row] != Outcome.DONE:
             continue
         if sends.seen[slot.send] and len(_written(evidence, slot.send)) == 1:
-            continue  # it is elsewhere: that is told as a duplicate
+            continue  # it is at another offset, which is reported as a duplicate
         if (transaction is not None and not transaction.is_committed) or (
             survivors is not None and survivors.may_be_gone(row, slot.offset)
         ):
@@ -229,7 +229,7 @@ def _judge_losses(evidence: Evidence, log: PartitionLog, report: Report, survivo
 
 
 class Ways:
-    """The stretches that readers passed without a record."""
+    """The ranges that consumers passed without a record."""
 
     def __init__(self, gaps: list[Gap]) -> None:
         self._starts, self._furthest = array("q"), list[Gap]()
@@ -239,7 +239,7 @@ class Ways:
             self._furthest.append(gap if is_further else self._furthest[-1])
 
     def past(self, offset: int) -> Gap | None:
-        """A gap that has the offset in it; None if there is none."""
+        """A gap that includes the offset, or None."""
         index = bisect_right(self._starts, offset)
         gap = self._furthest[index - 1] if index else None
         return gap if gap is not None and gap.end > offset else None

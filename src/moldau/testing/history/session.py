@@ -19,12 +19,12 @@ REFUSED = frozenset(
         KafkaError._NO_OFFSET,
     }
 )
-"""Errors after which for certain nothing was written. After any other one it may have been, by an attempt before the
-one that failed: also where a record was purged from the queue, in which it may have waited for a retry."""
+"""Errors after which the record was certainly not written. After any other error it may have been written by an attempt
+before the one that failed. That includes a record purged from the queue, which may have waited there for a retry."""
 
 
 class Session:
-    """`write` appends a line. `groups`: by the metadata that a consumer gave out the name of its group."""
+    """`write` appends a line. `groups`: the name of the group, by the metadata that a consumer returned."""
 
     def __init__(self, write: Callable[[events.Event], None], naming: Naming) -> None:
         self.write, self.naming = write, naming
@@ -32,7 +32,7 @@ class Session:
         self._operations = itertools.count(1)
 
     def next_operation(self) -> int:
-        """A number that no other operation of the session has, from 1 on."""
+        """A number that no other operation of the session has, from 1."""
         return next(self._operations)
 
     def write_error(self, process: str, operation: int, error: KafkaError) -> None:
@@ -46,15 +46,15 @@ class Session:
 
 
 def now_ms() -> int:
-    """The time of the line of a history: milliseconds since the epoch."""
+    """The time for a line of a history, in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 
 def partition_name(topic: str, partition: int) -> str:
-    """A partition as histories name it: "orders-0"."""
+    """The name of a partition in histories, such as "orders-0"."""
     return f"{topic}-{partition}"
 
 
 def offsets_of(positions: Iterable[TopicPartition]) -> dict[str, int]:
-    """The offset of each partition, by its name; -1 where there is none."""
+    """The offset of each partition by name; -1 without an offset."""
     return {partition_name(one.topic, one.partition): max(one.offset, -1) for one in positions}

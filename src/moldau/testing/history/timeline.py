@@ -11,26 +11,26 @@ from moldau.testing.history.events import Event, Failed, Fault, Poll, Sent, Unkn
 from moldau.testing.history.findings import Verdict
 
 COLUMNS = 200
-"""Stretches of time, for each of which a row has one bar."""
+"""The number of time ranges. A row has one bar for each."""
 LEFT, WIDTH, ROW, LINE = 190, 1000, 70, 18
 FAULT, FINDING = "#d97706", "#dc2626"
 
 
 class Row(msgspec.Struct):
-    """`counts`: by the millisecond at which each was written down."""
+    """`counts`: the number of events by millisecond."""
 
     name: str
     colour: str
     counts: dict[int, int] = {}
 
     def count(self, at_ms: int, many: int) -> None:
-        """Adds `many` things at this millisecond since the epoch."""
+        """Adds `many` events at this millisecond since the epoch."""
         self.counts[at_ms] = self.counts.get(at_ms, 0) + many
 
 
 def timeline(history: Iterable[Event], verdict: Verdict | None = None) -> str:
-    """An SVG: records acknowledged and read, what failed or timed out, the faults in their order, and, with a verdict,
-    where the findings were seen."""
+    """An SVG of acknowledged and read records, failed and timed-out operations, the faults in order, and, with a
+    verdict, the findings."""
     sent, read, bad = Row("acknowledged", "#2563eb"), Row("read", "#059669"), Row("failed or unknown", "#6b7280")
     faults: list[tuple[int, str]] = []
     times: list[int] = []
@@ -67,7 +67,7 @@ def timeline(history: Iterable[Event], verdict: Verdict | None = None) -> str:
 
 
 def _bars(row: Row, bottom: int, start: int, span: int) -> list[str]:
-    """One bar for each stretch of time, as high as its share of the highest one."""
+    """One bar for each time range, scaled to the highest one."""
     columns = [0] * COLUMNS
     for at_ms, count in row.counts.items():
         columns[min(COLUMNS - 1, COLUMNS * (at_ms - start) // span)] += count
