@@ -1,4 +1,4 @@
-"""Joins what the metadata and the settings say of quotas and limits to the connections and requests they concern."""
+"""Applies the quotas and limits of metadata and settings to connections and requests."""
 
 from __future__ import annotations
 
@@ -25,13 +25,12 @@ if TYPE_CHECKING:
 
 
 CONTROLLER_SHARE = 4
-"""Of so many descriptors for connections the controller's listener has one, where clients connect to the node as
-well."""
+"""If clients also connect to this node, the controller's listener gets one in this many connection descriptors."""
 
 
 def shares_of_connections(settings: BrokerSettings, max_open: int | None) -> tuple[int | None, int | None]:
-    """How many of `max_open` connections may be open at once on the listeners for clients, and on the controller's.
-    Who floods the one leaves the other its own, and both together leave the files of the log theirs."""
+    """How many of `max_open` connections may be open at once on the client listeners and on the controller's. A flood
+    on one leaves the other its share, and both together leave descriptors for log files."""
     if max_open is None or not settings.controller_endpoints:
         return max_open, max_open
     for_controllers = max(1, max_open // CONTROLLER_SHARE) if settings.listeners else max_open
@@ -41,8 +40,8 @@ def shares_of_connections(settings: BrokerSettings, max_open: int | None) -> tup
 def new_admission(
     settings: BrokerSettings, ports: NodePorts, log: EventLog, telemetry: Telemetry, *, max_open: int | None = None
 ) -> ConnectionAdmission:
-    """Admits the connections of a node that starts: by its file of settings alone, until its metadata is read. As in
-    Kafka the listener between brokers is protected where clients have another one."""
+    """The connection limits of a starting node: from the settings file alone until the metadata is read. As in Kafka,
+    the inter-broker listener is protected if clients have another one."""
     windows = Windows(settings.quota_window_num, settings.quota_window_size_seconds * 1_000)
     quotas = ConnectionQuotas(limits_of(settings), windows)
     return ConnectionAdmission(
@@ -57,7 +56,7 @@ def new_admission(
 
 
 def limits_of(settings: BrokerSettings) -> ConnectionCounts:
-    """How many connections may be there, and how fast they may come."""
+    """The limits of the number and the rate of connections."""
     return ConnectionCounts(
         max_connections=settings.max_connections,
         max_connections_per_ip=settings.max_connections_per_ip,
@@ -68,7 +67,7 @@ def limits_of(settings: BrokerSettings) -> ConnectionCounts:
 
 
 def _limits_of_listeners(settings: BrokerSettings) -> dict[str, ListenerLimits]:
-    """As Kafka has it, the prefix has the listener's name in lower case."""
+    """As in Kafka, the prefix has the listener's name in lower case."""
     found: dict[str, ListenerLimits] = {}
     for endpoint in (*settings.listeners, *settings.controller_endpoints):
         limits = [settings.limit_of_listener(endpoint.name, name) for name in LISTENER_LIMITS]
@@ -78,7 +77,7 @@ def _limits_of_listeners(settings: BrokerSettings) -> dict[str, ListenerLimits]:
 
 
 def connection_limits(settings: BrokerSettings) -> ConnectionLimits:
-    """The bounds of each connection, as the settings have them. As in Kafka, a negative idle time is none."""
+    """The bounds of each connection from the settings. As in Kafka, a negative idle time means no limit."""
     idle_ms = settings.connections_max_idle_ms
     return ConnectionLimits(
         max_request_bytes=settings.socket_request_max_bytes,
@@ -94,9 +93,9 @@ def connection_limits(settings: BrokerSettings) -> ConnectionLimits:
 
 
 def follow_client_quotas(dispatcher: Dispatcher, quorum: QuorumRole, settings: BrokerSettings, clock: Clock) -> None:
-    """On the controller's listener: from here on, what changes in the quotas of clients acts there at once. The time
-    that requests take is charged to nobody there, and nobody produces or reads: what is left are changes of topics
-    (KIP-599). What brokers hand on for their clients is held to the same quotas, by the envelope."""
+    """Applies client quota changes to the controller's listener at once, from now on. Nobody is charged for request
+    time there, and there is no produce or fetch, so only the quota of topic changes applies (KIP-599). Requests that
+    brokers forward for clients are held to the same quotas, through the envelope."""
     from moldau.shell.broker.quotas import BrokerQuotas
 
     quotas = BrokerQuotas(settings, clock)
@@ -105,8 +104,7 @@ def follow_client_quotas(dispatcher: Dispatcher, quorum: QuorumRole, settings: B
 
 
 def follow_quotas(dispatcher: Dispatcher, admission: ConnectionAdmission, broker: Broker) -> None:
-    """From here on, what changes in the quotas of clients and addresses, and in the limits of connections, acts at
-    once."""
+    """Applies changed quotas of clients and addresses, and changed connection limits, at once, from now on."""
 
     def quotas_changed(quotas: BrokerQuotas) -> None:
         dispatcher.quotas_changed(quotas)

@@ -1,5 +1,5 @@
-"""Settings and ports in, a running node out: quorum, logs, broker, listeners, in the order in which they need each
-other; and back again at the end."""
+"""Builds a running node from settings and ports: quorum, logs, broker, listeners, in the order of their dependencies;
+and takes it apart at the end."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ if TYPE_CHECKING:
 
 CONTROLLER_PORT = 9093
 CONTROLLER_TIMEOUT_MS = 30_000
-"""How long what a client asks of the controller waits for one that is active."""
+"""How long a client's request waits for an active controller."""
 
 
 class Node:
-    """A broker, a controller or both in one process, as `process.roles` says. Used from one loop; a listener with port
-    0 picks a port."""
+    """A broker, a controller or both in one process, as `process.roles` says. Used from one loop. A listener with port
+    0 gets a free port."""
 
     def __init__(self, settings: BrokerSettings, ports: NodePorts) -> None:
         self.settings = settings
@@ -73,7 +73,7 @@ class Node:
         self.failure: InvariantError | StorageFailedError | None = None
         """Why the node stopped by itself, if it did."""
         self.stopped: asyncio.Event = asyncio.Event()
-        """Set once the node serves no more, for whatever reason."""
+        """Set once the node no longer serves, for any reason."""
         self._network: Network = ports.network
         self._tls: NodeTls | None = None
         self._listeners: list[Listener] = []
@@ -83,7 +83,7 @@ class Node:
         names = settings.controller_listener_names
         first = BrokerListener(names[0].upper() if names else "CONTROLLER", "localhost", CONTROLLER_PORT)
         self._controller_addresses: tuple[BrokerListener, ...] = (first,)
-        """What the voters record says of the controller, which needs no socket while it is the only one."""
+        """The controller's addresses in the voters record. A controller that is alone needs no socket."""
         is_for_others = bool(settings.controller_endpoints) or not settings.is_alone
         self._addresses = RegisteredAddresses(settings, ports, self.log, is_for_others=is_for_others)
         self._authentication = NodeAuthentication(settings, ports, self.log, self.telemetry)
@@ -98,7 +98,7 @@ class Node:
         self._heartbeats: Heartbeats | None = None
         self.housekeeping: Housekeeping | None = None  # before the start and after the end
         self.operations: Operations | None = None
-        """What operators are shown over HTTP, where `moldau.http.listener` asks for it."""
+        """The operators' HTTP endpoint, if `moldau.http.listener` asks for it."""
 
     # -- where it is
 
@@ -114,8 +114,8 @@ class Node:
 
     @property
     def bootstrap_servers(self) -> str:
-        """`HOST:PORT` of the first listener for clients; of a controller alone, which has none, that of its own. Raises
-        MoldauError before `start`."""
+        """`HOST:PORT` of the first client listener; of a controller alone, its controller listener. Raises MoldauError
+        before `start`."""
         listener = self._first_listener() if self.settings.is_broker else self._controller_addresses[0]
         host = listener.host
         if is_wildcard(host) and not self.settings.is_alone:
@@ -146,7 +146,7 @@ class Node:
 
     @property
     def connections(self) -> ConnectionGroup:
-        """The connections, for tests: what the clients' frames go through. Raises MoldauError before `start`."""
+        """The connections that carry the clients' frames, for tests. Raises MoldauError before `start`."""
         if self._group is None:
             raise MoldauError("the node is not running")
         return self._group
@@ -159,9 +159,10 @@ class Node:
     # -- starting
 
     async def start(self) -> None:
-        """Returns once clients are served and the broker is registered. On an error nothing is left behind.
+        """Returns once clients are served and the broker is registered. On an error it undoes everything.
 
-        Raises MoldauError: the directory is in use, is of another cluster, or cannot be read; OSError: a port is taken.
+        Raises MoldauError if the directory is in use, belongs to another cluster or cannot be read; OSError if a port
+        is taken.
         """
         from moldau.shell.node.directories import NodeDirectories
 
@@ -180,7 +181,8 @@ class Node:
             raise
 
     async def _listen(self) -> ConnectionGroup:
-        """Takes the ports first: a port in use is an error before any file is touched. Clients wait until `_open`."""
+        """Binds the ports first, because a port in use must be an error before any file is touched. Clients wait until
+        `_open`."""
         settings = self.settings
         memory_bytes = settings.queued_max_request_bytes
         if memory_bytes <= 0:
@@ -226,7 +228,7 @@ class Node:
         )
 
     async def _open_operations(self, group: ConnectionGroup) -> None:
-        """`/live` answers from here on, `/ready` says why it is not yet."""
+        """From here on `/live` answers, and `/ready` says why the node is not ready yet."""
         if not self.settings.moldau_http_listener:
             return
         import time
@@ -238,7 +240,7 @@ class Node:
         await operations.listen(self.ports.network, self.settings, self._tls, self.log)
 
     async def _assemble(self, directories: NodeDirectories, group: ConnectionGroup) -> None:
-        """Format if new, then quorum, logs, broker, registration."""
+        """Formats new directories, then starts quorum, logs and broker, and registers."""
         first = self._controller_addresses[0]
         properties, logs = directories.open(self.node_id, first, is_alone=self.settings.is_alone)
         self._logs = logs
@@ -271,7 +273,7 @@ class Node:
         return NodeLoop(asyncio.get_running_loop(), pauses, self.telemetry, self.log)
 
     async def _start_quorum(self, properties: MetaProperties, logs: LogDirectories, pauses: Pauses) -> QuorumRole:
-        """What the metadata says, and, of a controller, a vote in it."""
+        """Reads the metadata; a controller also becomes a voter."""
         from moldau.shell.quorum.role import QuorumRole, VoterIdentity
 
         points = self._controller_addresses
@@ -309,7 +311,7 @@ class Node:
         pauses: Pauses,
         response_memory: ResponseMemory,
     ) -> Broker:
-        """Registered, and known to serve."""
+        """Starts the broker, with its registration confirmed."""
         from moldau.shell.broker.logs.housekeeping import Housekeeping
         from moldau.shell.broker.role import Broker, BrokerMemory
         from moldau.shell.node.stored_logs import StoredLogs
@@ -359,7 +361,8 @@ class Node:
         listener.serve(dispatcher)
 
     async def _register(self, quorum: QuorumRole, broker: Broker, logs: LogDirectories) -> None:
-        """The controller learns where we listen, then lets our partitions have their leader, us, with one flush."""
+        """Registers our listeners with the controller, which then makes us the leader of our partitions, with one
+        flush."""
         from moldau.core.metadata.features import REGISTERED_FEATURES
         from moldau.shell.broker.cluster.clock_watch import watch_clock
         from moldau.shell.broker.cluster.life_cycle import LifeCycle
@@ -389,13 +392,13 @@ class Node:
         broker.spawn_lasting(watch_clock(broker.own_node, broker.controller.describe_quorum))
 
     def _is_whole(self, quorum: QuorumRole) -> bool:
-        """No other node ever joins. One voter is not enough for that: brokers may know it."""
+        """Whether no other node can ever join. A single voter is not enough: other brokers may know it."""
         return quorum.is_alone and self._controller_listener is None
 
     def _new_heartbeats(
         self, quorum: QuorumRole, broker: Broker, logs: LogDirectories, registration: BrokerRegistrationRequest
     ) -> Heartbeats:
-        """On a way of their own to the controller: nothing that takes long there holds them back."""
+        """Heartbeats with a separate connection to the controller, so slow requests do not delay them."""
         from moldau.core.controller.sessions import PATIENCE_SHARE
         from moldau.core.metadata.features import can_cordon
         from moldau.shell.broker.cluster.heartbeats import BrokerReport, Heartbeats
@@ -469,13 +472,13 @@ class Node:
     # -- stopping
 
     async def stop(self) -> None:
-        """Stops cleanly: nobody is served any more, everything is on the disk, the next start need not recover."""
+        """Stops cleanly: serves nobody any more and flushes everything, so the next start needs no recovery."""
         from moldau.shell.broker.cluster.life_cycle import LifeCycle, in_time
 
         if self.operations is not None:
             self.operations.status.stopping()
         if self._heartbeats is not None:
-            await in_time(self._heartbeats.shut_down())  # clients are served until others lead what this node led
+            await in_time(self._heartbeats.shut_down())  # served until others lead its partitions
             if self._quorum is not None:
                 await self._quorum.wait_for_others()
         self._close_network()
@@ -493,7 +496,7 @@ class Node:
         if quorum is not None:
             await quorum.settle()
         if self.failure is not None:
-            self.abort()  # a mark of a clean stop would say of logs that were let go unflushed that they are whole
+            self.abort()  # a clean-stop mark would declare whole the logs that were released unflushed
             return
         if self._controller_listener is not None:
             self._controller_listener.close()
@@ -511,14 +514,14 @@ class Node:
         self.log.info("node stopped", f"node {self.node_id} stopped")
 
     def _close_quorum(self, quorum: QuorumRole) -> None:
-        """Without room on the disk the next start reads the metadata log again; the rest of the stop goes on."""
+        """Without disk space the next start reads the metadata log again; the rest of the stop continues."""
         try:
             quorum.close()
         except MoldauError as error:
             self.log.error("clean stop", f"the metadata log is not closed cleanly, the next start checks it: {error}")
 
     def abort(self) -> None:
-        """Ends everything as a crash does: nothing more is flushed or written. May be called at any time."""
+        """Ends everything like a crash: flushes and writes nothing more. May be called at any time."""
         self._close_channels()
         for group in (self._group, self._controller_listener):
             if group is not None:
@@ -542,7 +545,7 @@ class Node:
         self.stopped.set()
 
     def close_sockets_in_child(self) -> None:
-        """After a fork, in the child: gives up its copies of the sockets, and leaves the loop alone."""
+        """After a fork, in the child: closes its duplicates of the sockets without touching the loop."""
         for listener in self._listeners:
             if isinstance(listener, TcpListener):
                 listener.close_in_child()
@@ -567,15 +570,15 @@ class Node:
             self._directories.unlock()
 
     def _invariant_broken(self, error: InvariantError) -> None:
-        """Our own mistake: the node stops rather than go on from a state that cannot be."""
+        """A bug of ours: the node stops rather than continue from an impossible state."""
         if self.failure is None:
             self.failure = error
             self.log.unforeseen("broken invariant", f"node {self.node_id} stops", error)
             self.abort()
 
     def _directory_failed(self) -> None:
-        """Without the metadata log, or without any log directory, the node halts as Apache Kafka does, with its words:
-        what it leads is led by others soon. What is answered in this turn of the loop is still sent."""
+        """Without the metadata log, or without any log directory, the node halts as Apache Kafka does, with its words,
+        so others soon lead its partitions. Answers of this turn of the loop are still sent."""
         if self._logs is None or self.failure is not None:
             return
         reason = self._logs.fatal_failure
@@ -587,6 +590,6 @@ class Node:
 
 
 async def _take_part(quorum: QuorumRole, broker: Broker) -> None:
-    """Returns when the broker has acted on all of the metadata."""
+    """Returns when the broker has applied all of the metadata."""
     quorum.subscribe(broker.metadata_changed)
     await broker.partitions.wait_settled()

@@ -1,4 +1,4 @@
-"""Writes the audit log of a node: what its loop put into the queue, to a file of its own."""
+"""Writes the audit log of a node: moves events from the loop's queue to a file."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from moldau.shell.network.background import BackgroundTasks
 
 BATCH_EVENTS = 1_000
-"""Written at once: less than a megabyte, mostly."""
+"""Events written at once: usually less than a megabyte."""
 TICK_S = 1.0
 
 
 def new_audit(settings: BrokerSettings, clock: Clock, telemetry: Telemetry) -> Audit | None:
-    """None: the settings name no file. A start without it imports nothing of it."""
+    """None if the settings name no audit file; the start then imports no audit code."""
     if not settings.moldau_audit_file:
         return None
     from moldau.shell.network.audit import Audit
@@ -34,7 +34,8 @@ def new_audit(settings: BrokerSettings, clock: Clock, telemetry: Telemetry) -> A
 
 
 class AuditWriter:
-    """Of one node. What cannot be written, with a full disk say, is dropped and counted: the node goes on."""
+    """The audit writer of one node. Events that cannot be written, for example with a full disk, are dropped and
+    counted, and the node continues."""
 
     def __init__(self, settings: BrokerSettings, audit: Audit, workers: Workers, log: EventLog) -> None:
         from moldau.shell.io.rotated_file import RotatedFile
@@ -50,8 +51,8 @@ class AuditWriter:
         self._writing: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
-        """Writes what comes, until it is cancelled."""
-        await self._append([])  # a path that cannot be used is told at once
+        """Writes events until it is cancelled."""
+        await self._append([])  # reports an unusable path at once
         while True:
             try:
                 async with asyncio.timeout(TICK_S):
@@ -61,9 +62,9 @@ class AuditWriter:
             await self._write()
 
     async def finish(self) -> None:
-        """Writes what is left, and closes the file: at the end of a clean stop."""
+        """Writes the remaining events and closes the file, at the end of a clean stop."""
         if self._writing is not None:
-            await asyncio.wait([self._writing])  # `run` was cancelled, its thread was not
+            await asyncio.wait([self._writing])  # `run` was cancelled, but not its thread
         self._audit.tell_left_out()
         await self._write()
         await self._workers.run(self._file.close)
@@ -88,7 +89,7 @@ class AuditWriter:
 def start_audit(
     settings: BrokerSettings, workers: Workers, log: EventLog, background: Callable[[], BackgroundTasks]
 ) -> AuditWriter | None:
-    """Begins to write; None: the settings name no file."""
+    """Starts the audit writer; None if the settings name no file."""
     if log.audit is None:
         return None
     writer = AuditWriter(settings, log.audit, workers, log)

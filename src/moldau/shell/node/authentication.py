@@ -1,4 +1,4 @@
-"""Who the clients of a node are: what its listeners with SASL ask for, and where they find it."""
+"""Authenticates the clients of a node: which mechanisms its SASL listeners offer, and where they find the users."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SECRET_BYTES = 32
 
 
 class NodeAuthentication:
-    """One per node. Costs a node whose listeners ask for no authentication nothing."""
+    """One per node. Costs nothing if no listener asks for authentication."""
 
     def __init__(self, settings: BrokerSettings, ports: NodePorts, log: EventLog, telemetry: Telemetry) -> None:
         self._settings = settings
@@ -39,12 +39,12 @@ class NodeAuthentication:
         self._groups: list[ConnectionGroup] = []
         self._quorum: QuorumRole | None = None
         self._shared: tuple[bytes, ScramDirectory, FailedAttempts] | None = None
-        """By all listeners: the node's secret, the users, the failed attempts."""
+        """Shared by all listeners: the node's secret, the users, the failed attempts."""
         self._keys: IssuerKeys | None = None
 
     async def load_keys(self, spawn: Spawn) -> None:
-        """Before `of_listener`: reads the keys by which tokens are checked, and keeps them fresh in the background.
-        Raises INVALID_CONFIG where they cannot be had."""
+        """Must run before `of_listener`: reads the keys that verify tokens, and refreshes them in the background.
+        Raises INVALID_CONFIG if they cannot be read."""
         settings = self._settings
         names = [endpoint.name for endpoint in (*settings.listeners, *settings.controller_endpoints)]
         secured = [sasl_settings(name, settings) for name in names if has_sasl(settings.protocol_of(name))]
@@ -53,7 +53,7 @@ class NodeAuthentication:
             await self._keys.load(each.bearer for each in secured if each.bearer is not None)
 
     def of_listener(self, name: str, group: ConnectionGroup) -> Authenticator | None:
-        """What the connections of the listener meet first; None: they need not authenticate."""
+        """The authenticator for new connections of the listener; None: it needs no authentication."""
         if not has_sasl(self._settings.protocol_of(name)):
             return None
         if self._shared is None:
@@ -72,13 +72,13 @@ class NodeAuthentication:
         return listener.authenticator(group)
 
     def follow(self, quorum: QuorumRole) -> None:
-        """From here on the users of SCRAM are those of the metadata."""
+        """From here on, SCRAM users come from the metadata."""
         if self._shared is not None:
             self._quorum = quorum
             quorum.subscribe(self._metadata_changed)
 
     def settings_changed(self, settings: BrokerSettings) -> None:
-        """Takes users and mechanisms from the settings in force. Who is a user no more is out at once."""
+        """Applies users and mechanisms of the settings in force. A removed user is disconnected at once."""
         self._settings = settings
         in_force = {name: sasl_settings(name, settings) for name in self._listeners}
         for name, mechanisms in self._listeners.items():
@@ -99,7 +99,7 @@ class NodeAuthentication:
         return LoginRecords() if self._quorum is None else self._quorum.users_at_first()
 
     def _let_go(self) -> None:
-        """Ends the connections of users that are no more."""
+        """Ends the connections of removed users."""
         for group in self._groups:
             ended = close_without_credentials(list(group.connections.values()), self._listeners.get)
             if ended:

@@ -1,4 +1,4 @@
-"""Joins the ACLs of the metadata to the requests that they concern."""
+"""Applies the ACLs of the metadata to requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def new_authorizer(settings: BrokerSettings, quorum: QuorumRole, log: EventLog) -> StandardAuthorizer | None:
     """The one authorizer of a node, for all its listeners; None: the settings ask for none. It follows the committed
-    metadata: an ACL that changes is in force before the request that changed it is answered here."""
+    metadata: a changed ACL is in force before this node answers the request that changed it."""
     if not settings.has_authorizer:
         return None
     from moldau.core.authorization.authorizer import StandardAuthorizer
@@ -53,7 +53,7 @@ def _warn_of_nodes(settings: BrokerSettings, log: EventLog) -> None:
 
 
 def unnamed_nodes(settings: BrokerSettings) -> dict[str, str]:
-    """Those of `principals_of_nodes` that `super.users` lacks although ACLs decide."""
+    """The `principals_of_nodes` that are missing in `super.users`, if ACLs are in force."""
     if not settings.has_authorizer:
         return {}
     named = parse_super_users(settings.texts.get(SUPER_USERS, ""))
@@ -61,13 +61,13 @@ def unnamed_nodes(settings: BrokerSettings) -> dict[str, str]:
 
 
 def super_users_to_add(missing: Mapping[str, str]) -> str:
-    """What `unnamed_nodes` found, as `super.users` is written."""
+    """The result of `unnamed_nodes`, in the format of `super.users`."""
     return ";".join(dict.fromkeys(missing.values()))
 
 
 def principals_of_nodes(settings: BrokerSettings) -> dict[str, str]:
-    """As whom other nodes come that reach this one as its own settings have it, by the name of the listener. By a
-    certificate they may come under any name: then nothing is said."""
+    """The principals of other nodes that log in here with settings like this node's, by listener name. A certificate
+    may have any name, so listeners with client certificates are left out."""
     found: dict[str, str] = {}
     if settings.is_whole:
         return found
@@ -75,8 +75,8 @@ def principals_of_nodes(settings: BrokerSettings) -> dict[str, str]:
     for listener in (name for name in listeners_of_others(settings) if name in own):
         tls = settings.tls_of(listener)
         if has_sasl(settings.protocol_of(listener)):
-            login = None if settings.is_alone else login_at(listener, settings)  # alone it need not say
-            if isinstance(login, Credentials):  # the name in a token is the issuer's matter
+            login = None if settings.is_alone else login_at(listener, settings)  # a single node need not log in
+            if isinstance(login, Credentials):  # the issuer chooses the name in a token
                 found[listener] = f"User:{login.username}"
         elif tls is None or tls.client_auth == "none":
             found[listener] = ANONYMOUS

@@ -1,9 +1,9 @@
-"""The cycle collector of a process that is a node: a full collection looks through every object there is, and nobody is
-served meanwhile: 150 ms with 20,000 partitions, though nearly all of them live as long as their topics.
+"""Keeps the cycle collector of a node process short. A full collection visits every object while nobody is served: 150
+ms with 20,000 partitions, though nearly all of the objects live as long as their topics.
 
-So what a long collection has left is not looked through again (`gc.freeze`). It is still freed when nothing
-refers to it; only a cycle among it would stay, and partitions, connections and requests are none. Short collections
-leave everything as it is, so that what they find in use for a moment is looked at again.
+So the survivors of a long collection are not visited again (`gc.freeze`). They are still freed when their last
+reference ends; only a cycle among them would stay, and partitions, connections and requests form no cycles. Short
+collections freeze nothing, because they may find objects that are in use only for a moment.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LONG_S = 0.003
 
 
 class CollectorWatch:
-    """Told by `gc.callbacks` of each collection. `timer` gives seconds."""
+    """The callback for `gc.callbacks`. `timer` returns seconds."""
 
     __slots__ = ("_started_s", "_timer")
 
@@ -34,6 +34,7 @@ class CollectorWatch:
 
 
 def keep_collections_short(timer: Callable[[], float]) -> None:
-    """From now on, in this whole process; for one that is a node and nothing else. What the start made stays."""
+    """Acts from now on in the whole process, so only a process that is a node may call it. The objects of the start are
+    frozen."""
     gc.freeze()
     gc.callbacks.append(CollectorWatch(timer))

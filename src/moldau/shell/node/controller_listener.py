@@ -1,7 +1,7 @@
-"""The port where the other nodes of the quorum, and brokers, speak to this node's controller.
+"""The listeners on which other nodes of the quorum, and brokers, reach this node's controller.
 
-The port has connections, budgets and a table of APIs of its own: a flood of requests there does not stop the clients,
-and the clients do not stop what comes there.
+They have connections, memory budgets and an API table separate from the clients', so a flood of requests on one side
+does not stop the other.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from moldau.transport.tls import ServerTls
 
 MEMORY_BYTES = 64 << 20
-"""Of requests that arrive, and of answers that are not taken."""
+"""Maximum memory of arriving requests and of unsent answers."""
 
 
 class ControllerListener:
-    """The listeners of one node: `open` takes the port of each, `serve` begins to answer, `close` ends them."""
+    """The controller's listeners of one node: `open` binds each port, `serve` starts to answer, `close` ends them."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class ControllerListener:
         telemetry: Telemetry,
         authentication: NodeAuthentication | None = None,
     ) -> None:
-        """`authentication`: where a listener may ask for it."""
+        """`authentication`: for listeners that require it."""
         self._authentication = authentication
         self._group = ConnectionGroup(
             asyncio.get_running_loop(),
@@ -60,7 +60,7 @@ class ControllerListener:
         tls: ServerTls | None = None,
         certified: CertifiedPrincipal | None = None,
     ) -> int:
-        """Gives the port, the real one where 0 was asked for. Raises OSError. Who connects waits for `serve`.
+        """Returns the port, the actual one if 0 was requested. Raises OSError. Connections wait for `serve`.
         `certified`: with `tls`."""
         asked = None if self._authentication is None else self._authentication.of_listener(endpoint.name, self._group)
         factory = partial(self._group.new_connection, endpoint.name, asked, certified)
@@ -70,21 +70,21 @@ class ControllerListener:
 
     @property
     def request_memory(self) -> RequestMemory:
-        """The request memory that its dispatcher is made with."""
+        """The request memory for its dispatcher."""
         return self._group.request_memory
 
     def serve(self, dispatcher: Dispatcher) -> None:
-        """Begins to serve, also those who came before."""
+        """Starts to serve, including connections that already wait."""
         self._dispatcher = dispatcher
         self._group.open(dispatcher)
 
     def close(self) -> None:
-        """Ends every connection after what is written."""
+        """Ends every connection after its written data."""
         self._end()
         self._group.close()
 
     def abort(self) -> None:
-        """Ends every connection at once, as a crash does."""
+        """Ends every connection at once, like a crash."""
         self._end()
         self._group.abort()
 

@@ -1,4 +1,4 @@
-"""Tells the controller which log directories are cordoned, as soon as the settings say others."""
+"""Tells the controller which log directories are cordoned, as soon as the settings change them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def when_cordoned(broker: Broker, logs: LogDirectories, tell: Callable[[], None]) -> None:
-    """Calls `tell` as soon as other directories are cordoned than before."""
+    """Calls `tell` as soon as the set of cordoned directories changes."""
     known = logs.cordoned_ids
 
     def settings_changed(_: BrokerSettings) -> None:

@@ -1,7 +1,8 @@
-"""The log directories of a node at its start: locked, formatted where they are new, opened; and let go at the end.
+"""The log directories of a node at its start: locks them, formats new ones, opens them; releases them at the end.
 
-The first one holds the metadata log: without it the node does not start. A further one that cannot be opened, or whose
-`meta.properties` cannot be read, is told and left out: its partitions are offline until a restart, the others serve.
+The first one holds the metadata log, and the node does not start without it. Another directory that cannot be opened,
+or whose `meta.properties` cannot be read, is reported and left out: its partitions are offline until a restart, and the
+others serve.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ LOCK_FILE = ".lock"
 
 
 class NodeDirectories:
-    """The log directories of one node; `lock`, then `open`, at the end `unlock`."""
+    """The log directories of one node; `lock`, then `open`, and `unlock` at the end."""
 
     def __init__(self, ports: NodePorts, log: EventLog) -> None:
         self._ports = ports
@@ -49,7 +50,7 @@ class NodeDirectories:
         self._releases: list[Callable[[], None]] = []
 
     def lock(self) -> None:
-        """Raises MoldauError where a directory is in use by another broker."""
+        """Raises MoldauError if another broker uses a directory."""
         for path in self._unopened:
             self._log.error("log directory offline", f"{path} cannot be opened and is left out")
         for place, disk in enumerate((self._ports.disk, *self._ports.further_disks)):
@@ -65,7 +66,7 @@ class NodeDirectories:
             self._disks.append((disk, path))
 
     def unlock(self) -> None:
-        """Lets other processes lock the directories; twice does no harm."""
+        """Lets other processes lock the directories; may be called twice."""
         releases, self._releases = self._releases, []
         for release in releases:
             release()
@@ -73,8 +74,9 @@ class NodeDirectories:
     def open(
         self, node_id: BrokerId, controller_listener: BrokerListener, *, is_alone: bool
     ) -> tuple[MetaProperties, LogDirectories]:
-        """The properties of the first directory, and all directories. Raises StorageFormatError: another node's,
-        another cluster's; a new one where the node is not to be alone, for somebody must say which cluster it joins."""
+        """The properties of the first directory, and all directories. Raises StorageFormatError if a directory belongs
+        to another node or another cluster, or is new while the node is not alone: an operator must choose the cluster
+        that it joins."""
         index_cache = IndexCache()
         first: MetaProperties | None = None
         opened: list[LogDirectory] = []
@@ -143,7 +145,7 @@ class NodeDirectories:
         return properties
 
     def _check_metadata_is_there(self, disk: Disk, path: str) -> None:
-        """Without it the partitions would be those of no topic, and be removed. A new directory has neither."""
+        """Without the metadata log, partitions would belong to no topic and be removed. A new directory has neither."""
         if disk.list_directory(METADATA_DIRECTORY):
             return
         for other, other_path in self._disks:
@@ -154,7 +156,7 @@ class NodeDirectories:
                 )
 
     def _check_nobody_is_formatted(self) -> None:
-        """A new first directory beside an old one would be a new cluster over old partitions."""
+        """A new first directory next to an old one would mean a new cluster over old partitions."""
         for disk, path in self._disks[1:]:
             if disk.exists(META_PROPERTIES):
                 raise StorageFormatError(

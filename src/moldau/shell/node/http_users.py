@@ -1,5 +1,6 @@
-"""Who may read the metrics of a node: `moldau.http.users.file`, a line NAME=SHA256 for each secret. A name may stand
-there twice, while its secret is changed. `/live` and `/ready` are open: the probes of a supervisor have no secrets."""
+"""The users who may read the metrics of a node: `moldau.http.users.file`, with a line NAME=SHA256 for each secret. A
+name may have two lines while its secret is changed. `/live` and `/ready` are open, because supervisors' probes have no
+secrets."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ MAX_LINES = 1_000
 
 
 class HttpUsers:
-    """`path`: of the file, which is read again when it has changed. Raises INVALID_CONFIG."""
+    """`path`: the file, which is read again after it has changed. Raises INVALID_CONFIG."""
 
     def __init__(self, path: str, log: EventLog) -> None:
         self._path = path

@@ -1,4 +1,4 @@
-"""The keys of the issuers whose tokens this node accepts (OAUTHBEARER): read at the start, and kept fresh (KIP-768)."""
+"""The keys of the token issuers that this node accepts (OAUTHBEARER): read at the start, and refreshed (KIP-768)."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 TRUST_STORE: Final = "ssl.truststore.location"
 LOOK_AGAIN_MS: Final = 5_000
-"""Between two looks at a file."""
+"""The pause between two checks of a file."""
 REFRESHES = "moldau.server:type=IssuerKeys,name=Refreshes"
 FAILED_REFRESHES = "moldau.server:type=IssuerKeys,name=FailedRefreshes"
 KEYS = "moldau.server:type=IssuerKeys,name=Keys"
-"""In telemetry, by URL: how many keys there are."""
+"""Telemetry: the number of keys by URL."""
 
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 Stamp = tuple[int, int, int]
@@ -44,14 +44,14 @@ Fetch = Callable[[KeySource, Workers], Awaitable[bytes]]
 
 
 async def fetch_keys(source: KeySource, workers: Workers) -> bytes:
-    """The document at an http or https URL. Raises NoKeysError; INVALID_CONFIG where a store of certificates is bad."""
+    """The document at an http or https URL. Raises NoKeysError; INVALID_CONFIG if a certificate store is unusable."""
     from moldau.transport.https_request import HttpFailedError, HttpsClient, parse_address
     from moldau.wire.web_tokens.key_set import MAX_KEY_SET_BYTES
 
     context = await workers.run(partial(_context, source)) if source.url.startswith("https:") else None
     https, address = HttpsClient(context, ca_setting=TRUST_STORE), parse_address(source.url)
     try:
-        # not one of the workers, which the disk needs
+        # not a worker thread: the disk needs those
         answer = await asyncio.to_thread(https.get, address, max_bytes=MAX_KEY_SET_BYTES)
     except HttpFailedError as error:
         raise NoKeysError(f"the issuer {error}") from error
@@ -59,7 +59,7 @@ async def fetch_keys(source: KeySource, workers: Workers) -> bytes:
 
 
 class IssuerKeys:
-    """Of all issuers; one per node, used on its loop. Costs a node whose listeners take no tokens nothing."""
+    """The keys of all issuers; one per node, used on its loop. Costs nothing if no listener accepts tokens."""
 
     def __init__(
         self,
@@ -79,8 +79,8 @@ class IssuerKeys:
         self._sources: dict[KeySource, SourceKeys] = {}
 
     async def load(self, listeners: Iterable[BearerSettings]) -> None:
-        """Reads the keys that the listeners need. Raises INVALID_CONFIG where there are none: as in Apache Kafka the
-        node does not start."""
+        """Reads the keys that the listeners need. Raises INVALID_CONFIG if it finds none: as in Apache Kafka, the node
+        does not start."""
         for settings in listeners:
             if settings.keys not in self._sources:
                 try:
@@ -95,14 +95,14 @@ class IssuerKeys:
                 self._keep(settings.keys, source)
 
     def keep_only(self, listeners: Iterable[BearerSettings]) -> None:
-        """The settings have changed: the keys of sources that no listener names any more are not read again."""
+        """After changed settings: stops refreshing sources that no listener names any more."""
         named = {settings.keys for settings in listeners}
         for source in [each for each in self._sources if each not in named]:
             self._sources.pop(source).end()
 
     def new_exchange(self, settings: SaslSettings) -> Exchange:
-        """Of a listener that offers OAUTHBEARER. Where a running node was told to offer it, or to have its keys from
-        another source, they are read from here on, and until they are there every token is refused."""
+        """The exchange of a listener that offers OAUTHBEARER. If a running node starts to offer it, or gets another key
+        source, the keys are read from now on, and every token is rejected until they have arrived."""
         bearer = settings.bearer
         if bearer is None:
             return BearerExchange(_refuse, self._clock.now_ms)
@@ -140,7 +140,7 @@ class SourceKeys:
         self._stamp: Stamp | None = None
 
     def check(self, rules: TokenRules, token: str) -> Bearer:
-        """See check_web_token. A token whose key is unknown may bring the next fetch forward."""
+        """See check_web_token. A token with an unknown key may bring the next fetch forward."""
         if self._keys is None:
             raise TokenRefusedError("the keys of the issuer are not there yet")
         from moldau.core.authentication.web_tokens import check_web_token
@@ -153,7 +153,7 @@ class SourceKeys:
             raise
 
     async def keep(self) -> None:
-        """Reads the keys again and again, until it is cancelled or ended."""
+        """Refreshes the keys until it is cancelled or ended."""
         while True:
             if self._keys is not None:
                 await self._wait()
@@ -170,12 +170,12 @@ class SourceKeys:
                 await self._wait()
 
     def end(self) -> None:
-        """No listener has these keys any more: after a read that is under way none comes."""
+        """No listener uses these keys any more: the refresh ends after a read that is in progress."""
         self._has_ended = True
         self._sooner.set()
 
     async def refresh(self) -> None:
-        """Reads the keys, once. Raises MoldauError; then those of before stay."""
+        """Reads the keys once. Raises MoldauError, and then keeps the previous keys."""
         from moldau.wire.web_tokens.key_set import parse_key_set
 
         data = await (self._read() if self._is_file else self._fetch(self._source, self._workers))
@@ -190,7 +190,7 @@ class SourceKeys:
         self._refresh.fetched(self._clock.monotonic_ms())
 
     async def _wait(self) -> None:
-        """Until the next refresh is due."""
+        """Waits until the next refresh is due."""
         while not self._has_ended and (pause_ms := self._due_ms() - self._clock.monotonic_ms()) > 0:
             self._sooner.clear()
             with suppress(TimeoutError):
@@ -221,7 +221,7 @@ def _refuse(_: str) -> Bearer:
 
 
 def _read_changed(path: str, before: Stamp | None) -> tuple[Stamp, bytes | None]:
-    """In a thread. None: the file is as before. Raises OSError."""
+    """Runs in a thread. None: the file has not changed. Raises OSError."""
     from moldau.wire.web_tokens.key_set import MAX_KEY_SET_BYTES
 
     with open(path, "rb") as file:
@@ -231,7 +231,7 @@ def _read_changed(path: str, before: Stamp | None) -> tuple[Stamp, bytes | None]
 
 
 def _context(source: KeySource) -> SSLContext:
-    """In a thread, for it reads files. Raises INVALID_CONFIG."""
+    """Runs in a thread, because it reads files. Raises INVALID_CONFIG."""
     from moldau.transport.tls import client_context, load_material
 
     settings = tls_settings("", dict(source.tls), typed_setting)

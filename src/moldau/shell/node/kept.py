@@ -1,6 +1,6 @@
-"""Says at the start what Apache Kafka left in the directory that is kept for it and not served here.
+"""Reports at the start which records of Apache Kafka in the directory are kept but not served.
 
-One line for each place: the metadata log, the share groups, the groups of other kinds. The reasons stand in
+One line for each place: the metadata log, the share groups, the groups of other kinds. The reasons are in
 docs/decisions/0013-records-of-what-is-not-served.md.
 """
 
@@ -31,14 +31,14 @@ def listed(counts: Mapping[str, int]) -> str:
 
 
 def tell_cuts(log: EventLog, topic_partition: TopicPartition, cuts: Sequence[Cut]) -> None:
-    """What recovery took out of a log, one line for each place."""
+    """Reports each cut that recovery made in a log, in one line."""
     for cut in cuts:
         log.warn("recovery", f"{topic_partition}: recovery {cut.describe()}", about=cut.path)
 
 
 def tell_metadata(log: EventLog, quorum: QuorumRole, settings: BrokerSettings) -> None:
-    """After the metadata log is open: what was cut of it, and what in it has no effect here. An operator who has set an
-    ACL may believe that it holds."""
+    """After the metadata log is open: reports its cuts, and its records without effect here. An operator who has set an
+    ACL may believe that it is in force."""
     tell_cuts(log, METADATA_PARTITION, quorum.cuts)
     for path in quorum.damaged_snapshots:
         log.warn(
@@ -61,7 +61,7 @@ def tell_metadata(log: EventLog, quorum: QuorumRole, settings: BrokerSettings) -
 
 
 def tell_logs(log: EventLog, logs: LogDirectories) -> None:
-    """After all logs are open: what the coordinators of share groups wrote, and which transactions are still open."""
+    """After all logs are open: reports records of share group coordinators, and open transactions."""
     count = open_count = 0
     first = ""
     for partition_log in logs.logs():
@@ -82,8 +82,8 @@ def tell_logs(log: EventLog, logs: LogDirectories) -> None:
 
 
 async def tell_groups(log: EventLog, broker: Broker) -> None:
-    """Loads the groups, in several turns of the loop, and says which are of another kind. `__consumer_offsets` is
-    there."""
+    """Loads the groups over several turns of the loop and reports those of other kinds. Requires
+    `__consumer_offsets`."""
     counts: dict[str, int] = {}
     for shard in broker.coordinators.all_shards():
         place = shard.partition.topic_partition

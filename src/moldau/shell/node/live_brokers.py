@@ -1,4 +1,4 @@
-"""Which other brokers of a cluster still answer, and what they have that a node which goes on alone would lose."""
+"""Finds other brokers of a cluster that still answer, and the data that a node which continues alone would lose."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from moldau.wire.protocol.messages.partitions import (
 )
 
 PATIENCE_MS = 2_000
-"""For one answer of a broker; all are asked at the same time."""
+"""The time-out for a broker's answer; all brokers are asked concurrently."""
 
 _PLAINTEXT = 0
 
 
 class LiveBroker(msgspec.Struct, frozen=True):
-    """A broker that answered. `ahead`: the partitions in which, as its metadata says, it is in sync or an eligible
-    leader (KIP-966) and the node of the remains is neither, though that is one of their replicas or has not heard of
-    them. A broker's metadata is at least as new as what a stopped node has."""
+    """A broker that answered. `ahead`: the partitions in which its metadata has it in sync or as an eligible leader
+    (KIP-966), but not the node of the remains, which has a replica or does not know the partition. A broker's metadata
+    is at least as new as a stopped node's."""
 
     broker_id: int
     address: BrokerListener
@@ -35,8 +35,8 @@ class LiveBroker(msgspec.Struct, frozen=True):
 
 
 async def find_live_brokers(remains: Remains, network: Network) -> list[LiveBroker]:
-    """In the order of their ids. Asks every other broker that the metadata names at a listener without TLS and SASL:
-    nodes have no credentials."""
+    """In the order of their ids. Asks every other broker in the metadata that has a listener without TLS and SASL,
+    because nodes have no credentials."""
     return [
         found for found in await asyncio.gather(*(_ask(each, remains, network) for each in remains.others)) if found
     ]
@@ -50,7 +50,7 @@ async def _ask(broker: BrokerImage, remains: Remains, network: Network) -> LiveB
     try:
         answer = await peer.request(MetadataRequest(topics=()), PATIENCE_MS)
         if answer.cluster_id != remains.properties.cluster_id:
-            return None  # another program listens there by now
+            return None  # another program now listens there
         return LiveBroker(broker.broker_id, address, await _ahead(peer, broker.broker_id, remains))
     except NoAnswerError:
         return None
@@ -73,7 +73,7 @@ async def _ahead(peer: Peer, broker_id: int, remains: Remains) -> tuple[TopicPar
                 able = (*row.isr_nodes, *(row.eligible_leader_replicas or ()))
                 if broker_id in able and me not in able and (me in row.replica_nodes or place not in known):
                     found.append(place)
-        # a page without rows would go on for ever
+        # an empty page would repeat forever
         if page.next_cursor is None or not page.topics:
             return tuple(found)
         cursor = page.next_cursor

@@ -48,8 +48,8 @@ class JsonFormat(logging.Formatter):
 
 
 def start_logging(log_format: str, *, names_node: bool = False) -> None:
-    """Our own loggers to standard error, from INFO on. For a process that is ours: nothing of a host is touched. May be
-    called again, once it is known that the node is one of several."""
+    """Sends our own loggers to standard error, from INFO on, without touching a host program's loggers. For a process
+    of ours. May be called again once the node is known to be one of several."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormat() if log_format == "json" else TextFormat(names_node=names_node))
     ours = logging.getLogger("moldau")

@@ -1,8 +1,8 @@
-"""How late the loop is: a timer that should fire every TICK_S, and what it saw.
+"""Measures how late the event loop is, with a timer that should fire every TICK_S.
 
-A stall of D seconds is seen for certain where D is longer than the tick, and else with the probability D / TICK_S; the
-counts below are therefore a sample, the maximum is a lower bound. Ten ticks a second instead of two were a third of
-all that woke an idle node of three.
+A stall of D seconds is certain to be seen if D is longer than the tick; otherwise it is seen with probability D /
+TICK_S. So the counts below are a sample, and the maximum is a lower bound. With ten ticks a second instead of two, the
+ticks were a third of all wake-ups of an idle node in a cluster of three.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ WINDOW_TICKS = 120
 
 
 class LoopWatch:
-    """Watches from `start` to `stop`. `counts` has one more place, for later than any bound."""
+    """Watches from `start` to `stop`. `counts` has one more element, for delays above every bound."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -31,7 +31,7 @@ class LoopWatch:
 
     @property
     def max_s(self) -> float:
-        """The latest tick of the last one to two minutes."""
+        """The longest delay of the last one to two minutes."""
         return max(self._window_max_s, self._last_window_max_s)
 
     def start(self) -> None:
@@ -39,13 +39,13 @@ class LoopWatch:
         self._arm()
 
     def stop(self) -> None:
-        """Cancels the timer; what was seen stays."""
+        """Cancels the timer; the measurements stay."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def _arm(self) -> None:
-        # at the instants at which other waits end, so that an idle node does not wake for this alone
+        # the instants at which other waits end, so an idle node does not wake for this alone
         self._due_s = (self._loop.time() // TICK_S + 1) * TICK_S
         self._timer = self._loop.call_at(self._due_s, self._tick)
 

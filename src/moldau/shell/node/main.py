@@ -1,4 +1,4 @@
-"""One node as a process: real ports, signals, exit code. What `moldau up` runs."""
+"""Runs one node as a process: real ports, signals, exit code. `moldau up` uses it."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ DEFAULT_MEMORY_BYTES = 4 << 30
 def run_node(
     settings: BrokerSettings, *, data_directory: str | None, on_ready: Callable[[Node], None] | None = None
 ) -> int:
-    """Serves until SIGINT or SIGTERM, then stops cleanly: 0; 1 if the node stopped by itself: its log directories
-    failed, or an invariant is broken.
+    """Serves until SIGINT or SIGTERM, then stops cleanly and returns 0; 1 if the node stopped by itself because its log
+    directories failed or an invariant is broken.
 
     `data_directory` None keeps everything in memory. `on_ready(node)` is called once clients are served. Raises
-    MoldauError and OSError where the node cannot start. Takes over the process: its loop, two signals, its collector,
-    its allocator.
+    MoldauError and OSError if the node cannot start. Takes over the process: its loop, two signals, its collector, its
+    allocator.
     """
     keep_freed_buffers()
     try:
@@ -74,7 +74,7 @@ async def _serve(settings: BrokerSettings, data_directory: str | None, on_ready:
         stopping, failing = loop.create_task(stop.wait()), loop.create_task(node.stopped.wait())
         await asyncio.wait((starting, stopping, failing), return_when=asyncio.FIRST_COMPLETED)
         if not starting.done():
-            # a recovery may take minutes: nobody waits for it after Ctrl-C
+            # a recovery may take minutes: Ctrl-C does not wait for it
             starting.cancel()
             await asyncio.wait((starting,))
             return 0 if node.failure is None else 1
@@ -95,7 +95,8 @@ async def _serve(settings: BrokerSettings, data_directory: str | None, on_ready:
 def open_disk(data_directory: str | None, settings: BrokerSettings, max_open_files: int | None = None) -> Disk:
     """The disk port of a data directory, which is made if absent; None: memory. Raises MoldauError, OSError.
 
-    `max_open_files`: of all log directories together, `moldau.open.files` if None."""
+    `max_open_files`: for all log directories together; None: `moldau.open.files`.
+    """
     if data_directory is None:
         from moldau.shell.io.simulated.memory_disk import MemoryDisk
 
@@ -108,7 +109,7 @@ def open_disk(data_directory: str | None, settings: BrokerSettings, max_open_fil
 
 
 class OpenedDisks(msgspec.Struct, frozen=True):
-    """The ports of `log.dirs` that could be opened, with their absolute paths, and the paths of the others."""
+    """The ports of the opened `log.dirs`, with their absolute paths, and the paths of the others."""
 
     disks: tuple[Disk, ...]
     paths: tuple[str, ...]
@@ -116,7 +117,7 @@ class OpenedDisks(msgspec.Struct, frozen=True):
 
 
 def open_disks(data_directory: str | None, settings: BrokerSettings, max_open_files: int | None = None) -> OpenedDisks:
-    """`data_directory` is the first of `log.dirs`; without it the node does not start: raises MoldauError, OSError."""
+    """`data_directory` is the first of `log.dirs`; the node does not start without it. Raises MoldauError, OSError."""
     first = open_disk(data_directory, settings, max_open_files)
     if data_directory is None:
         return OpenedDisks((first,), ("memory",), ())
@@ -131,7 +132,7 @@ def open_disks(data_directory: str | None, settings: BrokerSettings, max_open_fi
 
 
 def physical_memory_bytes() -> int:
-    """RAM of this machine in bytes, where the system says it."""
+    """RAM of this machine in bytes, if the system reports it."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

@@ -1,4 +1,4 @@
-"""Says at the start which listeners are open to everybody who reaches them over the network."""
+"""Warns at the start of listeners that are open to everybody who reaches them over the network."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def warn_of_open_listeners(settings: BrokerSettings, log: EventLog) -> None:
-    """One line for each kind. A listener on a loopback address is open to this machine alone, and not told."""
+    """Logs one line for each kind. A listener on a loopback address is open to this machine only, so it is left out."""
     reachable = [each.name for each in settings.listeners if not is_loopback(each.host)]
     if not settings.has_authorizer:
         open_to_all = [name for name in reachable if settings.protocol_of(name) == PLAINTEXT]

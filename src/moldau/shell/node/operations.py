@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Operations:
-    """One per node; it notes in `status` what the node does now."""
+    """One per node; it records the node's current state in `status`."""
 
     def __init__(
         self,
@@ -53,14 +53,15 @@ class Operations:
         self.scheme = "http"
         self._loop = loop
         self.timer = timer
-        """In seconds: for the times in the metrics."""
+        """Returns seconds; for the times in the metrics."""
         self._endpoint: HttpEndpoint | None = None
         self._listener: Listener | None = None
         self._scrape: asyncio.Task[bytes] | None = None
 
     async def listen(self, network: Network, settings: BrokerSettings, tls: NodeTls | None, log: EventLog) -> None:
-        """At `moldau.http.listener`: HOST:PORT, or HOST:PORT+ where any other port does if that one is taken. Raises
-        MoldauError for another text and for users that cannot be read, OSError for a port in use."""
+        """Listens at `moldau.http.listener`: HOST:PORT, or HOST:PORT+, which allows any other port if that one is
+        taken. Raises MoldauError for an invalid address and for users that cannot be read, OSError for a port in
+        use."""
         address = settings.moldau_http_listener
         host, colon, port = address.rpartition(":")
         is_wish, port = port.endswith("+"), port.removesuffix("+")
@@ -113,7 +114,7 @@ class Operations:
         return HttpAnswer(HTTPStatus.NOT_FOUND, b"here are /metrics, /live and /ready\n")
 
     async def _metrics(self) -> bytes:
-        """The metrics as text. Requests that come at the same time share one scrape."""
+        """The metrics as text. Concurrent requests share one scrape."""
         import asyncio
 
         if self._scrape is None or self._scrape.done():

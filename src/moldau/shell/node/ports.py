@@ -1,4 +1,4 @@
-"""What a node is given of the world when it is made; see `moldau.ports` for each."""
+"""The ports that a node is made with; see `moldau.ports` for each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from moldau.transport.network import Network
 
 
 class NodePorts(msgspec.Struct, frozen=True):
-    """The world that a node lives in, real or simulated."""
+    """The real or simulated environment of a node."""
 
     clock: Clock
     random: Random
@@ -21,17 +21,18 @@ class NodePorts(msgspec.Struct, frozen=True):
     workers: Workers
     network: Network
     timer_ns: Callable[[], int] | None = None
-    """For short measurements: what requests take, where a client has a quota of that. None: nothing is measured."""
+    """For short measurements: the duration of requests, where a client has a quota for it. None: nothing is
+    measured."""
     physical_memory_bytes: int = 4 * MAX_REQUEST_MEMORY_BYTES
-    """What a quarter is taken of for requests in memory, at most 512 MiB, and a twentieth for members of groups."""
+    """A quarter of it, at most 512 MiB, is for requests in memory, and a twentieth for members of groups."""
     max_open_connections: int | None = None
-    """On all listeners together, as many as there are descriptors for: one more is closed at once, whatever the
-    settings say. None: no bound."""
+    """Maximum connections on all listeners together, from the descriptor limit. Connections above it are closed at
+    once, regardless of the settings. None: no bound."""
     further_disks: tuple[Disk, ...] = ()
     """The other log directories of `log.dirs`, in their order."""
     paths: tuple[str, ...] = ("memory",)
-    """What clients know each of them by."""
+    """The paths that clients see for the log directories."""
     host_name: Callable[[], str] = lambda: "localhost"
-    """By which other machines reach this one: asked where a listener names no host."""
+    """The name by which other machines reach this one; called if a listener names no host."""
     unopened_paths: tuple[str, ...] = ()
-    """Of `log.dirs` that could not even be made."""
+    """The paths of `log.dirs` that could not be created."""

@@ -1,8 +1,8 @@
-"""What `moldau quorum recover` does to the log directory of a stopped node: it becomes the only voter of its quorum.
+"""`moldau quorum recover` on the log directory of a stopped node: makes the node the only voter of its quorum.
 
-A majority of voters that is gone for good takes the quorum with it: nobody else may decide anything. This is the one
-way out, and it is no decision of the quorum. What this node's metadata log says is taken for committed, and what it
-does not say is lost; nodes of the old quorum that come back must not start again.
+If a majority of voters is lost for good, the quorum can decide nothing any more. This is the only way out, and it is
+not a decision of the quorum. It takes everything in this node's metadata log as committed, and loses everything else.
+Nodes of the old quorum that come back must not start again.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ from moldau.wire.records.control import ControlType, build_control_batch
 
 MAX_OFFSET = (1 << 63) - 1
 _SETTINGS = parse_broker_settings({})
-"""Kafka's defaults: nothing of what is done here depends on them."""
+"""Kafka's defaults: nothing here depends on them."""
 
 
 class Remains(msgspec.Struct, frozen=True):
-    """What a log directory says of its cluster. `voter_ids`: of the quorum, empty where they are configured.
-    `known_until_ms`: of the last change of the metadata that had come to this node; -1 if nothing says it.
-    `others`: the registered brokers of other nodes, by their ids."""
+    """The cluster as a log directory describes it. `voter_ids`: of the quorum; empty if they are configured.
+    `known_until_ms`: time of the last metadata change that reached this node; -1 if unknown. `others`: the registered
+    brokers of other nodes, by id."""
 
     properties: MetaProperties
     voter_ids: tuple[int, ...]
@@ -62,24 +62,24 @@ class Remains(msgspec.Struct, frozen=True):
 
 
 class KeptReplica(msgspec.Struct, frozen=True):
-    """How far the replica of a partition here goes. Below `high_watermark`, as the node noted it last, it has the
-    records that every replica has. A leader that this node never heard of may have gone on from there with others than
-    those up to `log_end_offset`: they had not come to all that were in sync."""
+    """How far this node's replica of a partition goes. Up to `high_watermark`, as the node last stored it, it has the
+    records that every replica has. A leader unknown to this node may have continued from there with records other than
+    those up to `log_end_offset`, which had not reached all in-sync replicas."""
 
     high_watermark: int
     log_end_offset: int
 
 
 def look_at_remains(disk: Disk, *, now_ms: int) -> Remains:
-    """Raises MoldauError, for instance where the metadata log is damaged."""
+    """Raises MoldauError, for example if the metadata log is damaged."""
     with _opened(disk, now_ms) as (properties, log, fold, control):
         return _remains(properties, log, fold, control)
 
 
 def look_at_replicas(disks: Sequence[Disk], *, now_ms: int) -> dict[TopicPartition, KeptReplica]:
-    """Of the partitions that the metadata gives to the node of these log directories and that lie there, as its next
-    start will open them. The first disk has the metadata. Changes nothing; waits as a start does. Raises MoldauError,
-    for instance where such a start would be refused."""
+    """The partitions that the metadata assigns to this node and that these log directories hold, as the next start will
+    open them. The first disk has the metadata. Changes nothing; waits as a start does. Raises MoldauError, for example
+    if such a start would fail."""
     with _opened(DryRunDisk(disks[0]), now_ms) as (properties, _, fold, _):
         image, node_id = fold.image, properties.node_id
     settings_of = LogSettingsByOverrides(_SETTINGS)
@@ -93,14 +93,14 @@ def look_at_replicas(disks: Sequence[Disk], *, now_ms: int) -> dict[TopicPartiti
             log.release()
             end_offset = log.log_end_offset
             kept = KeptReplica(min(directory.high_watermarks.get(place, 0), end_offset), end_offset)
-            # a crash during a move between log directories leaves two
+            # a crash during a move between log directories leaves two copies
             if place not in found or end_offset > found[place].log_end_offset:
                 found[place] = kept
     return found
 
 
 def _is_replica(image: MetadataImage, directory: LogDirectory, place: TopicPartition, node_id: int) -> bool:
-    """Not one of an older topic of that name, or of a partition that is elsewhere now."""
+    """False for a partition of an older topic with that name, and for one that is elsewhere now."""
     topic = image.topics_by_name.get(place.topic)
     if topic is None or place.partition not in topic.partitions:
         return False
@@ -109,9 +109,9 @@ def _is_replica(image: MetadataImage, directory: LogDirectory, place: TopicParti
 
 
 def recover_alone(disk: Disk, further_disks: Sequence[Disk], controller: Endpoint, *, now_ms: int) -> Remains:
-    """Makes the node of these log directories, whose controller is reached at `controller`, the only voter, and the
-    leader of all that it has. Durable when it returns. Raises MoldauError."""
-    # a snapshot that a crash kept from taking the place of the log: the next start would remove what is written here
+    """Makes the node of these log directories, whose controller is reached at `controller`, the only voter and the
+    leader of all its partitions. Durable when it returns. Raises MoldauError."""
+    # a snapshot that a crash kept from replacing the log: the next start would remove the records written here
     set_damaged_aside(disk)
     finish_replacing(disk, _flushed_offset(disk))
     with _opened(disk, now_ms) as (properties, log, fold, control):
@@ -119,7 +119,7 @@ def recover_alone(disk: Disk, further_disks: Sequence[Disk], controller: Endpoin
         saved = read_quorum_state(disk, QUORUM_STATE) or QuorumState()
         epoch = max(log.leader_epochs.latest_epoch, saved.leader_epoch) + 1
         node_id = properties.node_id
-        # the node votes for nobody in this epoch, and leads in the next one
+        # the node votes for nobody in this epoch and leads in the next one
         write_quorum_state(disk, QUORUM_STATE, QuorumState(leader_epoch=epoch))
         voter = VotersRecordVoter(
             node_id, properties.directory_id, (controller,), KRaftVersionFeature(0, KRAFT_VERSION)
@@ -148,8 +148,8 @@ def recover_alone(disk: Disk, further_disks: Sequence[Disk], controller: Endpoin
 
 
 def _take_all_for_committed(disk: Disk) -> None:
-    """Nobody is left who could say how far the in-sync replicas had come. A start takes no high watermark above the end
-    of its log, and with fewer replicas than `min.insync.replicas` it would not rise any more (KIP-966)."""
+    """Nobody is left who knows how far the in-sync replicas had come. A start takes no high watermark above the end of
+    its log, and with fewer replicas than `min.insync.replicas` it would no longer rise (KIP-966)."""
     names = disk.list_directory("")
     partitions = [found for name in names if (found := parse_directory_name(name)) is not None]
     disk.replace_file(HIGH_WATERMARK_CHECKPOINT, encode_offsets(dict.fromkeys(partitions, MAX_OFFSET)))

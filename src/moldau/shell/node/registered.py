@@ -1,4 +1,4 @@
-"""Where the others reach a node: what it registers of its listeners."""
+"""The addresses at which others reach a node: the listeners that it registers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from moldau.wire.protocol.messages.raft_records import Endpoint as VoterEndpoint
 
 
 def voters_at(listener_name: str, settings: BrokerSettings) -> VoterSet | None:
-    """The voters of `controller.quorum.voters`, each at the controller's listener of that address; None: it names
-    none."""
+    """The voters of `controller.quorum.voters`, each at the controller's listener of that address; None: the setting is
+    empty."""
     voters = settings.controller_quorum_voters
     if not voters:
         return None
@@ -26,7 +26,7 @@ def voters_at(listener_name: str, settings: BrokerSettings) -> VoterSet | None:
 
 
 class RegisteredAddresses:
-    """Of one node, which others reach or (`is_for_others` is False) which nobody ever joins: that one needs no name."""
+    """The addresses of one node. `is_for_others`: whether other nodes reach it; if not, it needs no host name."""
 
     def __init__(self, settings: BrokerSettings, ports: NodePorts, log: EventLog, *, is_for_others: bool) -> None:
         self._settings = settings
@@ -34,11 +34,12 @@ class RegisteredAddresses:
         self._log = log
         self._is_for_others = is_for_others
         self.name: str | None = None
-        """Of this machine, once a listener was registered under it."""
+        """This machine's host name, once a listener was registered with it."""
 
     def for_controllers(self, endpoint: Endpoint, port: int) -> BrokerListener:
-        """The controller's listener as the voters know it: advertised, or bound at `port`. Without a host, that of its
-        entry in `controller.quorum.voters`, as Apache Kafka does: there the others look for it."""
+        """The controller's listener as the voters know it: the advertised one, or the bound one at `port`. Without a
+        host it takes the one of its entry in `controller.quorum.voters`, as Apache Kafka does, because the other voters
+        use that."""
         settings = self._settings
         advertised = next(
             (one for one in settings.advertised_controller_endpoints if one.name == endpoint.name), endpoint
@@ -52,7 +53,7 @@ class RegisteredAddresses:
         return BrokerListener(endpoint.name, host, advertised.port or port, protocol)
 
     def for_brokers(self, bound: Mapping[str, int]) -> tuple[RegisteredListener, ...]:
-        """The listeners for clients and brokers. `bound`: the port that each listens at, by name."""
+        """The listeners for clients and brokers. `bound`: each listener's port, by name."""
         return tuple(
             RegisteredListener(
                 endpoint.name,

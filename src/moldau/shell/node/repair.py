@@ -1,8 +1,8 @@
-"""What `moldau log repair` and `moldau log strays` do to a log directory whose broker is stopped.
+"""`moldau log repair` and `moldau log strays` on a log directory whose broker is stopped.
 
-A repair makes each log that a start would refuse end at its first damage, exactly as recovery does above the recovery
-point: what lies behind is kept in `.cut-` files, nothing is removed. Run on a DryRunDisk it tells the same and changes
-nothing. Of the two files that say how far flushes had come, what is no longer true goes.
+A repair truncates each log that a start would reject at its first damage, as recovery does above the recovery point.
+The part after the damage is kept in `.cut-` files; nothing is removed. On a DryRunDisk it reports the same and changes
+nothing. Entries that are no longer true are removed from the two files that record how far flushes had come.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from moldau.types import TopicPartition, counted
 
 _FLUSHED_OFFSET = f"{METADATA_DIRECTORY}/{FLUSHED_OFFSET}"
 _SETTINGS = parse_broker_settings({})
-"""Kafka's defaults: nothing of what is done here depends on them."""
+"""Kafka's defaults: nothing here depends on them."""
 
 
 def repair_directory(disk: Disk, *, now_ms: int) -> Iterator[str]:
-    """Does it, and gives a sentence without its subject for each thing done. Waits. Raises MoldauError."""
+    """Repairs the directory and yields a sentence without its subject for each repair. Waits. Raises MoldauError."""
     looking = DryRunDisk(disk)
     is_changed = is_metadata_cut = False
     image: MetadataImage | None = None
@@ -50,7 +50,7 @@ def repair_directory(disk: Disk, *, now_ms: int) -> Iterator[str]:
             image = _image_after(one, log)
             log.release()
             if not done:
-                break  # what is whole is only looked at
+                break  # logs that are whole are only read
         yield from done
         is_changed = bool(done)
     directory, looked_at = LogDirectory.open(disk), LogDirectory.open(looking)
@@ -61,7 +61,7 @@ def repair_directory(disk: Disk, *, now_ms: int) -> Iterator[str]:
         if image is not None and not _is_known(image, topic_partition):
             continue  # a stray: the next start sets it aside
         overrides = {} if image is None else image.topic_configs(topic_partition.topic)
-        # without its settings a log may have been compacted: then a hole is no damage
+        # without its settings, the log may be a compacted one, where a hole is no damage
         repair = partial(_repair_log, topic_partition, settings_of(overrides), now_ms, image is None)
         if repair(looked_at):
             is_changed = True
@@ -78,7 +78,7 @@ def _is_known(image: MetadataImage, topic_partition: TopicPartition) -> bool:
 
 
 def _vanished_topics(image: MetadataImage, partitions: Sequence[TopicPartition]) -> Iterator[str]:
-    """What hangs on the records that were cut out of the metadata log, as far as this directory shows it."""
+    """Topics that depend on the records cut from the metadata log, as far as this directory shows them."""
     vanished: dict[str, list[str]] = {}
     for topic_partition in partitions:
         if not _is_known(image, topic_partition):
@@ -92,8 +92,8 @@ def _vanished_topics(image: MetadataImage, partitions: Sequence[TopicPartition])
 
 
 def _repair_quorum_state(disk: Disk, log: Log) -> Iterator[str]:
-    """Raises QuorumError where votes may have stood in the file: a voter that forgets one could vote twice in an epoch,
-    and two nodes could lead in that epoch."""
+    """Raises QuorumError if the file may have held votes: a voter that forgets one could vote twice in an epoch, and
+    two nodes could lead in that epoch."""
     try:
         read_quorum_state(disk, QUORUM_STATE)
     except QuorumError as error:
@@ -103,14 +103,14 @@ def _repair_quorum_state(disk: Disk, log: Log) -> Iterator[str]:
                 "vote: put the file back from a copy, or remove this voter from the quorum, format its directory anew "
                 "and add it again. Nothing was changed"
             ) from error
-        # a quorum of one has its epoch in the log, and voted for nobody else; a broker votes for nobody
+        # a quorum of one has its epoch in the log and voted for nobody else; a broker never votes
         disk.rename(QUORUM_STATE, QUORUM_STATE + DAMAGED_SUFFIX)
         yield f"renamed {QUORUM_STATE} to {QUORUM_STATE}{DAMAGED_SUFFIX}: {error}"
 
 
 def _is_no_vote_lost(disk: Disk, log: Log) -> bool:
-    """Whether the metadata log says that this node is the only voter, or a broker and no controller. It does not say
-    so where the voters are configured, or where it cannot be read."""
+    """Whether the metadata log says that this node is the only voter, or a broker and no controller. False if the
+    voters are configured, or if the log cannot be read."""
     try:
         properties = read_meta_properties(disk)
         voters, image = load_voters(disk, log)
@@ -143,7 +143,7 @@ def _repair_metadata(disk: Disk, log: Log) -> Iterator[str]:
         yield f"removed {_FLUSHED_OFFSET}: the file says offset {noted}, but the log ends at offset {end_offset}"
     snapshot = load_snapshot(disk, log.log_start_offset)
     if log.log_end_offset < snapshot.end_offset:
-        # what the snapshot stands for is whole: a log that begins where it ends is what Kafka makes of such a replica
+        # everything that the snapshot covers is whole: Kafka too makes such a replica's log begin at its end
         for segment in reversed(list(log.segments)):
             cut = set_aside(segment, log.log_end_offset)
             if cut.byte_count:
@@ -154,7 +154,7 @@ def _repair_metadata(disk: Disk, log: Log) -> Iterator[str]:
 
 
 def _image_after(disk: Disk, log: Log) -> MetadataImage | None:
-    """What the next start will know; None where nothing can be said, and the start will say why."""
+    """The metadata that the next start will have; None if unknown: the start will report the reason."""
     try:
         return load_image(disk, log)
     except MoldauError:
@@ -168,14 +168,14 @@ def list_strays(disk: Disk) -> list[tuple[str, int]]:
 
 
 def delete_stray(disk: Disk, name: str) -> None:
-    """Deletes a stray for good. Raises MoldauError for what is no stray."""
+    """Deletes a stray for good. Raises MoldauError if it is not a stray."""
     _check_is_stray(disk, name)
     disk.remove_tree(name)
 
 
 def adopt_stray(disk: Disk, name: str, *, now_ms: int) -> str:
-    """Makes a stray the log of the partition that it is named after, if that has no records of its own; gives the name
-    of the directory. Raises MoldauError, with what to do first, where it cannot be; nothing has changed then."""
+    """Makes a stray the log of the partition in its name, unless that partition already has records; returns the name
+    of the directory. Otherwise raises MoldauError with the step to do first, and changes nothing."""
     _check_is_stray(disk, name)
     topic_partition = parse_stray_name(name)
     if topic_partition is None or not disk.list_directory(METADATA_DIRECTORY):

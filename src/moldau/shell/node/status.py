@@ -1,4 +1,4 @@
-"""What a node has and how it is doing: filled in by the node as it comes to be, read for those who operate it."""
+"""The parts and the state of a node: filled in by the node while it starts, read for its operators."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class BrokerState(enum.IntEnum):
 
 
 class NodeStatus:
-    """One per node. Its parts are None until they are there."""
+    """One per node. Its parts are None until they exist."""
 
     def __init__(self, clock: Clock, telemetry: Telemetry, watch: LoopWatch, group: ConnectionGroup) -> None:
         self.clock = clock
@@ -37,21 +37,21 @@ class NodeStatus:
         self.quorum: QuorumRole | None = None
         self.broker: Broker | None = None
         self.dispatcher: Dispatcher | None = None
-        """Clients are served once there is one; never by a controller alone."""
+        """Exists once clients are served; never on a controller alone."""
         self.last_scrape_s = 0.0
-        """How long it took to collect the last page of metrics."""
+        """How long the last scrape took."""
 
     def recovering(self) -> None:
-        """The logs are being opened, and recovered where they need it."""
+        """The logs are being opened, and recovered if necessary."""
         self.state = BrokerState.RECOVERY
 
     def serving(self, quorum: QuorumRole, broker: Broker | None = None, dispatcher: Dispatcher | None = None) -> None:
-        """From now on; a controller alone has neither broker nor clients."""
+        """The node serves from now on; a controller alone has neither broker nor clients."""
         self.quorum, self.broker, self.dispatcher = quorum, broker, dispatcher
         self.state = BrokerState.RUNNING
 
     def stopping(self) -> None:
-        """The node has begun to stop."""
+        """The node has started to stop."""
         self.state = BrokerState.SHUTTING_DOWN
 
     def ended(self) -> None:
@@ -59,11 +59,11 @@ class NodeStatus:
         self.state = BrokerState.NOT_RUNNING
 
     def scraped(self, elapsed_s: float) -> None:
-        """A page of metrics was collected, in `elapsed_s` seconds."""
+        """A scrape of the metrics took `elapsed_s` seconds."""
         self.last_scrape_s = elapsed_s
 
     def reason_not_ready(self) -> str | None:
-        """Why clients are not served; None: they are."""
+        """Why clients are not served; None if they are."""
         if self.state in (BrokerState.STARTING, BrokerState.RECOVERY):
             return "starting" if self.state is BrokerState.STARTING else "the logs are being opened or recovered"
         return None if self.state is BrokerState.RUNNING else "stopping"

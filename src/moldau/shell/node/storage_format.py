@@ -37,24 +37,24 @@ META_PROPERTIES = "meta.properties"
 KRAFT_VERSION = 1
 
 _CLUSTER_ID = re.compile(r"[!-\[\]-~]+")
-"""What `meta.properties` gives back as it was: a blank, a backslash or the end of a line would be another id there."""
+"""Characters that `meta.properties` preserves: a blank, a backslash or a line end would be read back as another id."""
 _CONTROLLER = re.compile(r"([0-9]{1,9})@(\[[0-9a-fA-F:.%\w]*\]|[^:\[\]]+):([0-9]{1,5}):([\w-]{22})")
 
-# strftime's %a and %b speak the language of the host
+# strftime's %a and %b use the host's language
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 class StorageFormatError(MoldauError):
-    """The directory is not what it must be; the message is one sentence for the operator."""
+    """The directory is not as required; the message is one sentence for the operator."""
 
 
 class DamagedPropertiesError(StorageFormatError):
-    """`meta.properties` does not say whose directory this is: it is damaged, or of another version."""
+    """`meta.properties` does not say which node owns the directory: it is damaged, or of another version."""
 
 
 class MetaProperties(msgspec.Struct, frozen=True):
-    """What `meta.properties` says: which node of which cluster this directory belongs to."""
+    """The contents of `meta.properties`: the node and the cluster of this directory."""
 
     node_id: BrokerId
     cluster_id: str
@@ -72,12 +72,12 @@ def format_directory(
     initial_controllers: tuple[VotersRecordVoter, ...] | None = None,
     bootstrap: tuple[MetadataRecord, ...] | None = None,
 ) -> MetaProperties:
-    """Makes the root of `disk` the directory of a new cluster, durably; a cluster id is made up if not given.
+    """Formats the root of `disk` as the directory of a new cluster, durably; makes up a cluster id if none is given.
 
-    `initial_controllers`: the first voters, this node with its directory id among them; None: this node alone, at
-    `controller_listener`; empty: `controller.quorum.voters` says who they are, or the controllers that it joins.
-    `bootstrap`: the first records of the cluster, its feature levels before all others; None: FORMATTED_LEVELS.
-    Raises StorageFormatError if the directory is formatted already, or this node is not among the first voters.
+    `initial_controllers`: the first voters, including this node with its directory id; None: this node alone, at
+    `controller_listener`; empty: `controller.quorum.voters` names them, or the controllers that it joins do.
+    `bootstrap`: the first records of the cluster, with its feature levels before all others; None: FORMATTED_LEVELS.
+    Raises StorageFormatError if the directory is already formatted, or this node is not among the first voters.
     """
     if disk.exists(META_PROPERTIES):
         raise StorageFormatError("the directory is formatted already")
@@ -96,13 +96,13 @@ def format_directory(
         voters_path = f"{METADATA_DIRECTORY}/{snapshot_file_name(Offset(0), 0)}"
         _write(disk, voters_path, encode_snapshot(voters, levels, now_ms=now_ms))
     disk.flush_directory(METADATA_DIRECTORY)
-    # its flush of the root makes the names above durable as well: they were made before this one
+    # its flush of the root also makes the files above durable, because they were created before
     disk.replace_file(META_PROPERTIES, _meta_properties_text(properties, now_ms).encode("ascii"))
     return properties
 
 
 def check_cluster_id(text: str) -> None:
-    """Raises StorageFormatError for what cannot be the id of a cluster, such as a shell's variable that is not set."""
+    """Raises StorageFormatError for text that cannot be a cluster id, such as an unset shell variable."""
     if _CLUSTER_ID.fullmatch(text) is None:
         raise StorageFormatError(
             f"{text!a} is no cluster id: one has letters, digits and signs of ASCII, without blanks and backslashes "
@@ -111,7 +111,7 @@ def check_cluster_id(text: str) -> None:
 
 
 def find_use(disk: Disk) -> str | None:
-    """What lies in the root of `disk` that a format did not make, a partition or metadata; None if there is nothing."""
+    """The first entry in the root of `disk` that no format made, a partition or metadata; None if there is none."""
     voters_file = snapshot_file_name(Offset(0), 0)
     for name in disk.list_directory(METADATA_DIRECTORY):
         if name != voters_file:
@@ -120,7 +120,7 @@ def find_use(disk: Disk) -> str | None:
 
 
 def find_partition(disk: Disk) -> str | None:
-    """The first directory of a partition, with something in it, in the root of `disk`."""
+    """The first nonempty partition directory in the root of `disk`."""
     for name in disk.list_directory(""):
         if parse_directory_name(name) is not None and disk.is_directory(name) and disk.list_directory(name):
             return name
@@ -135,7 +135,7 @@ def format_further_directory(
     now_ms: int,
     bootstrap: tuple[MetadataRecord, ...] | None = None,
 ) -> MetaProperties:
-    """Makes the root of `disk` one more log directory of the node whose first one has `properties`, durably."""
+    """Formats the root of `disk` as a further log directory of the node whose first one has `properties`, durably."""
     own = MetaProperties(properties.node_id, properties.cluster_id, random_uuid(random))
     _write_bootstrap(disk, bootstrap, now_ms)
     disk.replace_file(META_PROPERTIES, _meta_properties_text(own, now_ms).encode("ascii"))
@@ -143,7 +143,7 @@ def format_further_directory(
 
 
 def _write_bootstrap(disk: Disk, records: tuple[MetadataRecord, ...] | None, now_ms: int) -> dict[str, int]:
-    """Gives the feature levels among them."""
+    """Returns the feature levels in the records."""
     if records is None:
         records = tuple(FeatureLevelRecord(name, level) for name, level in FORMATTED_LEVELS)
     levels = {record.name: record.feature_level for record in records if isinstance(record, FeatureLevelRecord)}
@@ -152,7 +152,8 @@ def _write_bootstrap(disk: Disk, records: tuple[MetadataRecord, ...] | None, now
 
 
 def _write(disk: Disk, path: str, data: bytes) -> None:
-    """The whole file, flushed; its name is not yet durable, and half of it may be there from a format that crashed."""
+    """Writes and flushes the whole file. Its name is not durable yet, and a format that crashed may have left half of
+    the file."""
     file = disk.open(path)
     file.truncate(0)
     file.append(data)
@@ -161,7 +162,7 @@ def _write(disk: Disk, path: str, data: bytes) -> None:
 
 
 def _directory_id(node_id: BrokerId, controllers: tuple[VotersRecordVoter, ...], random: Random) -> Uuid:
-    """What the first voters call this node's directory, else a new one."""
+    """This node's directory id among the first voters, else a new one."""
     if not controllers:
         return random_uuid(random)
     for voter in controllers:
@@ -194,7 +195,7 @@ def parse_initial_controllers(text: str, listener_name: str) -> tuple[VotersReco
 
 
 def _meta_properties_text(properties: MetaProperties, now_ms: int) -> str:
-    """As java.util.Properties writes it, with the empty comment and the date that Kafka's file has."""
+    """In the format of java.util.Properties, with the empty comment and the date that Kafka's file has."""
     date = datetime.fromtimestamp(now_ms // 1000, UTC)
     day, month = _DAYS[date.weekday()], _MONTHS[date.month - 1]
     lines = (
@@ -209,7 +210,8 @@ def _meta_properties_text(properties: MetaProperties, now_ms: int) -> str:
 
 
 def read_meta_properties(disk: Disk) -> MetaProperties | None:
-    """Whose directory this is; None if it is not formatted. Raises DamagedPropertiesError where it cannot say so."""
+    """The properties of this directory; None if it is not formatted. Raises DamagedPropertiesError if they cannot be
+    read."""
     if not disk.exists(META_PROPERTIES):
         return None
     values = _parse_properties(disk.read_file(META_PROPERTIES).decode("latin-1"))
@@ -227,7 +229,7 @@ def read_meta_properties(disk: Disk) -> MetaProperties | None:
 
 
 def _parse_properties(text: str) -> dict[str, str]:
-    """The lines `name=value`; comments and blank lines passed over, backslashes before a character taken away."""
+    """Parses lines `name=value`: skips comments and blank lines, and unescapes backslashes."""
     values: dict[str, str] = {}
     for line in text.splitlines():
         stripped = line.strip()

@@ -1,5 +1,5 @@
-"""What lies in the log directories of a broker at its start: set aside where the metadata does not give it to the
-broker, opened and recovered where it does, and told either way."""
+"""The logs in the log directories of a broker at its start: sets those aside that the metadata does not assign to the
+broker, opens and recovers the others, and reports both."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class StoredLogs:
         self._logs = logs
 
     def settle_strays(self, quorum: QuorumRole) -> None:
-        """What the metadata does not give to this broker is set aside, and named at each start."""
+        """Sets aside logs that the metadata does not assign to this broker, and names them at each start."""
         from moldau.shell.quorum.metadata_log import removed_topic_ids
 
         random, now_ms = self._ports.random, self._ports.clock.now_ms()
@@ -54,7 +54,7 @@ class StoredLogs:
                 self._log.warn(f"strays of {where}", message + "`moldau log strays --help`")
 
     async def open(self, image: MetadataImage, pause: Callable[[], Awaitable[None]]) -> None:
-        """Opens what lies in the directories, recovering it after a crash; with a `pause` behind each log."""
+        """Opens the logs in the directories, with recovery after a crash, and a `pause` after each log."""
         from moldau.core.controller.configs import view_in_force
         from moldau.shell.broker.logs.log_settings import LogSettingsByOverrides
 
@@ -89,7 +89,7 @@ class StoredLogs:
         self._log.error("log directory offline", f"{directory.path} failed: {directory.health.failure}")
 
     def _tell_recovery(self, directory: LogDirectory, log_count: int, started_ms: int) -> None:
-        """One line: how the last run of this directory ended, and what that cost now."""
+        """One line: how the last run of this directory ended, and how long recovery took."""
         where = directory.path or "the log directory"
         if directory.failed_flush is not None and not directory.health.is_offline:
             path = escape(directory.failed_flush) or "a file"

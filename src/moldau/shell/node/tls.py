@@ -1,5 +1,5 @@
 """The TLS of one node: contexts for its listeners and for its connections to others, renewed when a file or a setting
-changes. New connections take the new ones; those that are open go on."""
+changes. New connections use the new contexts; open ones continue."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from moldau.transport.tls import ClientTls, ServerTls, TlsMaterial
 
 LOOK_AGAIN_S = 5.0
-"""Between two looks at the files."""
+"""The pause between two checks of the files."""
 WARN_DAYS = 30
 _DAY_MS = 86_400_000
 CERTIFICATE_END = "moldau.server:type=Tls,name=CertificateEnd"
-"""In telemetry, by listener: when its certificate ends, in ms since the epoch."""
+"""Telemetry by listener: when its certificate expires, in ms since the epoch."""
 
 
 class NodeTls:
-    """Used on the node's loop. Raises INVALID_CONFIG where the stores of a listener cannot be used. Imports nothing of
-    TLS, which costs a start milliseconds, where no listener has it."""
+    """Used on the node's loop. Raises INVALID_CONFIG if the stores of a listener cannot be used. If no listener has
+    TLS, it imports no TLS code, which would cost a start milliseconds."""
 
     def __init__(
         self, settings: BrokerSettings, log: EventLog, now_ms: Callable[[], int], telemetry: Telemetry
@@ -51,16 +51,16 @@ class NodeTls:
         return bool(self._listeners)
 
     def secured(self, network: Network) -> Network:
-        """`network`, as one that knows the TLS of the listeners of others."""
+        """`network` with TLS for the listeners of other nodes."""
         return SecuredNetwork(network, self) if self._listeners else network
 
     def server(self, listener_name: str) -> ServerTls | None:
-        """What the listener is opened with; None: it has no TLS."""
+        """The TLS to open the listener with; None: it has no TLS."""
         listener = self._listeners.get(listener_name)
         return None if listener is None else listener.server
 
     def client(self, listener_name: str) -> ClientTls | None:
-        """What those listeners of other nodes are reached with; None: they have no TLS."""
+        """The TLS for connections to those listeners of other nodes; None: they have no TLS."""
         listener = self._listeners.get(listener_name)
         return None if listener is None else listener.client
 
@@ -70,15 +70,15 @@ class NodeTls:
         return None if listener is None else listener.principal_of
 
     def settings_changed(self, settings: BrokerSettings) -> None:
-        """Takes the settings in force: those of a listener that changed make new contexts, at once, so that who asked
-        for the change finds them in use. The stores are read on the loop: an operator does this seldom."""
+        """Applies the settings in force. A listener with changed settings gets new contexts at once, so the requester
+        of the change finds them in use. Reads the stores on the loop, because such changes are rare."""
         for name, listener in self._listeners.items():
             tls = settings.tls_of(name)
             if tls is not None and tls != listener.settings:
                 self._take(listener, tls, partial(_load, tls))
 
     async def watch(self, workers: Workers) -> None:
-        """Reads files again that have changed, until it is cancelled."""
+        """Reads changed files again until it is cancelled."""
         while True:
             await asyncio.sleep(LOOK_AGAIN_S)
             for listener in self._listeners.values():
@@ -118,7 +118,7 @@ class NodeTls:
         self._log.warn("TLS", text, about=listener.name)
 
     def _tell_expiry(self, listener: _ListenerTls) -> None:
-        """At the start, with each new certificate, and once a day."""
+        """Warns at the start, with each new certificate, and once a day."""
         end_ms, now_ms = listener.material.expires_ms, self._now_ms()
         listener.told_ms = now_ms
         if end_ms is None:
@@ -131,14 +131,14 @@ class NodeTls:
 
 
 class _ListenerTls:
-    """Of one listener name. A node that only connects there, a broker to a controller, may have no key."""
+    """The TLS of one listener name. A node that only connects there, as a broker to a controller, may have no key."""
 
     def __init__(self, name: str, settings: BrokerSettings) -> None:
         from moldau.transport.tls import ClientTls, ServerTls, client_context, server_context
 
         self.name = name
         self.told_ms = 0
-        """When it was last said, or seen not to matter, that the certificate ends."""
+        """When the expiry was last reported or checked."""
         tls = settings.tls_of(name)
         if tls is None:
             raise ValueError(f"listener {name} has no TLS")
@@ -150,7 +150,7 @@ class _ListenerTls:
             self.server = ServerTls(server_context(tls, self.material))
 
     def take(self, tls: TlsSettings, material: TlsMaterial) -> None:
-        """Raises INVALID_CONFIG, and then nothing is changed."""
+        """Raises INVALID_CONFIG and then changes nothing."""
         from moldau.transport.tls import client_context, server_context
 
         client = client_context(tls, material)
@@ -170,7 +170,7 @@ class _ListenerTls:
 
 
 class SecuredNetwork(NetworkInFront):
-    """The network of a node that knows by which TLS each listener of others is reached."""
+    """The network of a node with the TLS for each listener of other nodes."""
 
     def __init__(self, network: Network, tls: NodeTls) -> None:
         super().__init__(network)
@@ -194,7 +194,7 @@ def _check_renewal(tls: TlsSettings, old: TlsMaterial, new: TlsMaterial) -> None
 
 
 def _stamps(tls: TlsSettings) -> tuple[tuple[int, int, int], ...]:
-    """What tells one state of the files from another; of one that is not there, zeros."""
+    """Detects a changed file; zeros for an absent one."""
     return tuple(map(_stamp, tls.files))
 
 

@@ -1,4 +1,4 @@
-"""As whom this node logs in at other nodes, whose listeners may ask for it (SASL)."""
+"""How this node logs in at other nodes whose listeners require it (SASL)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from moldau.transport.network import Login, Network, NetworkInFront
 
 
 class NetworkWithLogins(NetworkInFront):
-    """See Network: that of a node which logs in at others."""
+    """The network of a node that logs in at others. See Network."""
 
     def __init__(
         self, network: Network, credentials: Mapping[str, ClientLogin], random: Random, workers: Workers
@@ -31,7 +31,7 @@ class NetworkWithLogins(NetworkInFront):
 
 
 def with_logins(network: Network, settings: BrokerSettings, random: Random, workers: Workers) -> Network:
-    """The network by which this node reaches others: `network` itself where no listener asks for a login. Raises
+    """The network for connections to other nodes: `network` itself if no listener asks for a login. Raises
     INVALID_CONFIG."""
     names = listeners_of_others(settings)
     found = {

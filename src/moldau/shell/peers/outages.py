@@ -1,6 +1,6 @@
-"""The nodes that this node asks and does not reach: a line of the log for each outage of OUTAGE_S, and one for its end.
+"""Logs unreachable nodes: a line for each outage that lasts OUTAGE_S, and one for its end.
 
-A node that is asked nothing has no outage: the leader of a partition that has died is let alone once another one leads.
+A node that gets no requests has no outage: after the leader of a partition dies, it gets none once another one leads.
 """
 
 from __future__ import annotations
@@ -15,28 +15,29 @@ from moldau.shell.network.event_log import EventLog
 
 OUTAGE_S = 10.0
 RECENT_S = 5.0
-"""A node whose last try failed longer ago is asked nothing any more: tries to connect follow each other sooner."""
+"""A node whose last try failed longer ago no longer gets requests, because connection tries follow each other
+sooner."""
 
 
 class Outages:
-    """Of the nodes that one node asks; used from its loop only."""
+    """The outages of all nodes that one node contacts; used from its loop only."""
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
         self._nodes: dict[str, Outage] = {}
 
     def of(self, name: str) -> Outage:
-        """What is known of the node that the log calls `name`, say "broker 2": shared by all connections to it."""
+        """The outage of the node with this name in the log, such as "broker 2": shared by all connections to it."""
         return self._nodes.setdefault(name, Outage(name, self._log))
 
     def close(self) -> None:
-        """Nothing is told any more."""
+        """Stops logging."""
         for node in self._nodes.values():
             node.rest()
 
 
 class Outage:
-    """Of one node: a `Peer` tells it of each try, and of each answer."""
+    """The outage of one node: a `Peer` reports each try and each answer."""
 
     __slots__ = ("_address", "_asked_s", "_failed_s", "_is_told", "_log", "_name", "_since_s", "_timer", "_why")
 
@@ -45,14 +46,14 @@ class Outage:
         self._log = log
         self._address = BrokerListener("", "", 0)
         self._since_s: float | None = None
-        """Of the first try that had no answer; None: the last one had, or none was made."""
+        """Time of the first try without an answer; None: the last try had one, or none was made."""
         self._asked_s, self._failed_s = 0.0, -1.0
         self._why = ""
         self._is_told = False
         self._timer: asyncio.TimerHandle | None = None
 
     def asked(self, address: BrokerListener) -> None:
-        """A connection is tried, or a request is sent that has its answer soon."""
+        """A connection is being tried, or a request was sent that gets its answer soon."""
         loop = asyncio.get_running_loop()
         self._address = address
         self._asked_s = loop.time()
@@ -62,18 +63,18 @@ class Outage:
                 self._timer = loop.call_later(OUTAGE_S, self._look)
 
     def failed(self, why: str) -> None:
-        """What was tried last has failed."""
+        """The last try has failed."""
         self._failed_s, self._why = asyncio.get_running_loop().time(), why
 
     def answered(self) -> None:
-        """It is reached."""
+        """The node has answered."""
         if self._is_told:
             self._is_told = False
             self._log.finding(logging.INFO, "outage", f"{self._place()} answers again")
         self._since_s = None
 
     def rest(self) -> None:
-        """It is asked nothing for now, whatever its answers were."""
+        """The node gets no requests for now, regardless of its earlier answers."""
         if not self._is_told:
             self._since_s = None
             if self._timer is not None:
@@ -101,8 +102,8 @@ class Outage:
 
 
 def reason(error: OSError | ValueError) -> str:
-    """Why a connection was not made, in the system's words: the loop's own sentences show Python tuples. ValueError,
-    and UnicodeError, which is one: the host cannot be a name."""
+    """Why a connection failed, in the system's words: the loop's own messages show Python tuples. ValueError (also its
+    subclass UnicodeError): the host is not a valid name."""
     if isinstance(error, socket.gaierror):
         return f"{error.strerror}"
     if isinstance(error, OSError) and error.errno:

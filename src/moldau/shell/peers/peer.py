@@ -1,7 +1,7 @@
-"""Another node of the cluster, as this one speaks to it: one connection, made when it is needed, and made again.
+"""Another node of the cluster, over one connection, which is made on demand and made again after it ends.
 
-A node answers the requests of a connection in their order, so that one which it holds back (a Fetch) holds back those
-behind it: a caller that must not wait for such a request has a `Peer` of its own.
+A node answers the requests of a connection in order, so a delayed answer (a Fetch) delays the answers after it. A
+caller that must not wait for such a request uses a separate `Peer`.
 """
 
 from __future__ import annotations
@@ -25,43 +25,44 @@ from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.wire.protocol.schema import Request
 
 MAX_IN_FLIGHT = 32
-"""Requests that may wait for an answer; one more waits until it may be sent."""
+"""Requests that may wait for an answer; further ones wait before they are sent."""
 
 FIRST_BACKOFF_MS = 50
 MAX_BACKOFF_MS = 500
-"""Between two tries to connect, doubling from the first to the longest; as in Kafka's quorum."""
+"""The longest pause between two connection tries, which doubles each time; as in Kafka's quorum."""
 
 FIRST_TRY_S = 1.5
 SHORT_TRIES = 4
 MAX_DOUBLINGS = 2
 MAX_TRY_S = FIRST_TRY_S * 2**MAX_DOUBLINGS
-"""How long one try may take: the first SHORT_TRIES that take too long end soon, for the system sends again 1, 3 and 7 s
-after it has opened a connection in vain, and a new try reaches a network that was healed sooner. Each further one may
-take twice as long as the one before: the peer may be busy."""
+"""How long one try may take. The first SHORT_TRIES that time out are short: the system resends 1, 3 and 7 s after its
+first packet, and a new try sooner reaches a network that has recovered. Each further try may take twice as long as the
+one before, because the peer may be busy."""
 CLIENT_ID = "moldau-node"
-"""As which nodes introduce themselves to each other."""
+"""The client id of nodes at each other."""
 
 _GIVEN_UP = "the peer is not waited for any more"
 _VERSIONS_VERSION = 3
-"""Of the first ApiVersions: every node that can be a peer knows it."""
+"""The version of the first ApiVersions: every possible peer supports it."""
 
 Response = TypeVar("Response", bound=msgspec.Struct)
 
 
 class NoAnswerError(MoldauError):
-    """The peer cannot be reached, its connection was lost, or its answer did not come in time: whether the request was
-    done is unknown."""
+    """The peer cannot be reached, its connection was lost, or its answer did not come in time. Whether it executed the
+    request is unknown."""
 
 
 class NobodyListensError(NoAnswerError):
-    """The peer's machine refuses the connection: the process is gone, or does not serve yet."""
+    """The peer's machine refuses the connection: the process is gone, or does not listen yet."""
 
 
 class Peer:
-    """The node at `address`. Lives on one loop.
+    """The node at `address`. Used on one loop.
 
-    `on_lost` is called when a connection that was in use has ended, and not by this side: the peer may have died.
-    `outage` hears when it is not reached; `is_prompt`: also when a request has no answer, for none waits long there.
+    `on_lost` is called when the other side has ended a connection in use: the peer may have died. `outage` is notified
+    when the peer is unreachable; with `is_prompt`, also when a request gets no answer, because none of its requests
+    waits long there.
     """
 
     def __init__(
@@ -81,37 +82,37 @@ class Peer:
         self._in_flight = asyncio.Semaphore(MAX_IN_FLIGHT)
         self._connecting = asyncio.Lock()
         self._try: asyncio.Timeout | None = None
-        """To connect, while one is under way."""
+        """The connection try in progress, if any."""
         self._connection: _PeerConnection | None = None
         self._backoff_ms = 0
         self._long_tries = 0
-        """To connect, since the peer was connected last: those that took too long."""
+        """Tries that took too long since the peer was last connected."""
         self._next_try_s = 0.0
         self._is_closed = False
         self.features: tuple[str, ...] = ()
-        """The finalized features that the peer serves, as it said when it was reached last."""
+        """The finalized features that the peer reported at its last connection."""
 
     @property
     def address(self) -> BrokerListener:
         return self._address
 
     def move_to(self, address: BrokerListener) -> None:
-        """The peer listens at `address` from now on: requests under way fail where that is another one."""
+        """The peer listens at `address` from now on; if that is another one, requests in progress fail."""
         if address != self._address:
             self._address = address
             self.begin_anew()
 
     def begin_anew(self) -> None:
-        """The peer runs in another process by now: requests under way fail. A machine that lost its power ends no
-        connection: without this call, a request on it would wait for its whole time-out."""
+        """The peer is now another process: requests in progress fail. A machine that lost power does not end its
+        connections, so without this call such a request would wait for its whole time-out."""
         self._backoff_ms, self._next_try_s = 0, 0.0
         self.rest()
 
     async def request(self, message: Request[Response], timeout_ms: int) -> Response:
-        """Sends `message` and waits for the answer, at most `timeout_ms` for all of it. Raises NoAnswerError only.
+        """Sends `message` and waits for the answer, at most `timeout_ms` in total. Raises NoAnswerError only.
 
-        Whoever gives up, by time or by being cancelled, ends the connection: behind an answer that does not come
-        nothing would come either. Other requests under way fail with it.
+        A caller that times out or is cancelled ends the connection, because no answer can arrive before the missing
+        one. Other requests in progress fail with it.
         """
         connection = self._connection
         if self._prompt is not None:
@@ -124,7 +125,7 @@ class Peer:
         ):
             answer = await self._answer_at_once(connection, message, timeout_ms)
         else:
-            # in a task: a handler in its first step runs in none, and a timeout needs one
+            # in a task: the first step of a handler runs outside any task, and a time-out needs one
             answer = await asyncio.get_running_loop().create_task(self._answer(message, timeout_ms))
         if self._prompt is not None:
             self._prompt.answered()
@@ -133,8 +134,8 @@ class Peer:
     async def _answer_at_once(
         self, connection: _PeerConnection, message: Request[Response], timeout_ms: int
     ) -> Response:
-        """As `_answer`, where there is nothing to wait for before the request leaves: a task, and the turns of the loop
-        that it takes, would be a good part of what a request costs."""
+        """As `_answer`, if the request can be sent without waiting: a task and its turns of the loop would be a large
+        part of the cost of a request."""
         await self._in_flight.acquire()
         expiry: asyncio.TimerHandle | None = None
         try:
@@ -160,32 +161,33 @@ class Peer:
             raise
 
     def _give_up(self, connection: _PeerConnection | None, error: BaseException, timeout_ms: int) -> None:
-        """What becomes of a request and of its connection. Raises NoAnswerError, unless the caller was cancelled."""
+        """Ends a request without an answer, and its connection. Raises NoAnswerError, unless the caller was
+        cancelled."""
         if isinstance(error, TimeoutError | asyncio.CancelledError):
             self._drop(connection)
         if isinstance(error, TimeoutError):
             if self._prompt is not None:
                 self._prompt.failed(f"no answer in {timeout_ms} ms")
             raise NoAnswerError(f"{self._name()}: no answer in {timeout_ms} ms") from error
-        if isinstance(error, KafkaError | ProtocolError):  # it serves no version of this API that we know
+        if isinstance(error, KafkaError | ProtocolError):  # it supports no version of this API that we know
             raise NoAnswerError(f"{self._name()}: {error}") from error
 
     def rest(self) -> None:
-        """The peer is not asked for now: requests under way fail, also those that wait for a connection to be made."""
+        """The peer gets no requests for now: those in progress fail, including those that wait for a connection."""
         under_way, self._try = self._try, None
-        if under_way is not None and not under_way.expired():  # one that has run out ends its try by itself
+        if under_way is not None and not under_way.expired():  # an expired one ends its try by itself
             under_way.reschedule(0.0)
         if self._outage is not None:
             self._outage.rest()
         self._drop(self._connection)
 
     def close(self) -> None:
-        """Requests under way fail, and so do all that come."""
+        """Requests in progress and all later ones fail."""
         self._is_closed = True
         self.rest()
 
     async def _connected(self) -> _PeerConnection:
-        """The connection, made anew where there is none."""
+        """The connection; made again if there is none."""
         async with self._connecting:
             if self._is_closed:
                 raise NoAnswerError(f"{self._name()}: this node asks nothing any more")
@@ -201,7 +203,7 @@ class Peer:
         return due_s is not None and asyncio.get_running_loop().time() >= due_s
 
     async def _log_in(self, connection: _PeerConnection, address: BrokerListener) -> None:
-        """Where the listener of the peer asks for it. Raises KafkaError, NoAnswerError."""
+        """Logs in if the peer's listener requires it. Raises KafkaError, NoAnswerError."""
         login = self._network.login_at(address.name)
         if login is None:
             return
@@ -214,7 +216,7 @@ class Peer:
 
     async def _connect(self) -> _PeerConnection:
         is_open, address, why = False, self._address, _GIVEN_UP
-        loop = asyncio.get_running_loop()  # none runs where this coroutine is dropped in the middle
+        loop = asyncio.get_running_loop()  # no loop runs if this coroutine is dropped before its end
         if self._outage is not None:
             self._outage.asked(address)
         doublings = max(0, self._long_tries - SHORT_TRIES + 1)
@@ -266,7 +268,7 @@ class Peer:
             self._on_lost()
 
     def _drop(self, connection: _PeerConnection | None) -> None:
-        """This side ends `connection`: that is no news of the peer."""
+        """This side ends `connection`, so the end says nothing about the peer."""
         if connection is None:
             return
         if connection is self._connection:
@@ -283,8 +285,8 @@ def _expire(answer: asyncio.Future[Any]) -> None:
 
 
 class _PeerConnection(AsyncConnection):
-    """Speaks the highest versions that both sides know, from the answer to ApiVersions on. `on_end` is called once it
-    has ended, for whatever reason."""
+    """Uses the highest versions that both sides know, after the answer to ApiVersions. `on_end` is called once the
+    connection has ended, for any reason."""
 
     def __init__(self, protocol: ClientProtocol, on_end: Callable[[_PeerConnection], None]) -> None:
         super().__init__(
@@ -296,13 +298,13 @@ class _PeerConnection(AsyncConnection):
         )
         self._on_end = on_end
         self.log_in_again_s: float | None = None
-        """On the loop's clock: the session ends soon after. None: it lasts."""
+        """On the loop's clock, shortly before the session ends. None: the session does not end."""
         self.is_logging_in = False
-        """A node that refuses takes its time to say so."""
+        """A node may delay its rejection."""
         self._knows_versions = False
 
     def end(self) -> None:
-        """Closes it, if it was ever made."""
+        """Closes the connection, if it was opened."""
         if self.is_open:
             self.close()
 

@@ -1,4 +1,4 @@
-"""A controller as handlers of administration know it: what a broker is to them on its listeners."""
+"""The controller for administration handlers, in the place of a broker on its listeners."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 class AdministeredController:
-    """Only the active one decides: any other refuses with NOT_CONTROLLER, and clients look for the active one."""
+    """Only the active controller decides: any other rejects requests with NOT_CONTROLLER, and clients look for the
+    active one."""
 
     def __init__(self, quorum: QuorumRole, static_settings: BrokerSettings) -> None:
         self.node_id = quorum.identity.node_id
@@ -26,7 +27,7 @@ class AdministeredController:
 
     @property
     def image(self) -> MetadataImage:
-        """The committed metadata that this controller knows."""
+        """The committed metadata of this controller."""
         return self._quorum.image
 
     def _metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:

@@ -1,6 +1,6 @@
-"""What this node has applied of the metadata log: published when it is committed, taken back where the logs part.
+"""The applied metadata log of this node: published when it is committed, taken back where logs diverge.
 
-A leader applies what it decides, see controller; a follower what it fetches, here.
+A leader applies its decisions, see controller; a follower applies fetched records, here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from moldau.wire.records.record import read_records
 
 
 class AppliedMetadata:
-    """`fold`: every record of the log, and not all of it committed; `publisher`: what is."""
+    """`fold`: every record of the log, including uncommitted ones; `publisher`: the committed ones."""
 
     def __init__(self, cluster_id: str, fold: MetadataFold) -> None:
         self.fold = fold
@@ -34,11 +34,11 @@ class AppliedMetadata:
         return self.publisher.image
 
     def reached(self, end_offset: int, leader_epoch: int) -> None:
-        """What the fold has taken since the last time is published once everything below `end_offset` is committed."""
+        """Publishes the records folded since the last call once everything below `end_offset` is committed."""
         self.publisher.applied(self.fold.take_delta(Offset(end_offset), leader_epoch))
 
     def append(self, batches: Buffer) -> None:
-        """As a follower: applies what the leader decided. Raises ProtocolError, ValueError."""
+        """On a follower: applies the leader's decisions. Raises ProtocolError, ValueError."""
         for position, header in iterate_batches(batches):
             records = read_records(memoryview(batches)[position : position + header.size])
             for record in records if not header.is_control else ():
@@ -46,8 +46,8 @@ class AppliedMetadata:
             self.reached(header.next_offset, header.partition_leader_epoch)
 
     def fold_again(self, disk: Disk, log: Log) -> None:
-        """From what is committed to the end of `log`: what was applied and is in it no more is taken back. Waits for
-        the disk."""
+        """Takes back applied records that the log no longer holds: folds again from the committed offset to the end of
+        `log`. Waits for the disk."""
         self.publisher.take_back()
         image = self.image
         self.fold.go_back_to(image)
@@ -59,8 +59,7 @@ class AppliedMetadata:
         self.reached(log.log_end_offset, log.leader_epochs.latest_epoch)
 
     def folded(self, loaded: Snapshot, snapshot: SnapshotId) -> MetadataImage:
-        """The image that `snapshot` stands for; nothing is changed by it. Raises ValueError for a record that cannot be
-        applied."""
+        """The image of `snapshot`, without a change of state. Raises ValueError for a record that cannot be applied."""
         fold = MetadataFold(self._cluster_id)
         for record in loaded.records:
             fold.apply(record)
@@ -68,8 +67,8 @@ class AppliedMetadata:
         return fold.image
 
     def load(self, loaded: Snapshot, snapshot: SnapshotId, image: MetadataImage) -> VoterSet | None:
-        """The image becomes that of `snapshot`, which is committed: `image`, as `folded` gave it. Subscribers get what
-        that changes. Gives the voters that it names."""
+        """Replaces the image by `image`, the result of `folded` for the committed `snapshot`, and sends the changes to
+        subscribers. Returns the voters in the snapshot."""
         self.publisher.take_back()
         self.fold.go_back_to(image)
         self.publisher.applied(self.fold.image.delta_from(self.image))

@@ -1,4 +1,4 @@
-"""What this node asks the others of the quorum, each through one connection of its own."""
+"""Sends this node's requests to the other nodes of the quorum, over one connection for each node."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _OF_ANOTHER_CLUSTER = "INCONSISTENT_CLUSTER_ID"
 
 
 class QuorumChannel:
-    """The channel of one node. Addresses come from the voters in force, and for nodes that are none of them from what
-    answers say of their leader; `bootstrap` servers have ids of their own, from -2 down, as in Kafka."""
+    """The channel of one node. Addresses come from the current voters; for other nodes, from the leader address in
+    answers. `bootstrap` servers have ids from -2 down, as in Kafka."""
 
     def __init__(
         self,
@@ -46,8 +46,8 @@ class QuorumChannel:
         log: EventLog,
         bootstrap: Sequence[Endpoint] = (),
     ) -> None:
-        """`on_lost` is called with the id of a node that has ended its connection, `on_refused` with that of one that
-        did not listen when it was asked, `on_stranger` when there is one more of the `strangers`."""
+        """`on_lost` is called with the id of a node that closed its connection; `on_refused` with the id of a node that
+        refused the connection; `on_stranger` when `strangers` has grown."""
         self._sender = sender
         self._network = network
         self._request_timeout_ms = request_timeout_ms
@@ -65,26 +65,26 @@ class QuorumChannel:
 
     @property
     def absent(self) -> tuple[int, ...]:
-        """The nodes that did not listen when they were asked last."""
+        """The nodes that refused the last connection."""
         return tuple(self._absent)
 
     @property
     def strangers(self) -> tuple[int, ...]:
-        """The nodes that are of another cluster, as each said when it was asked last."""
+        """The nodes that reported another cluster id in their last answer."""
         return tuple(self._strangers)
 
     @property
     def features_of_others(self) -> tuple[str, ...]:
-        """The finalized features that nodes which were asked serve."""
+        """The finalized features that the nodes asked so far support."""
         return tuple(dict.fromkeys(name for peer in self._peers.values() for name in peer.features))
 
     @property
     def bootstrap_ids(self) -> tuple[int, ...]:
-        """The ids of the bootstrap servers: -2 and down, in the order of the setting."""
+        """The ids of the bootstrap servers: from -2 down, in the order of the setting."""
         return tuple(self._bootstrap)
 
     async def ask(self, node_id: int, request: Request, voters: VoterSet) -> Standing | None:
-        """The answer of the node; None where none comes in time, or none that can be read."""
+        """The node's answer; None if no readable answer arrives in time."""
         address = self.address_of(node_id, voters)
         if address is None:
             return None
@@ -109,7 +109,7 @@ class QuorumChannel:
             response = cast(QuorumResponse, await peer.request(asked, timeout_ms))
             self._absent.pop(node_id, None)
             if address.name == self._sender.listeners[0].name:
-                self._leaders.update(leader_addresses(response))  # as who asks at that listener reaches them
+                self._leaders.update(leader_addresses(response))  # the addresses of the listener that was asked
             answer = decode_answer(response)
             self._note_cluster(node_id, is_other=answer.error == _OF_ANOTHER_CLUSTER)
             return answer
@@ -128,8 +128,8 @@ class QuorumChannel:
             self._on_stranger()
 
     def address_of(self, node_id: int, voters: VoterSet) -> BrokerListener | None:
-        """Where this node reaches another one: at its listener of our own first one's name, or at one of another name
-        if it has none. None: nobody has said so far."""
+        """The address of another node: its listener with the name of our first one, else any of its listeners. None if
+        unknown."""
         name = self._sender.listeners[0].name
         found = self.listener_of(node_id, name, voters)
         if found is not None:
@@ -138,7 +138,7 @@ class QuorumChannel:
         return next((BrokerListener(point.name, point.host, point.port) for point in points), None)
 
     def listener_of(self, node_id: int, name: str, voters: VoterSet) -> BrokerListener | None:
-        """The listener of a node with this name; None: nobody has said so far."""
+        """The listener of a node with this name; None if unknown."""
         for voter in voters.voters:
             if voter.voter_id == node_id and voter.endpoints:
                 points = (BrokerListener(each.name, each.host, each.port) for each in voter.endpoints)
@@ -148,14 +148,14 @@ class QuorumChannel:
         return None if known is None else BrokerListener(name, *known)
 
     def close(self) -> None:
-        """Whoever waits for an answer gets none, and nobody is asked any more."""
+        """Waiting requests end without an answer, and no more are sent."""
         for peer in self._peers.values():
             peer.close()
         self._outages.close()
 
 
 def _name(node_id: int) -> str:
-    """As the log calls a node that is asked."""
+    """The node's name in the log."""
     if node_id >= 0:
         return f"controller {node_id}"
     return f"server {_FIRST_BOOTSTRAP_ID - node_id + 1} of controller.quorum.bootstrap.servers"

@@ -27,7 +27,7 @@ from moldau.shell.quorum.raft_driver import RaftDriver, RaftListener
 from moldau.types import METADATA_PARTITION, Buffer, Offset, Pausing
 
 MAX_PENDING_REQUESTS = 10_000
-"""Requests that wait for a flush; one more is refused with REQUEST_TIMED_OUT, which clients try again."""
+"""Requests that may wait for a flush; any above it are rejected with REQUEST_TIMED_OUT, which clients retry."""
 
 ControllerAnswer: TypeAlias = "ControllerResponse | asyncio.Future[ControllerResponse]"
 
@@ -60,35 +60,35 @@ class ActiveController:
         self._runtime.begin(fold.image)
 
     def ask(self, request: ControllerRequest) -> ControllerAnswer:
-        """Decides `request` now, unless others are in front of it: gives the answer, or a future that has it once it is
-        committed. Raises KafkaError, now or through the future."""
+        """Decides `request` now, unless others wait before it. Returns the answer, or a future that ends when the
+        answer is committed. Raises KafkaError, now or through the future."""
         if self._runtime.waiting_count >= MAX_PENDING_REQUESTS:
             raise kafka_error("REQUEST_TIMED_OUT", "the controller has too many requests waiting")
         return self._runtime.submit(request)
 
     def committed(self, end_offset: int) -> None:
-        """Everything below `end_offset` is committed, and published: the answers that rest on it leave."""
+        """Everything below `end_offset` is committed and published: sends the answers that depend on it."""
         self._runtime.committed(end_offset)
 
     def refuse_waiting(self, error: KafkaError) -> None:
-        """Every request that waits gets `error`; the controller lives on."""
+        """Every waiting request gets `error`; the controller continues."""
         self._runtime.drop(error)
 
     def end(self, error: KafkaError) -> None:
-        """Leadership ended: every request gets `error`, and what is not committed is taken back."""
+        """Leadership has ended: every request gets `error`, and uncommitted decisions are taken back."""
         self._runtime.close(error)
         self._publisher.take_back()
         self._fold.go_back_to(self._publisher.image)
 
     def abort(self) -> None:
-        """Ends as a crash does: no request gets an answer."""
+        """Ends like a crash: no request gets an answer."""
         self._runtime.abort()
 
     # what the runtime asks of its log
 
     @property
     def end_offset(self) -> int:
-        """Where the metadata log ends, exclusive."""
+        """The end offset of the metadata log, exclusive."""
         return self._raft.log.log_end_offset
 
     @property
@@ -109,11 +109,13 @@ class ActiveController:
         return bytearray(batch)
 
     def append(self, batch: Buffer, now: Now) -> int:
-        """Gives the last offset. Raises KafkaError, StorageFullError, StorageFailedError: nothing is in the log."""
+        """Returns the last offset. If it raises KafkaError, StorageFullError or StorageFailedError, the log is
+        unchanged."""
         return self._raft.append(batch, now.wall_ms)
 
     def applied(self, records: tuple[MetadataRecord, ...], counts: Counts) -> None:
-        """What was appended is in the state: it is published, and the requests are answered, once it is committed."""
+        """The appended records are applied: they are published, and their requests answered, once they are
+        committed."""
         self._publisher.applied(self._fold.take_delta(Offset(self.end_offset), self._raft.quorum.leader_epoch))
         self._raft.applied()
 
@@ -122,5 +124,5 @@ class ActiveController:
         self._broken(InvariantError(reason))
 
     def unforeseen(self, error: Exception) -> None:
-        """Our own mistake, behind a request that was refused for it: logged."""
+        """Logs a bug of ours after its request was rejected."""
         self._event_log.unforeseen(f"controller {type(error).__name__}", "a decision of the controller failed", error)

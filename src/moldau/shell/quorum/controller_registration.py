@@ -1,4 +1,4 @@
-"""A controller makes itself known to the active one, once in each of its lives, whether it leads or not (KIP-919)."""
+"""Registers this controller with the active one, once per process start, whether or not it leads (KIP-919)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RETRY_S = 1.0
 def registration_of(
     controller_id: BrokerId, incarnation_id: Uuid, points: Sequence[BrokerListener]
 ) -> ControllerRegistrationRequest:
-    """What the controller that listens at `points` says of itself."""
+    """The registration of the controller that listens at `points`."""
     listeners = tuple(RegisteredListener(each.name, each.host, each.port, each.security_protocol) for each in points)
     return ControllerRegistrationRequest(
         controller_id, incarnation_id, listeners=listeners, features=REGISTERED_FEATURES
@@ -29,7 +29,7 @@ def registration_of(
 async def register_controller(
     registration: ControllerRegistrationRequest, submit: Callable[[Any], Awaitable[Any]], log: EventLog
 ) -> None:
-    """Returns when the registration is committed. Refusals are told to the log, and it is tried again."""
+    """Returns when the registration is committed. Logs a rejection and tries again."""
     while True:
         try:
             await submit(registration)

@@ -12,7 +12,7 @@ from moldau.types import BrokerId
 def describe_quorum(
     quorum: Quorum, clock: Clock, node_id: BrokerId, own_listeners: tuple[BrokerListener, ...]
 ) -> QuorumDescription:
-    """What this node knows of the quorum. Only the leader knows how far the others are."""
+    """This node's view of the quorum. Only the leader knows the progress of the others."""
     voters = quorum.log.voters.latest
     offset_ms = clock.now_ms() - clock.monotonic_ms()
     states = {

@@ -15,8 +15,9 @@ STEP_S = 0.02
 
 
 async def wait_for_others(clock: Clock, image: Callable[[], MetadataImage], voters: VoterSet, own_id: BrokerId) -> None:
-    """Before node `own_id` leaves: where no majority stays without it, the others may be stopping too, and cannot hand
-    over what they lead without a controller. Returns when their brokers are fenced, or after a moment."""
+    """Call it before node `own_id` stops. If the other nodes are no majority without it, they may also be stopping, and
+    without a controller they cannot hand over the partitions that they lead. Returns when their brokers are fenced, or
+    after a moment."""
     end_ms = clock.monotonic_ms() + PATIENCE_MS
     while clock.monotonic_ms() < end_ms:
         others = [each for each in image().brokers.values() if each.broker_id != own_id]

@@ -1,9 +1,9 @@
-"""On which connection each broker sent its last heartbeat: where it ends, the broker may have died.
+"""Tracks the connection of each broker's last heartbeat: if it ends, the broker may have died.
 
-The death of a process ends its connections at once, long before the broker's session. A live broker soon sends on
-another connection. What does not end a connection (a process or a machine that stands still, a cut network) is
-left to the session. A network that was cut delivers late what was sent on a connection that the broker has replaced
-since, and its end: neither says anything of the broker.
+The death of a process ends its connections at once, long before the broker's session expires. A live broker soon sends
+on another connection. Faults that do not end a connection (a stopped process or machine, a cut network) are left to the
+session. After a cut, the network delivers late the data and the end of a connection that the broker has since replaced;
+neither says anything about the broker.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from moldau.wire.protocol.messages.broker_lifecycle import BrokerHeartbeatReques
 
 
 class HeartbeatConnections:
-    """The connections of all brokers whose heartbeats this controller took from other nodes. `suspect` gets each
-    suspicion."""
+    """The connections of all brokers whose heartbeats this controller received from other nodes. Calls `suspect` for
+    each suspicion."""
 
     def __init__(self, suspect: Callable[[SuspectBroker], None]) -> None:
         self._suspect = suspect
         self._connections: dict[int, int] = {}
-        """Of each broker, the number of its newest connection, also when that has ended."""
+        """The number of each broker's newest connection, even if it has ended."""
 
     def heard(self, request: BrokerHeartbeatRequest, reply: Reply) -> None:
-        """The controller has taken a heartbeat."""
+        """The controller has accepted a heartbeat."""
         if reply.id < self._connections.get(request.broker_id, reply.id):
             return
         self._connections[request.broker_id] = reply.id

@@ -1,11 +1,12 @@
-"""Logs an error at once when the cluster has a feature level that this node does not serve.
+"""Logs an error at once when the cluster has a feature level that this node does not support.
 
-A newcomer does not join a cluster where clients rely on what is not served here. A node that has joined before must go
-on: without it the quorum may have no majority. So it says in its log what a newcomer is refused for: as soon as it
-knows that another node serves the feature, as soon as the level is written, and at each start.
+A newcomer does not join a cluster whose clients rely on unsupported features. A node that has joined before must
+continue, because without it the quorum may have no majority. So it logs the reason that would keep a newcomer out: as
+soon as another node is known to support the feature, as soon as the level is written, and at each start.
 
-That it has joined before is noted in a file of the metadata directory, which Apache Kafka leaves alone: a directory of
-Apache Kafka has a voter's and a broker's id too, and a node of ours that takes it over is a newcomer.
+A file in the metadata directory, which Apache Kafka leaves alone, records that the node has joined before. The voter's
+and broker's ids are not enough: a directory of Apache Kafka has them too, and a node of ours that takes it over is a
+newcomer.
 """
 
 from __future__ import annotations
@@ -22,28 +23,28 @@ _JOINED = f"{METADATA_DIRECTORY}/joined"
 
 
 def has_joined(disk: Disk) -> bool:
-    """Whether a node of ours has belonged to the cluster with this directory."""
+    """Whether a node of ours has been in the cluster with this directory."""
     return disk.exists(_JOINED)
 
 
 def note_joined(disk: Disk) -> None:
-    """From now on `has_joined`, durably. Waits for the disk the first time."""
+    """Makes `has_joined` true, durably. Waits for the disk the first time."""
     if not has_joined(disk):
         disk.replace_file(_JOINED, b"")
 
 
 class LevelWatch:
-    """Says each fault once, and again after it was taken back."""
+    """Logs each fault once, and again if it returns after it was resolved."""
 
     def __init__(self, event_log: EventLog, features_of_others: Callable[[], tuple[str, ...]]) -> None:
-        """`features_of_others`: the finalized features that the nodes which this one asks serve."""
+        """`features_of_others`: the finalized features that the nodes asked by this one support."""
         self._event_log = event_log
         self._features_of_others = features_of_others
         self._foreign: dict[int, None] = {}
         self._said: str | None = None
 
     def registered(self, node_id: int, levels: Mapping[str, int], *, is_ours: bool) -> None:
-        """A node has registered with this controller. One of another make serves all features that are finalized."""
+        """A node has registered with this controller. A node that is not ours supports all finalized features."""
         if is_ours:
             self._foreign.pop(node_id, None)
         else:
@@ -51,16 +52,16 @@ class LevelWatch:
         self.look(levels)
 
     def forget(self) -> None:
-        """This controller is active no more: nodes register with another one."""
+        """This controller is no longer active: nodes register with another one."""
         self._foreign.clear()
 
     def unserved(self, levels: Mapping[str, int]) -> str | None:
-        """Why a newcomer does not join; None if nothing keeps it away."""
+        """Why a newcomer may not join; None if it may."""
         others = (*self._features_of_others(), *(UNSERVED_FEATURES if self._foreign else ()))
         return unserved_level(levels, others)
 
     def look(self, levels: Mapping[str, int]) -> None:
-        """The committed levels, or the other nodes, may have changed."""
+        """Checks again after a change of the committed levels or of the other nodes."""
         unknown = unknown_level(levels)
         said = self.unserved(levels) if unknown is None else f"{unknown[1]}: the next start of this node is refused"
         if said is not None and said != self._said:

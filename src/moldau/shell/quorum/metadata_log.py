@@ -1,4 +1,4 @@
-"""What lies in `__cluster_metadata-0`: the newest snapshot and the log behind it, read at a start."""
+"""Reads `__cluster_metadata-0` at a start: the newest snapshot and the log after it."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ from moldau.wire.records.record import Record, read_records
 
 READ_BYTES = 1 << 20
 FORMATTED_CHECKPOINT = f"{METADATA_DIRECTORY}/{snapshot_file_name(Offset(0), 0)}"
-"""What a format leaves of a new cluster: its first voters, and by Apache Kafka 4.4 also what `bootstrap.checkpoint`
-holds by an earlier one (KIP-1170)."""
+"""Written by a format of a new cluster: the first voters and, since Apache Kafka 4.4, also the records that earlier
+versions write to `bootstrap.checkpoint` (KIP-1170)."""
 
 LOG_SETTINGS = LogSettings(
     cleanup_policy=("delete",),
@@ -51,9 +51,9 @@ LOG_SETTINGS = LogSettings(
 
 
 class LoadedSnapshot(msgspec.Struct, frozen=True):
-    """The newest snapshot that can be read; end offset 0 with nothing but the first voters, right after formatting:
-    what else lies in FORMATTED_CHECKPOINT is no state before the first leader has written it into the log.
-    `damaged`: the paths of newer ones, which were renamed."""
+    """The newest readable snapshot. Right after formatting it has end offset 0 and only the first voters: other records
+    of FORMATTED_CHECKPOINT are no state until the first leader has written them into the log. `damaged`: the paths of
+    newer snapshots, which were renamed."""
 
     snapshot: Snapshot
     end_offset: Offset
@@ -71,10 +71,10 @@ def open_log(
     refuses_damage: bool = True,
     is_rewritten: bool = False,
 ) -> Log:
-    """The metadata log, all of which was read and checked; `is_rewritten`: see rewriting.
+    """The metadata log, completely read and checked; `is_rewritten`: see rewriting.
 
-    Raises DamagedLogError for damage below `flushed_offset`, below the end offset of a snapshot (only what is on the
-    disk becomes part of one), or anywhere before the end that a clean stop left; see recovery.
+    Raises DamagedLogError for damage below `flushed_offset`, below the end offset of a snapshot (a snapshot only covers
+    records on the disk), or anywhere before the end that a clean stop left; see recovery.
     """
     log_settings = msgspec.structs.replace(
         LOG_SETTINGS,
@@ -101,7 +101,7 @@ def _loaded(disk: Disk, settings: LogSettings, now_ms: int, plan: RecoveryPlan, 
 
 
 def replaced_log(disk: Disk, old: Log, flushed_offset: FlushedOffset, now_ms: int) -> Log:
-    """The log behind the snapshot that takes the place of `old`, see snapshot_files; `old` is closed."""
+    """Closes `old` and returns the log after the snapshot that replaces it, see snapshot_files."""
     settings, health = old.settings, old.health
     old.release()
     finish_replacing(disk, flushed_offset)
@@ -110,19 +110,20 @@ def replaced_log(disk: Disk, old: Log, flushed_offset: FlushedOffset, now_ms: in
 
 
 def _start_without_segments(disk: Disk, flushed_offset: int) -> int:
-    """Where the log begins if a snapshot took its place and nothing was appended since; 0 where its files say that."""
+    """The start offset of a log that a snapshot replaced and that has no appends since; 0 if its files tell the
+    offset."""
     names = disk.list_directory(METADATA_DIRECTORY)
     ends = [end_offset for (end_offset, _), _ in _snapshot_files(disk)]
     return 0 if any(name.endswith(LOG_SUFFIX) for name in names) or flushed_offset not in ends else flushed_offset
 
 
 def _ends_with_a_clean_stop(disk: Disk, flushed_offset: int) -> bool:
-    """Whether the mark of a clean stop counts for all of the log.
+    """Whether the mark of a clean stop covers the whole log.
 
-    Moldau and Apache Kafka both append to this log before they take the mark away. The mark names the broker epoch, the
-    offset at which the broker that stopped was registered. A note above that is of the same life or of a later one, and
-    counts alone: what lies above the note was appended behind the mark. A note below is of an earlier life than the
-    mark: Apache Kafka, which writes no note, stopped cleanly.
+    Moldau and Apache Kafka both append to this log before they remove the mark. The mark names the broker epoch: the
+    offset at which the stopped broker was registered. A flushed offset above it is from the same run or a later one and
+    is used alone, because records above it were appended after the mark. A flushed offset below it is from an earlier
+    run than the mark: Apache Kafka, which stores no flushed offset, stopped cleanly.
     """
     if not disk.exists(CLEAN_SHUTDOWN_MARK):
         return False
@@ -134,10 +135,10 @@ def _ends_with_a_clean_stop(disk: Disk, flushed_offset: int) -> bool:
 
 
 def load_snapshot(disk: Disk, log_start_offset: int = 0) -> LoadedSnapshot:
-    """The snapshot with the highest end offset; an empty one if there is none.
+    """The snapshot with the highest end offset; an empty one if no snapshot exists.
 
-    One that cannot be read is passed over, and renamed, if an older one and the log from `log_start_offset` on say the
-    same together. Raises QuorumError where nothing does.
+    An unreadable snapshot is renamed and skipped if an older one and the log from `log_start_offset` on cover the same
+    records. Raises QuorumError if nothing covers them.
     """
     damaged: list[str] = []
     failure = ""
@@ -171,8 +172,8 @@ def _snapshot_files(disk: Disk) -> list[tuple[tuple[Offset, int], str]]:
 
 
 def load_bootstrap_records(disk: Disk) -> tuple[MetadataRecord, ...]:
-    """The first records of a new cluster: those of `bootstrap.checkpoint`, else of FORMATTED_CHECKPOINT. Raises
-    QuorumError if neither has any, and for a file that is broken, or of a later Kafka."""
+    """The first records of a new cluster: from `bootstrap.checkpoint`, else from FORMATTED_CHECKPOINT. Raises
+    QuorumError if neither has any, and for a file that is damaged or from a later Kafka."""
     path = BOOTSTRAP_CHECKPOINT
     if not disk.exists(path) and disk.exists(FORMATTED_CHECKPOINT):
         path = FORMATTED_CHECKPOINT
@@ -192,7 +193,7 @@ def load_bootstrap_records(disk: Disk) -> tuple[MetadataRecord, ...]:
 
 
 def fold_log(fold: MetadataFold, disk: Disk, log: Log) -> tuple[LoadedSnapshot, LogReplay]:
-    """Folds what the newest snapshot and `log` say together. Raises QuorumError, with the record's place."""
+    """Folds the newest snapshot and the records of `log` after it. Raises QuorumError, with the record's place."""
     loaded = load_snapshot(disk, log.log_start_offset)
     if not log.log_start_offset <= loaded.end_offset <= log.log_end_offset:
         raise QuorumError(
@@ -232,14 +233,14 @@ def check_levels(levels: Mapping[str, int], log: Log, loaded: LoadedSnapshot) ->
 
 
 def load_image(disk: Disk, log: Log) -> MetadataImage:
-    """What snapshot and `log` say together, for those who only look. Raises QuorumError."""
+    """The image from snapshot and `log`, for read-only tools. Raises QuorumError."""
     fold = MetadataFold()
     fold_log(fold, disk, log)
     return fold.image
 
 
 def load_voters(disk: Disk, log: Log) -> tuple[VoterSet, MetadataImage]:
-    """As load_image, with the last voters that snapshot and `log` name: none where the voters are configured."""
+    """As load_image, with the last voters in snapshot and `log`; empty if the voters are configured."""
     fold = MetadataFold()
     _, replay = fold_log(fold, disk, log)
     named = replay.control.voters
@@ -247,25 +248,27 @@ def load_voters(disk: Disk, log: Log) -> tuple[VoterSet, MetadataImage]:
 
 
 def removed_topic_ids(log: Log) -> dict[Uuid, None]:
-    """The ids of all topics whose removal is still written in `log`, before the newest snapshot too. Waits for the
+    """The ids of all topics whose removal is still in `log`, including before the newest snapshot. Waits for the
     disk."""
     records = (item.record for item in LogReplay(log, log.log_start_offset, QuorumControl()).records())
     return {record.topic_id: None for record in records if isinstance(record, RemoveTopicRecord)}
 
 
 class LogReplay:
-    """Reads the log from `start_offset` on: records by `records()`, and what control records say in `control`."""
+    """Reads the log from `start_offset` on: records through `records()`, and the data of control records in
+    `control`."""
 
     def __init__(self, log: Log, start_offset: int, control: QuorumControl) -> None:
         self.control = control
         self.bytes_read = 0
         self.voter_sets: list[tuple[int, VoterSet]] = []
-        """The sets of voters that stand in the log, with their offsets."""
+        """The voter sets in the log, with their offsets."""
         self._log = log
         self._start_offset = start_offset
 
     def records(self) -> Iterator[LoadedRecord[MetadataRecord]]:
-        """Every record up to the log end. Waits for the disk. Raises QuorumError, with the offset, for broken bytes."""
+        """Every record up to the log end. Waits for the disk. Raises QuorumError, with the offset, for damaged
+        bytes."""
         offset, end_offset = self._start_offset, self._log.log_end_offset
         while offset < end_offset:
             data = self._read(offset, end_offset)

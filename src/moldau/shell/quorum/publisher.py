@@ -1,7 +1,7 @@
-"""The committed image, and its subscribers, who get each change of it.
+"""The committed image, and its subscribers, which get each change.
 
-What the controller decides is applied at once, to an image of its own (core/metadata/fold): the next decision sees it.
-It is published when it is committed; until then its deltas wait here, and can be taken back.
+The controller applies a decision at once to a separate image (core/metadata/fold), which the next decision uses. A
+decision is published when it is committed. Until then its deltas wait here and can be taken back.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Subscriber = Callable[[MetadataImage, MetadataDelta], None]
 
 
 class Publisher:
-    """`image` is what is committed, and what subscribers know."""
+    """`image`: the committed metadata, as subscribers know it."""
 
     def __init__(self, cluster_id: str) -> None:
         self.image = MetadataImage(cluster_id)
@@ -23,17 +23,17 @@ class Publisher:
         self._uncommitted: deque[MetadataDelta] = deque()
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """Calls `subscriber(image, delta)` for each committed change, in order. The first call has all there is."""
+        """Calls `subscriber(image, delta)` for each committed change, in order. The first call has the whole image."""
         self._subscribers.append(subscriber)
         if self.image.end_offset:
             subscriber(self.image, self.image.as_delta())
 
     def applied(self, delta: MetadataDelta) -> None:
-        """`delta` is in the log, and not committed yet."""
+        """`delta` is in the log but not committed yet."""
         self._uncommitted.append(delta)
 
     def committed(self, end_offset: int) -> None:
-        """Everything below `end_offset` is committed: the image moves, and its subscribers get the changes."""
+        """Everything below `end_offset` is committed: advances the image and notifies subscribers."""
         while self._uncommitted and self._uncommitted[0].end_offset <= end_offset:
             delta = self._uncommitted.popleft()
             self.image.apply_delta(delta)
@@ -41,5 +41,5 @@ class Publisher:
                 subscriber(self.image, delta)
 
     def take_back(self) -> None:
-        """What is not committed will not be published."""
+        """Drops the uncommitted deltas."""
         self._uncommitted.clear()

@@ -1,4 +1,4 @@
-"""The file `quorum-state`: which epoch this voter has reached, whom it voted for, and who leads (KIP-595, 853)."""
+"""The file `quorum-state`: this voter's epoch, its vote, and the leader (KIP-595, 853)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ QUORUM_STATE = f"{METADATA_DIRECTORY}/quorum-state"
 
 
 class QuorumError(MoldauError):
-    """This node cannot take its place in the quorum; the message is one sentence for the operator."""
+    """This node cannot take part in the quorum; the message is one sentence for the operator."""
 
 
 class _Voter(msgspec.Struct, frozen=True, rename="camel"):
@@ -47,7 +47,7 @@ class _FileVersion(msgspec.Struct, frozen=True):
 
 
 def read_quorum_state(disk: Disk, path: str) -> QuorumState | None:
-    """None if there is no such file yet. Raises QuorumError for one that cannot be read."""
+    """None if the file does not exist yet. Raises QuorumError for an unreadable file."""
     if not disk.exists(path):
         return None
     text = disk.read_file(path)
@@ -67,7 +67,7 @@ def read_quorum_state(disk: Disk, path: str) -> QuorumState | None:
 
 
 def write_quorum_state(disk: Disk, path: str, state: QuorumState) -> None:
-    """Durable when it returns: a vote, and an epoch, must never be forgotten. Waits, as `Disk.replace_file`."""
+    """Durable when it returns, because a vote and an epoch must never be forgotten. Waits, as `Disk.replace_file`."""
     content: _FileVersion0 | _FileVersion1
     if state.voter_ids is not None:
         voters = tuple(_Voter(voter_id) for voter_id in state.voter_ids)
@@ -78,9 +78,9 @@ def write_quorum_state(disk: Disk, path: str, state: QuorumState) -> None:
 
 
 def check_voters(saved: QuorumState | None, voters: VoterHistory, node: ReplicaKey, *, is_alone: bool) -> None:
-    """Raises QuorumError where this node, with this directory, cannot be of that quorum: another directory is the only
-    voter, or `quorum-state` knows other voters than those that are configured. `is_alone`: no setting names others,
-    so that it cannot be an observer of theirs."""
+    """Raises QuorumError if this node, with this directory, cannot belong to the quorum: the only voter has another
+    directory, or `quorum-state` has voters other than the configured ones. `is_alone`: no setting names other nodes, so
+    this node cannot be an observer."""
     latest = voters.latest
     if latest.key_of(node) is None and latest.majority == 1 and latest.has_node(node.node_id):
         raise QuorumError(

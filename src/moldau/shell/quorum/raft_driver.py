@@ -1,8 +1,8 @@
-"""Performs what the step machine of the quorum asks for (core/raft): on the metadata log, on `quorum-state`, over the
-network, and in time.
+"""Performs the outputs of the quorum's step machine (core/raft): on the metadata log, on `quorum-state`, over the
+network, and with timers.
 
-What the disk does to us. No space: requests that wait for the flush get KAFKA_STORAGE_ERROR, and what is in the log is
-flushed when there is room. A failed device: the node resigns, for nothing of this log can be trusted until a restart.
+Disk errors. No space: requests that wait for the flush get KAFKA_STORAGE_ERROR, and the log is flushed when space is
+free again. A failed device: the node resigns, because nothing in this log can be trusted until a restart.
 """
 
 from __future__ import annotations
@@ -67,57 +67,57 @@ from moldau.wire.records.batch import is_crc_valid, iterate_batches
 from moldau.wire.records.control import build_control_batch
 
 FAREWELL_TIMEOUT_S = 1.0
-"""How long a clean stop waits for the other voters to hear of it."""
+"""How long a clean stop waits until the other voters know."""
 
 _TOPIC_ID_FILE = f"{METADATA_DIRECTORY}/{PARTITION_METADATA}"
 
 
 class RaftListener(Protocol):
-    """What the driver calls on the loop, in the order of the outputs."""
+    """The callbacks of the driver, called on the loop in the order of the outputs."""
 
     def appended(self, batches: Buffer) -> None:
-        """The log has these batches of the leader's now."""
+        """The log now has these batches from the leader."""
 
     def truncated(self) -> None:
-        """The log was cut, where nothing was committed."""
+        """Uncommitted records were cut from the log."""
 
     def snapshot_folded(self, snapshot: SnapshotId, decoded: Snapshot) -> MetadataImage:
-        """The image that `snapshot` stands for. Raises ValueError where there is none."""
+        """The image of `snapshot`. Raises ValueError if it cannot be made."""
 
     def snapshot_loaded(self, snapshot: SnapshotId, decoded: Snapshot, image: MetadataImage) -> VoterSet | None:
-        """`snapshot` has taken the place of the log; gives the voters that it names."""
+        """`snapshot` has replaced the log; returns its voters."""
 
     def snapshot_refused(self, snapshot: SnapshotId, error: ProtocolError) -> None:
-        """What came as `snapshot` cannot be read: it is fetched again after a while, and the log stays until then."""
+        """The fetched `snapshot` cannot be read: it is fetched again later, and the log stays until then."""
 
     def snapshot_sent(self, snapshot: SnapshotId) -> None:
-        """As the leader: another node begins to fetch `snapshot`."""
+        """On the leader: another node starts to fetch `snapshot`."""
 
     def leadership_began(self) -> None:
-        """A new epoch stands in the log: the controller decides from here on."""
+        """The new epoch is in the log: the controller decides from here on."""
 
     def leadership_ended(self) -> None:
-        """The controller decides no more, and what is not committed is taken back."""
+        """The controller stops deciding, and uncommitted decisions are taken back."""
 
     def leader_changed(self) -> None:
-        """Another node leads than before, this one or none: all outputs that come of it are performed."""
+        """The leader has changed, to this node, another one or none; all outputs of the change are performed."""
 
     def committed(self, end_offset: int) -> None:
         """Everything below `end_offset` is committed."""
 
     def flush_refused(self, error: StorageFullError) -> None:
-        """A flush found no room for a file beside the log, and is repeated later."""
+        """A flush found no space for a file next to the log, and is repeated later."""
 
     def failed(self, error: StorageFailedError) -> None:
         """The device failed: nothing is flushed until a restart."""
 
     def broken(self, error: BaseException) -> None:
-        """Our own mistake: the node stops."""
+        """A bug of ours: the node stops."""
 
 
 class RaftDriver:
-    """One node of the quorum on its log. `spawn` runs a flush beside the loop's other work, and stops the node if it
-    breaks an invariant."""
+    """One node of the quorum on its log. `spawn` runs a flush concurrently with the loop's other work, and stops the
+    node if the flush breaks an invariant."""
 
     def __init__(
         self,
@@ -137,12 +137,12 @@ class RaftDriver:
         self._channel = channel
         self._asks: dict[asyncio.Task[None], Request] = {}
         self._requests: dict[int, asyncio.Future[Standing]] = {}
-        """What others ask, until it is answered; one for each connection, and one parked for each replica."""
+        """Unanswered requests of other nodes; one for each connection, and one parked for each replica."""
         self._last_request_id = 0
         self._disk, self._clock, self._workers = ports.disk, ports.clock, ports.workers
         self._spawn = spawn
         self._leader_id = quorum.leader_id
-        """As the listener was told."""
+        """As last reported to the listener."""
         self._events: deque[Event] = deque()
         self._is_stepping = False
         self._timer: asyncio.TimerHandle | None = None
@@ -150,13 +150,13 @@ class RaftDriver:
         self._is_flushing = False
 
     def begin(self) -> None:
-        """The election at the start. Waits for the disk. Raises StorageFullError, StorageFailedError."""
+        """Starts the first election. Waits for the disk. Raises StorageFullError, StorageFailedError."""
         self._is_stepping = True
         self._perform(self.quorum.begin(self._clock.monotonic_ms()))
         self._work_off()
 
     def append(self, batch: Buffer, now_ms: int) -> int:
-        """Gives the last offset; `applied` is to follow. Raises as `Log.append`."""
+        """Returns the last offset; the caller must call `applied` next. Raises as `Log.append`."""
         epoch, origin = self.quorum.leader_epoch, AppendOrigin.CONTROLLER
         try:
             return self.log.append(batch, leader_epoch=epoch, now_ms=now_ms, origin=origin).last_offset
@@ -166,7 +166,7 @@ class RaftDriver:
             return self.log.append(batch, leader_epoch=epoch, now_ms=now_ms, origin=origin).last_offset
 
     def applied(self) -> None:
-        """What was appended may be committed now."""
+        """The appended records may be committed now."""
         self._step(Appended(self.log.log_end_offset, self.log.leader_epochs.latest_epoch))
 
     def snapshot_taken(self, snapshot: SnapshotId, oldest: SnapshotId) -> None:
@@ -174,7 +174,7 @@ class RaftDriver:
         self._step(SnapshotTaken(snapshot, oldest))
 
     def asked(self, request: Request) -> asyncio.Future[Standing]:
-        """What another node asks; the future gives the answer. Raises NOT_CONTROLLER once this node has resigned."""
+        """A request of another node; the future gets the answer. Raises NOT_CONTROLLER once this node has resigned."""
         if self.quorum.has_resigned:
             raise kafka_error("NOT_CONTROLLER", "this node of the quorum is stopping")
         self._last_request_id += 1
@@ -188,14 +188,14 @@ class RaftDriver:
         self._step(ConnectionLost(node_id))
 
     def resign(self) -> None:
-        """Takes no part any more, and lets nobody wait; the voters hear a leader's farewell."""
+        """Leaves the quorum and ends all waiting requests; a leader tells the voters."""
         self._step(Resign())
         for task, request in self._asks.items():
             if not isinstance(request, EndQuorumEpoch):
                 task.cancel()
 
     async def settle(self) -> None:
-        """Resigns, and makes the note of the flushed offset durable. A failure takes the directory offline."""
+        """Resigns and makes the flushed offset durable. A failure takes the directory offline."""
         self.resign()
         if self._asks:
             await asyncio.wait(list(self._asks), timeout=FAREWELL_TIMEOUT_S)
@@ -208,7 +208,7 @@ class RaftDriver:
 
     def close(self) -> None:
         """Flushes and closes the log; after `settle`. Waits for the disk. Raises StorageFullError, StorageFailedError;
-        all files are closed then, too."""
+        all files are closed even then."""
         health = self.log.health
         try:
             self.log.close(self._clock.now_ms())
@@ -218,19 +218,19 @@ class RaftDriver:
             self._flushed_offset.close()
 
     def abort(self) -> None:
-        """As a crash: nothing is flushed any more, and the listener is not called."""
+        """Ends like a crash: flushes nothing more and calls the listener no more."""
         self.quorum.step(Resign(), self._clock.monotonic_ms())
         self._end_timer()
         for task in self._asks:
             task.cancel()
         self._channel.close()
-        self._flushed_offset.close()  # before the log: a flush that finds the log closed shall note nothing
+        self._flushed_offset.close()  # before the log: a flush that finds the log closed must store nothing
         self.log.release()
 
     # -- events and outputs
 
     def _step(self, event: Event) -> None:
-        """An event that comes of an output is taken when all outputs before the event are performed."""
+        """An event caused by an output is handled after all outputs before the event."""
         self._events.append(event)
         if not self._is_stepping:
             self._work_off()
@@ -253,8 +253,8 @@ class RaftDriver:
             self._listener.leader_changed()
 
     def _give_up(self, error: StorageFailedError) -> None:
-        """What was to come behind it may rest on what is not on the disk, such as a vote: nothing of that is done. A
-        full disk is no better: nothing could be done with a directory that takes no vote and no snapshot."""
+        """Later outputs may depend on state that was not saved, such as a vote: drops them. A full disk counts too: a
+        directory without space for votes and snapshots is useless."""
         self._events.clear()
         self._listener.failed(error)
 
@@ -263,7 +263,7 @@ class RaftDriver:
             match output:
                 case HighWatermarkMoved():
                     self._listener.committed(output.high_watermark)
-                case Flush() if not self.quorum.has_resigned:  # a subscriber of the output before may have ended it
+                case Flush() if not self.quorum.has_resigned:  # a subscriber of the previous output may have ended it
                     self._is_flush_asked = True
                     if not self._is_flushing:
                         self._is_flushing = True
@@ -299,7 +299,7 @@ class RaftDriver:
             self._disk.replace_file(_TOPIC_ID_FILE, encode_partition_metadata(METADATA_TOPIC_ID))
 
     def _end_leadership(self) -> None:
-        """What the controller appended, and did not come to apply, stands in the log like all else."""
+        """Records that the controller appended but did not apply stay in the log like all others."""
         self._listener.leadership_ended()
         if self.log.log_end_offset > self.quorum.log.log_end_offset:
             self.applied()
@@ -308,7 +308,7 @@ class RaftDriver:
         self._keep_topic_id()
         now_ms = self._clock.now_ms()
         batch = bytearray(build_control_batch(output.records, timestamp=now_ms, leader_epoch=output.leader_epoch))
-        self.append(batch, now_ms)  # which gives the batch its offset
+        self.append(batch, now_ms)  # it gives the batch its offset
         self._listener.appended(batch)
         self._step(Appended(self.log.log_end_offset, self.log.leader_epochs.latest_epoch, tuple(voter_sets_in(batch))))
 
@@ -326,8 +326,8 @@ class RaftDriver:
                 self._load_snapshot(output.snapshot)
 
     def _append_copied(self, records: Buffer) -> None:
-        """Bytes that are no batches of this place end the append, as a full disk does: what stands before them is in
-        the log, and the rest is fetched again. Nothing is read of a batch before its checksum is."""
+        """Bytes that are no valid batches here end the append, as a full disk does: the batches before them stay in the
+        log, and the rest is fetched again. A batch's checksum is verified before anything else is read from it."""
         sets: list[tuple[int, VoterSet]] = []
         try:
             self._keep_topic_id()
@@ -335,7 +335,7 @@ class RaftDriver:
                 if not is_crc_valid(records, position, header.size):
                     raise ProtocolError(f"the batch at offset {header.base_offset} fails its checksum")
                 batch = memoryview(records)[position : position + header.size]
-                found = tuple(voter_sets_in(batch))  # first: a set that cannot be read must not come into the log
+                found = tuple(voter_sets_in(batch))  # first: an unreadable voter set must not enter the log
                 self.log.append_copied(batch, self._clock.now_ms())
                 sets.extend(found)
                 self._listener.appended(batch)
@@ -354,7 +354,7 @@ class RaftDriver:
 
     def _load_snapshot(self, snapshot: SnapshotId) -> None:
         try:
-            # first: one that is damaged, or that this node cannot apply, must not cost the log
+            # first: a damaged snapshot, or one that this node cannot apply, must not cost the log
             decoded = decode_parts(self._disk, snapshot)
         except ProtocolError as error:
             self._listener.snapshot_refused(snapshot, error)
@@ -388,8 +388,9 @@ class RaftDriver:
             waiting.set_result(answer)
 
     def _answer_with_bytes(self, output: AnswerRecords | AnswerSnapshot) -> None:
-        """Of the log only what the machine knows of: what the controller is still applying may yet be cut. Raises
-        StorageFailedError, after the answer: a node that needs those bytes would ask this leader for ever."""
+        """Sends only the part of the log that the machine knows: records that the controller is still applying may yet
+        be cut. Raises StorageFailedError, after the answer: a node that needs those bytes would ask this leader
+        forever."""
         answer: Standing
         try:
             if isinstance(output, AnswerRecords):

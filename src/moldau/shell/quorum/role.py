@@ -75,8 +75,8 @@ from moldau.types import BrokerId, Buffer, Uuid
 
 
 class VoterIdentity(msgspec.Struct, frozen=True):
-    """Who this voter is: from `meta.properties`, and where its controller listens. Under the name of the first of
-    `controller_listeners` it reaches other controllers."""
+    """The identity of this voter, from `meta.properties`, and its controller's listeners. It reaches other controllers
+    under the name of the first of `controller_listeners`."""
 
     node_id: BrokerId
     cluster_id: str
@@ -85,7 +85,7 @@ class VoterIdentity(msgspec.Struct, frozen=True):
 
 
 class QuorumRole:
-    """What a node has of the quorum: one for each node; lives on one loop."""
+    """A node's part in the quorum: one per node; used on one loop."""
 
     def __init__(
         self,
@@ -99,13 +99,13 @@ class QuorumRole:
         health: DirectoryHealth | None = None,
         configured: VoterSet | None = None,
     ) -> None:
-        """`configured`: the voters, with their addresses, where no record of the log names them; None: this node alone,
-        or nobody, if a setting names nodes that it joins."""
+        """`configured`: the voters with their addresses, for a log without voter records; None: this node alone, or no
+        voters if a setting names nodes that it joins."""
         self.identity = identity
         self.health = health or DirectoryHealth()
         """Shared with the other logs of the directory: one failed fsync takes all of them offline."""
-        self.cuts: Sequence[Cut] = ()  # what recovery took out of the log
-        self.damaged_snapshots: Sequence[str] = ()  # where the newest ones lie now if an older one was read
+        self.cuts: Sequence[Cut] = ()  # cuts that recovery made in the log
+        self.damaged_snapshots: Sequence[str] = ()  # the new paths of the newest ones, if an older one was read
         self._failures = failures
         self._ports, network = ports, ports.network
         self._disk, self._clock, self._random, self._workers = ports.disk, ports.clock, ports.random, ports.workers
@@ -116,7 +116,7 @@ class QuorumRole:
         self._voters = VoterHistory(configured or configured_voters((identity.node_id,) if settings.is_alone else ()))
         self._machine = ControllerMachine(identity.cluster_id, settings, ports.random, lambda: self.kraft_version)
         self._applied = AppliedMetadata(identity.cluster_id, self._machine.new_state())
-        self._tasks: dict[asyncio.Task[None], None] = {}  # a long decision, a flush, a snapshot
+        self._tasks: dict[asyncio.Task[None], None] = {}  # long decisions, flushes, snapshots
         self._snapshots = Snapshots(
             ports.disk,
             ports.clock,
@@ -141,9 +141,9 @@ class QuorumRole:
         self.levels = LevelWatch(event_log, lambda: self._channel.features_of_others)
         self._raft: RaftDriver | None = None
         self._controller: ActiveController | None = None
-        self.leaderships = 0  # leader epochs that this node has opened
+        self.leaderships = 0  # leader epochs that this node has started
         self._bootstrap_records: tuple[MetadataRecord, ...] = ()
-        self._activation: asyncio.Future[Any] | None = None  # of the active controller: its first records
+        self._activation: asyncio.Future[Any] | None = None  # of the active controller: it writes the first records
         self._leader_watchers: list[Callable[[], None]] = []
         self.heartbeats = HeartbeatConnections(self._suspect)
         self._knows_cluster: asyncio.Future[None] | None = None
@@ -163,7 +163,7 @@ class QuorumRole:
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch of the quorum that this node knows, which is its own if it leads; 0 before `start`."""
+        """The quorum epoch that this node knows; its own if it leads; 0 before `start`."""
         return 0 if self._raft is None else self._raft.quorum.leader_epoch
 
     @property
@@ -179,7 +179,7 @@ class QuorumRole:
 
     @property
     def voters(self) -> VoterSet:
-        """The voters in force, as this node knows them."""
+        """The current voters, as this node knows them."""
         return self._voters.latest
 
     @property
@@ -189,12 +189,12 @@ class QuorumRole:
 
     @property
     def leader_id(self) -> int:
-        """Who leads the quorum, as this node knows it; NOBODY (-1): nobody, or not known."""
+        """The quorum's leader, as this node knows it; NOBODY (-1): none or unknown."""
         return NOBODY if self._raft is None else self._raft.quorum.leader_id
 
     @property
     def leader_address(self) -> BrokerListener | None:
-        """Where the leader's controller is reached; None: it is this node's own, or nobody is known to lead."""
+        """The address of the leader's controller; None: this node leads, or no leader is known."""
         leader_id = self.leader_id
         return (
             None if leader_id in (NOBODY, self.identity.node_id) else self._channel.address_of(leader_id, self.voters)
@@ -202,7 +202,7 @@ class QuorumRole:
 
     @property
     def unclean_elections(self) -> int:
-        """What this node's controller has decided of them."""
+        """The number of unclean elections that this node's controller has decided."""
         return self._machine.unclean_elections
 
     @property
@@ -211,49 +211,50 @@ class QuorumRole:
         return self.health.is_offline
 
     def users_at_first(self) -> LoginRecords:
-        """The SCRAM credentials that hold as long as nothing is committed: those of the own log, else those that the
-        directory was formatted with."""
+        """The SCRAM credentials in force until something is committed: from the local log, else from the format of the
+        directory."""
         of_log = self._applied.fold.image.logins
         return of_log or records_in_force(self._bootstrap_records)
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Calls `subscriber(image, delta)` on the loop for each committed change, in order, before its request is
-        answered. The first call has all there is."""
+        answered. The first call has the whole image."""
         self._applied.publisher.subscribe(subscriber)
 
     def when_leader_changes(self, watcher: Callable[[], None]) -> None:
-        """Calls `watcher` on the loop whenever another node leads than before, this one or none."""
+        """Calls `watcher` on the loop whenever the leader changes, to this node, another one or none."""
         self._leader_watchers.append(watcher)
 
     def describe(self) -> QuorumDescription:
-        """What DescribeQuorum is answered with; after `start`. Only the leader knows how far the others are."""
+        """The answer to DescribeQuorum; after `start`. Only the leader knows the progress of the others."""
         me = self.identity
         return describe_quorum(self._voter.quorum, self._clock, me.node_id, me.controller_listeners)
 
     @property
     def is_leader(self) -> bool:
-        """Whether its controller is the active one."""
+        """Whether this node's controller is the active one."""
         return self._controller is not None
 
     @property
     def kraft_version(self) -> int:
-        """1: the voters stand in the log, 0: they are configured."""
+        """1: the voters are in the log, 0: they are configured."""
         return self._voters.kraft_version
 
     def finalized_features(self) -> dict[str, int]:
-        """All levels in force, also those that clients are not shown."""
+        """All feature levels in force, including those hidden from clients."""
         return {**self.image.features, KRAFT_VERSION: self.kraft_version}
 
     # what other nodes ask
 
     def asked(self, request: QuorumRequest) -> tuple[Request, asyncio.Future[Standing]]:
-        """What another node asks of the quorum, and the future of the answer. Raises KafkaError, see decode_request."""
+        """A quorum request of another node, decoded, and the future of its answer. Raises KafkaError, see
+        decode_request."""
         asked = decode_request(request, self._sender)
         return asked, self._voter.asked(asked)
 
     def listener_of(self, node_id: int, name: str) -> BrokerListener | None:
-        """Where those who speak to this node at its listener `name` reach the controller of a node; None: nobody has
-        said so far."""
+        """The address of a node's controller, for nodes that speak to this node at its listener `name`; None if
+        unknown."""
         if node_id == self.identity.node_id:
             return next((each for each in self.identity.controller_listeners if each.name == name), None)
         return self._channel.listener_of(node_id, name, self.voters)
@@ -261,14 +262,15 @@ class QuorumRole:
     # start and stop
 
     async def start(self) -> None:
-        """Folds the log and takes a role in the quorum. Returns when the image holds a cluster: the only voter, or a
-        leader, has written the first records of a new one, and all is durable; a follower has heard what is committed.
+        """Folds the log and takes a role in the quorum. Returns when the image holds a cluster. The only voter, or a
+        leader, has then written the first records of a new cluster, and all is durable; a follower knows the committed
+        records.
 
-        Raises QuorumError (one sentence: the directory belongs to another quorum or cluster, to a later Kafka, is
-        broken), StorageFullError, StorageFailedError.
+        Raises QuorumError (one sentence: the directory belongs to another quorum or cluster, to a later Kafka, or is
+        damaged), StorageFullError, StorageFailedError.
         """
         raft = self._load()
-        # Apache Kafka 4.4 formats a broker apart without any: only a controller writes them
+        # Apache Kafka 4.4 formats a broker alone without any: only a controller writes them
         may_be_first = self._settings.is_controller or self._disk.exists(BOOTSTRAP_CHECKPOINT)
         if METADATA_VERSION not in self._applied.fold.image.features and may_be_first:
             self._bootstrap_records = load_bootstrap_records(self._disk)
@@ -310,12 +312,12 @@ class QuorumRole:
         return self._raft
 
     async def wait_for_others(self) -> None:
-        """Waits before a clean stop for the other nodes: see farewell."""
+        """Before a clean stop: waits for the other nodes, see farewell."""
         await wait_for_others(self._clock, lambda: self.image, self._voters.latest, self.identity.node_id)
 
     async def settle(self) -> None:
-        """Takes no request any more (NOT_CONTROLLER), ends what is begun, resigns, and makes the note of the flushed
-        offset durable, before the mark of a clean stop is written. A failure takes the directory offline."""
+        """Rejects new requests (NOT_CONTROLLER), finishes the started ones, resigns, and makes the flushed offset
+        durable before the clean-stop mark is written. A failure takes the directory offline."""
         self._is_stopping = True
         while self._tasks:
             await asyncio.wait(list(self._tasks))
@@ -329,7 +331,7 @@ class QuorumRole:
             raft.close()
 
     def abort(self) -> None:
-        """As a crash: nothing is flushed or closed, no request gets an answer."""
+        """Ends like a crash: flushes and closes nothing; requests get no answer."""
         self._is_stopping = True
         for task in self._tasks:
             task.cancel()
@@ -342,10 +344,10 @@ class QuorumRole:
     # requests
 
     async def submit(self, request: ControllerRequest | VoterRequest) -> ControllerResponse | VoterResponse:
-        """Decides `request` and answers when its records are flushed and the subscribers know.
+        """Decides `request`, and answers when its records are flushed and the subscribers have them.
 
-        Raises KafkaError: what the controller refuses as a whole; KAFKA_STORAGE_ERROR if the records cannot be stored;
-        NOT_CONTROLLER when stopping.
+        Raises KafkaError: the controller's rejection of the whole request; KAFKA_STORAGE_ERROR if the records cannot be
+        stored; NOT_CONTROLLER when stopping.
         """
         if isinstance(request, VoterRequest):
             if not self.is_leader:
@@ -355,14 +357,15 @@ class QuorumRole:
         return await answer if isinstance(answer, asyncio.Future) else answer
 
     async def change_voters(self, request: VoterRequest, listener: str) -> VoterResponse:
-        """What the leader answers to a request that changes the voters, asked at its listener of this name."""
+        """The leader's answer to a request that changes the voters, received on its listener of this name."""
         timeout_ms = self._settings.controller_quorum_request_timeout_ms
         changing = change_voters(self._voter, self, self._sender, self._network, timeout_ms, request, listener)
-        # a task of its own: the first step of a handler is taken outside of any, and a time-out needs one
+        # a separate task: the first step of a handler runs outside any task, and a time-out needs one
         return await asyncio.get_running_loop().create_task(changing)
 
     def ask(self, request: ControllerRequest) -> ControllerAnswer:
-        """Decides `request` now; gives the answer, or a future that has it once it is durable. Raises as `submit`."""
+        """Decides `request` now; returns the answer, or a future of it that ends when it is durable. Raises as
+        `submit`."""
         if self._is_stopping:
             raise kafka_error("NOT_CONTROLLER")
         if self.is_offline or self._controller is None:
@@ -375,22 +378,22 @@ class QuorumRole:
         return kafka_error("NOT_CONTROLLER")
 
     def decided_epoch(self, broker_id: int, incarnation_id: Uuid) -> int | None:
-        """The epoch of a registration that is decided, and perhaps not committed yet: what is asked at once for this
-        epoch is committed by the same flush."""
+        """The epoch of a registration that is decided but may be uncommitted: the same flush then commits the first
+        request for this epoch."""
         broker = self._applied.fold.image.brokers.get(broker_id)
         return None if broker is None or broker.incarnation_id != incarnation_id else broker.epoch
 
     # what the voter reports
 
     def appended(self, batches: Buffer) -> None:
-        """As a follower: what the leader decided is applied, and published when it is committed."""
+        """On a follower: applies the leader's decisions; they are published when committed."""
         try:
             self._applied.append(batches)
         except (ProtocolError, ValueError) as error:
             self.broken(error)
 
     def truncated(self) -> None:
-        """What was applied and is in the log no more is taken back."""
+        """Takes back applied records that the log no longer holds."""
         self._applied.fold_again(self._disk, self.log)
 
     def snapshot_folded(self, snapshot: SnapshotId, decoded: Snapshot) -> MetadataImage:
@@ -398,13 +401,13 @@ class QuorumRole:
         return self._applied.folded(decoded, snapshot)
 
     def snapshot_loaded(self, snapshot: SnapshotId, decoded: Snapshot, image: MetadataImage) -> VoterSet | None:
-        """The image becomes that of `snapshot`; gives the voters that it names. The log is empty now, and the next
-        snapshot is due by what is appended from here on, not once the log is as long as it was before."""
+        """Replaces the image by that of `snapshot`; returns its voters. The log is now empty, so the growth until the
+        next snapshot counts from here on, not from the earlier length of the log."""
         self._snapshots.started(0)
         return self._applied.load(decoded, snapshot, image)
 
     def snapshot_refused(self, snapshot: SnapshotId, error: ProtocolError) -> None:
-        """The leader's file, or what the network made of it, is damaged; what this node knew stays."""
+        """The leader's file, or its transmission, is damaged; this node keeps its image."""
         self._event_log.error(
             "metadata snapshot",
             f"the snapshot of the metadata up to offset {snapshot.end_offset}, as node {self.leader_id} sends it, "
@@ -412,7 +415,7 @@ class QuorumRole:
         )
 
     def snapshot_sent(self, snapshot: SnapshotId) -> None:
-        """Writes the snapshot anew where the one that is sent is damaged."""
+        """Writes a new snapshot if the one that is sent is damaged."""
         if self.image.end_offset and not self._is_stopping:
             self._snapshots.check_sent(snapshot, self._committed)
 
@@ -423,7 +426,8 @@ class QuorumRole:
         self._event_log.error("metadata snapshot", f"{path} is damaged, other nodes fetch it: it is written anew")
 
     def leadership_began(self) -> None:
-        """A new epoch stands in the log: the controller decides from here on, the cluster's first records first."""
+        """The new epoch is in the log: the controller decides from here on, first the initial records of a new
+        cluster."""
         self.leaderships += 1
         self._applied.reached(self.log.log_end_offset, self.leader_epoch)
         self._controller = ActiveController(
@@ -442,7 +446,7 @@ class QuorumRole:
             self._nobody_listens(node_id)
 
     def _ask_first(self, request: ControllerRequest) -> asyncio.Future[ControllerResponse]:
-        """The answer, or the error, as a future in any case."""
+        """Returns a future of the answer or the error in every case."""
         future: asyncio.Future[ControllerResponse] = asyncio.get_running_loop().create_future()
         try:
             answer = self.ask(request)
@@ -460,8 +464,8 @@ class QuorumRole:
             self._event_log.warn("controller activation", message)
 
     def leadership_ended(self) -> None:
-        """The controller decides no more. What it appended and is not committed is published if another leader commits
-        it."""
+        """The controller stops deciding. Its appended, uncommitted records are published if another leader commits
+        them."""
         if self._controller is not None:
             self._controller.end(self._not_leading())
             self._controller = None
@@ -470,24 +474,24 @@ class QuorumRole:
                 self._applied.fold_again(self._disk, self.log)
 
     def leader_changed(self) -> None:
-        """Who waits for the leader learns of the next one."""
+        """Notifies waiters of the new leader."""
         for watcher in self._leader_watchers:
             watcher()
 
     def committed(self, end_offset: int) -> None:
-        """The image moves, subscribers get the changes, requests are answered."""
+        """Advances the image, notifies subscribers and answers requests."""
         self._applied.publisher.committed(end_offset)
         if self._controller is not None:
             self._controller.committed(end_offset)
         if self._voter.quorum.has_all_committed and METADATA_VERSION in self.image.features and not self._joins():
-            return  # the directory is left as it is to the release that it belongs to
-        # a leader that has only just begun may know of less than the log had at the start: no image is published yet
+            return  # leaves the directory unchanged, for the release that it belongs to
+        # a leader that has just begun may know less than the log had at the start: it has not published an image yet
         if self.image.end_offset and not self._is_stopping:
             self._snapshots.take_if_due(*self._committed())
 
     def _joins(self) -> bool:
-        """All is known that is committed by now: the start ends, with an error where the cluster has a feature that
-        this node lacks (False). One that has joined before says so and joins."""
+        """Everything committed so far is known, so the start ends. It fails if the cluster has a feature that this node
+        lacks (False). A node that has joined before logs the lack and joins."""
         starting = self._knows_cluster
         if starting is None or starting.done():
             joined = starting is None or starting.cancelled() or starting.exception() is None
@@ -511,8 +515,8 @@ class QuorumRole:
             self._raft.connection_lost(node_id)
 
     def _met_stranger(self) -> None:
-        """A directory of another cluster ends the start, if more than half of those that are asked say so: a single
-        wrong node keeps no other from its quorum."""
+        """Ends the start because the directory belongs to another cluster, if more than half of the asked nodes say so:
+        a single wrong node cannot keep others from their quorum."""
         starting = self._knows_cluster
         if starting is None or starting.done():
             return
@@ -532,18 +536,18 @@ class QuorumRole:
         self._suspect(SuspectBroker(node_id, None))
 
     def _suspect(self, suspicion: SuspectBroker) -> None:
-        """The broker of a node that has died dies with it; it matters to the active controller only."""
+        """A dead node's broker is dead too; only the active controller needs to know."""
         if self._controller is not None:
             self._ask_first(suspicion).add_done_callback(lambda asked: asked.cancelled() or asked.exception())
 
     def _snapshot_taken(self) -> None:
-        """While it was written, a newer one of the leader's may have come."""
+        """A newer snapshot from the leader may have arrived during the writing."""
         if self._raft is not None:
             found = found_snapshots(self._disk)
             self._raft.snapshot_taken(found[-1], oldest_needed(found, self.log.log_start_offset))
 
     def flush_refused(self, error: StorageFullError) -> None:
-        """No room for a file beside the log: requests that wait get the error."""
+        """No space for a file next to the log: requests that wait get the error."""
         if self._controller is not None:
             self._controller.refuse_waiting(kafka_error("KAFKA_STORAGE_ERROR", str(error)))
             self._fail_start(error)
@@ -560,7 +564,7 @@ class QuorumRole:
         knows_cluster = self._knows_cluster
         if knows_cluster is not None and not knows_cluster.done():
             knows_cluster.set_exception(error)
-            knows_cluster.exception()  # that nobody waits for it is no complaint
+            knows_cluster.exception()  # marks the error as seen: nobody may be waiting for it
 
     # work beside the requests
 
@@ -576,7 +580,7 @@ class QuorumRole:
             self.broken(error)
 
     def broken(self, error: BaseException) -> None:
-        """Our own mistake: nothing is decided any more, every request gets an answer, and the node stops."""
+        """A bug of ours: nothing is decided any more, every request gets an answer, and the node stops."""
         self._is_stopping = True
         if self._controller is not None:
             self._controller.refuse_waiting(kafka_error("UNKNOWN_SERVER_ERROR"))

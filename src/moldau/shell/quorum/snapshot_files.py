@@ -29,30 +29,30 @@ from moldau.wire.records.batch import is_crc_valid, iterate_batches
 PART_SUFFIX = ".part"
 REPLACING_SUFFIX = ".replacing"
 DAMAGED_SUFFIX = ".damaged"
-"""Behind the name of a snapshot that could not be read: neither Moldau nor Apache Kafka looks at the file again."""
+"""Suffix of a snapshot that could not be read: neither Moldau nor Apache Kafka reads the file again."""
 
 
 def path_of(snapshot: SnapshotId) -> str:
-    """Where the snapshot lies: in the directory of the metadata log, with Kafka's name ("<end
+    """The path of the snapshot in the metadata log's directory, with Kafka's name ("<end
     offset>-<epoch>.checkpoint")."""
     return f"{METADATA_DIRECTORY}/{snapshot_file_name(Offset(snapshot.end_offset), snapshot.epoch)}"
 
 
 def found_snapshots(disk: Disk) -> list[SnapshotId]:
-    """The finished ones, the oldest first; the file of offset 0, which names the first voters, is none."""
+    """The finished snapshots, oldest first, without the file of offset 0, which only names the first voters."""
     parsed = (parse_snapshot_file_name(name) for name in disk.list_directory(METADATA_DIRECTORY))
     return sorted(SnapshotId(*found) for found in parsed if found is not None and found[0] > 0)
 
 
 def oldest_needed(snapshots: list[SnapshotId], log_start_offset: int) -> SnapshotId:
-    """The snapshot that stands for what the log does not hold any more; NO_SNAPSHOT: it holds all."""
+    """The snapshot for the records that the log no longer holds; NO_SNAPSHOT: the log holds all of them."""
     if log_start_offset == 0:
         return NO_SNAPSHOT
     return next((each for each in snapshots if each.end_offset >= log_start_offset), NO_SNAPSHOT)
 
 
 def write_part(disk: Disk, snapshot: SnapshotId, position: int, data: Buffer) -> None:
-    """A part that was fetched; the first one begins the file anew. Raises StorageFullError, StorageFailedError."""
+    """Writes a fetched part; the first part starts the file again. Raises StorageFullError, StorageFailedError."""
     path = path_of(snapshot) + PART_SUFFIX
     if position == 0:
         disk.remove(path)
@@ -64,7 +64,7 @@ def write_part(disk: Disk, snapshot: SnapshotId, position: int, data: Buffer) ->
 
 
 def read_part(disk: Disk, snapshot: SnapshotId, position: int, max_bytes: int) -> tuple[int, bytes] | None:
-    """The size of `snapshot`, and what it has from `position` on; None: it is here no more."""
+    """The size of `snapshot` and its bytes from `position` on; None: the file no longer exists."""
     try:
         file = disk.open(path_of(snapshot), create=False)
     except FileNotFoundError:
@@ -76,8 +76,8 @@ def read_part(disk: Disk, snapshot: SnapshotId, position: int, max_bytes: int) -
 
 
 def is_damaged(disk: Disk, snapshot: SnapshotId) -> bool:
-    """Whether a batch of the file fails its checksum, or is cut; False where the file is here no more. The records are
-    not decoded: that would hold up the loop from any thread."""
+    """Whether a batch of the file is truncated or has a wrong checksum; False if the file no longer exists. The records
+    are not decoded: from any thread, that would delay the loop."""
     try:
         data = disk.read_file(path_of(snapshot))
         end = 0
@@ -93,8 +93,7 @@ def is_damaged(disk: Disk, snapshot: SnapshotId) -> bool:
 
 
 def decode_parts(disk: Disk, snapshot: SnapshotId) -> Snapshot:
-    """What the parts hold, which are complete. Raises ProtocolError where they are no whole snapshot, and removes them
-    then."""
+    """Decodes the complete parts. Raises ProtocolError and removes them if they are no whole snapshot."""
     path = path_of(snapshot) + PART_SUFFIX
     try:
         return decode_snapshot(disk.read_file(path))
@@ -104,7 +103,7 @@ def decode_parts(disk: Disk, snapshot: SnapshotId) -> Snapshot:
 
 
 def keep_for_replacing(disk: Disk, snapshot: SnapshotId) -> None:
-    """The parts are complete: from here on a crash leaves a snapshot that takes the place of the log."""
+    """The parts are complete: from here on, a crash leaves a snapshot that replaces the log."""
     path = path_of(snapshot)
     file = disk.open(path + PART_SUFFIX)
     try:
@@ -116,8 +115,7 @@ def keep_for_replacing(disk: Disk, snapshot: SnapshotId) -> None:
 
 
 def set_damaged_aside(disk: Disk) -> str | None:
-    """Renames a snapshot that is to take the place of the log and cannot be read, so that the log stays; for a start.
-    Gives its path."""
+    """At a start: renames an unreadable snapshot that was to replace the log, so the log stays. Returns its path."""
     for name in disk.list_directory(METADATA_DIRECTORY):
         path = f"{METADATA_DIRECTORY}/{name}"
         if name.endswith(REPLACING_SUFFIX):
@@ -130,8 +128,8 @@ def set_damaged_aside(disk: Disk) -> str | None:
 
 
 def finish_replacing(disk: Disk, flushed_offset: FlushedOffset) -> bool:
-    """Removes the log, which nobody may have open, where a snapshot is to take its place, and lets that begin to count.
-    False: there is none."""
+    """If a snapshot is to replace the log, removes the log, which nobody may have open, and activates the snapshot.
+    Returns False if no snapshot is waiting."""
     names = disk.list_directory(METADATA_DIRECTORY)
     name = next((each for each in names if each.endswith(REPLACING_SUFFIX)), None)
     if name is None:
@@ -140,7 +138,7 @@ def finish_replacing(disk: Disk, flushed_offset: FlushedOffset) -> bool:
     found = parse_snapshot_file_name(snapshot_name)
     for other in names:
         old = parse_snapshot_file_name(other)
-        is_segment = other.partition(".")[0].isdigit()  # the names of snapshots hold a dash
+        is_segment = other.partition(".")[0].isdigit()  # the names of snapshots contain a dash
         if is_segment or other == LEADER_EPOCH_CHECKPOINT or (old is not None and old[0] > 0):
             disk.remove(f"{METADATA_DIRECTORY}/{other}")
     flushed_offset.save(0 if found is None else found[0])

@@ -1,13 +1,13 @@
-"""Writes snapshots of the committed image: a start then reads only the end of the log (KIP-630).
+"""Writes snapshots of the committed image, so that a start reads only the end of the log (KIP-630).
 
-One is due once the log has grown by `metadata.log.max.record.bytes.between.snapshots`, or after
-`metadata.log.max.snapshot.interval.ms` if it has grown at all. It is encoded in short steps with a pause behind
-each, written under a name that no start reads (`.checkpoint.part`), flushed, and renamed. A failure costs the snapshot
-and nothing else: the log still has everything.
+A snapshot is due once the log has grown by `metadata.log.max.record.bytes.between.snapshots`, or after
+`metadata.log.max.snapshot.interval.ms` if it has grown at all. It is encoded in short steps with a pause after each,
+written under a name that no start reads (`.checkpoint.part`), flushed, and renamed. A failure only loses the snapshot:
+the log still has all records.
 
-What is committed may be on the disks of the other voters only: the leader flushes beside them. A snapshot gets its name
-once the log below its end is on this disk, too: a start after a loss of power takes a log that ends before its snapshot
-for one that lost what was flushed.
+Committed records may be only on the other voters' disks, because the leader flushes concurrently with them. So a
+snapshot gets its name after this disk has the log up to its end. Otherwise, after a power loss, a start would find a
+log that ends before its snapshot and would take it for a log that has lost flushed records.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ RECORDS_PER_STEP = 200
 KEPT_SNAPSHOTS = 2
 
 Committed = tuple[MetadataImage, QuorumControl, Log]
-"""The image, the voters and the level of the quorum at its end, and the log behind both."""
+"""The image, the voters and feature level of the quorum at its end, and the log of both."""
 
 
 class SnapshotReports(msgspec.Struct, frozen=True):
-    """What the quorum role hears of its snapshots."""
+    """Callbacks of snapshots to the quorum role."""
 
     failed: Callable[[StorageFailedError], None]
     """The device failed."""
     taken: Callable[[], None]
-    """A snapshot is on the disk, and the log begins where it may begin then."""
+    """A snapshot is on the disk, and the log start has moved as far as it may."""
     damaged: Callable[[str], None]
-    """The snapshot at this path is damaged, and is written again."""
+    """The snapshot at this path is damaged and will be written again."""
 
 
 class Snapshots:
-    """One for each quorum role. `spawn` runs the writing."""
+    """One for each quorum role. `spawn` runs the writes."""
 
     def __init__(
         self,
@@ -79,27 +79,27 @@ class Snapshots:
         self._reports = reports
         self._is_writing = False
         self._is_wanted = False
-        """The last one came too early: the next commit takes one."""
+        """The last one was too early: the next commit starts one."""
         self._last_size = 0
         self._last_ms = clock.monotonic_ms()
 
     def started(self, size_at_snapshot: int) -> None:
-        """The log had `size_at_snapshot` bytes when the newest snapshot was taken (0: there is none, or the log begins
-        behind one that the leader sent)."""
+        """`size_at_snapshot`: bytes of the log when the newest snapshot was taken (0: no snapshot exists, or the log
+        begins after one that the leader sent)."""
         self._last_size = size_at_snapshot
         self._last_ms = self._clock.monotonic_ms()
 
     def take_if_due(self, image: MetadataImage, control: QuorumControl, log: Log) -> None:
-        """Begins one of the committed `image` if `log` has grown enough, or long enough ago; cheap enough for every
-        commit."""
+        """Starts a snapshot of the committed `image` if `log` has grown enough, or if enough time has passed; cheap
+        enough for every commit."""
         if not self._is_writing and (self._is_wanted or self._is_due(log.size_bytes)):
             self._is_writing, self._is_wanted = True, False
             self.started(log.size_bytes)
             self._spawn(self._take(image.copy(), control, log))
 
     def check_sent(self, sent: SnapshotId, committed: Callable[[], Committed]) -> None:
-        """A replica begins to fetch `sent`. If the file is damaged here, a new snapshot of what is `committed` by then
-        takes its place: the replica would fetch the damaged one again and again."""
+        """A replica starts to fetch `sent`. If the file is damaged here, a new snapshot of the then `committed` image
+        replaces it; otherwise the replica would fetch the damaged one again and again."""
         if not self._is_writing:
             self._is_writing = True
             self._spawn(self._replace_damaged(sent, committed))
@@ -126,34 +126,34 @@ class Snapshots:
     async def _take(
         self, image: MetadataImage, control: QuorumControl, log: Log, damaged: SnapshotId = NO_SNAPSHOT
     ) -> None:
-        """`damaged`: set aside once the new one is on the disk, unless the new one has its name."""
+        """`damaged`: set aside once the new one is on the disk, unless both have the same name."""
         try:
             oldest_end_offset = await self._write(image, control, log, damaged)
             if oldest_end_offset is None:
                 self._is_wanted = True
                 return
-            if not log.health.is_offline:  # else a snapshot of the leader's took its place
+            if not log.health.is_offline:  # else a snapshot from the leader has replaced it
                 await self._delete_old_segments(log, oldest_end_offset)
             self._reports.taken()
         except StorageFullError:
-            return  # the log has everything; the next one is due when it has grown as much again
+            return  # the log has all records; the next one is due after the same growth
         except StorageFailedError as error:
             self._reports.failed(error)
         finally:
             self._is_writing = False
 
     async def _delete_old_segments(self, log: Log, end_offset: int) -> None:
-        """What lies before the oldest snapshot, and is too old or too much (metadata.max.retention.*), goes. The newest
-        segment stays, so that a start finds where the log ends."""
+        """Deletes segments before the oldest snapshot that exceed metadata.max.retention.* in age or size. Keeps the
+        newest segment, from which a start finds the log end."""
         now_ms, before = self._clock.now_ms(), log.size_bytes
         if log.delete_old_segments(now_ms, min(end_offset, log.log_end_offset - 1)):
-            self._last_size -= before - log.size_bytes  # what the newest snapshot stands for and the log has no longer
+            self._last_size -= before - log.size_bytes  # bytes covered by the newest snapshot and deleted from the log
             await self._workers.run(partial(remove_files, log.disk, log.take_purgeable(now_ms)))
 
     async def _write(self, image: MetadataImage, control: QuorumControl, log: Log, damaged: SnapshotId) -> int | None:
-        """Writes `image`, which does not move meanwhile. Raises StorageFailedError, and StorageFullError after taking
-        away what it wrote. Gives the end offset of the oldest snapshot that is kept: no start needs the log before
-        it; None, and nothing is written, where `log` is not flushed so far yet."""
+        """Writes `image`, which does not change meanwhile. Raises StorageFailedError, and StorageFullError after
+        removing its files. Returns the end offset of the oldest kept snapshot: no start needs the log before it. If
+        `log` is not flushed far enough, writes nothing and returns None."""
         now_ms = self._clock.now_ms()
         steps = encode_snapshot_steps(
             image_records(image),
@@ -184,7 +184,7 @@ class Snapshots:
         self._disk.rename(path + PART_SUFFIX, path)
         await self._workers.run(self._flush_names)
         if damaged not in (NO_SNAPSHOT, SnapshotId(image.end_offset, image.leader_epoch)):
-            with contextlib.suppress(FileNotFoundError):  # nobody removes it meanwhile but a snapshot of the leader's
+            with contextlib.suppress(FileNotFoundError):  # only a snapshot from the leader can remove it meanwhile
                 self._disk.rename(path_of(damaged), path_of(damaged) + DAMAGED_SUFFIX)
         return self._remove_old()
 
@@ -192,7 +192,7 @@ class Snapshots:
         self._disk.flush_directory(METADATA_DIRECTORY)
 
     def _remove_old(self) -> int:
-        """Keeps the newest ones, and gives the end offset of the first; the voters of offset 0 stay as well."""
+        """Keeps the newest snapshots and returns the end offset of the first; also keeps the voters of offset 0."""
         found = [
             (parsed, name)
             for name in self._disk.list_directory(METADATA_DIRECTORY)
@@ -205,7 +205,7 @@ class Snapshots:
         return kept[0][0][0] if kept else 0
 
     def remove_unfinished(self) -> None:
-        """Takes away snapshots that a crash left half written."""
+        """Removes snapshots that a crash left unfinished."""
         for name in self._disk.list_directory(METADATA_DIRECTORY):
             if name.endswith(".checkpoint" + PART_SUFFIX):
                 self._disk.remove(f"{METADATA_DIRECTORY}/{name}")

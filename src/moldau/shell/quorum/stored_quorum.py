@@ -1,4 +1,4 @@
-"""What a node of the quorum finds in its directory at a start, and the step machine that goes on from there."""
+"""Reads the quorum's files of a node at a start and makes the step machine that continues from them."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ from moldau.wire.protocol.messages.raft_records import Endpoint, KRaftVersionFea
 
 
 class StoredQuorum(msgspec.Struct, frozen=True):
-    """What a start found. `saved`: None in a new directory; `damaged_snapshots`: where the newest ones lie now if an
-    older one was read; `bytes_before_snapshot`: of the log, what the newest snapshot says too."""
+    """The result of reading the files. `saved`: None in a new directory; `damaged_snapshots`: the new paths of the
+    newest snapshots, if an older one was read; `bytes_before_snapshot`: bytes of the log that the newest snapshot
+    covers."""
 
     log: Log
     flushed_offset: FlushedOffset
@@ -49,9 +50,10 @@ def load_quorum(
     *,
     now_ms: int,
 ) -> StoredQuorum:
-    """Folds snapshot and log. `configured`: the voters where neither names them. Waits for the disk.
+    """Folds snapshot and log. `configured`: the voters, if snapshot and log name none. Waits for the disk.
 
-    Raises QuorumError (the directory belongs to another quorum, to a later Kafka, is broken), and as open_log."""
+    Raises QuorumError (the directory belongs to another quorum or to a later Kafka, or is damaged), and as open_log.
+    """
     flushed_offset = FlushedOffset(disk, f"{METADATA_DIRECTORY}/{FLUSHED_OFFSET}")
     damaged = set_damaged_aside(disk)
     if damaged is not None:
@@ -63,9 +65,9 @@ def load_quorum(
         loaded, replay = fold_log(fold, disk, log)
         saved = read_quorum_state(disk, QUORUM_STATE)
         voters = _voters_in(loaded, replay, configured)
-        # an observer decides nothing by its log, and the others may have taken the level back since: they say so first
+        # an observer decides nothing by its log, and the others may have lowered the level since: they report first
         if METADATA_VERSION in fold.image.features and voters.may_stand(sender.node, 0):
-            # nothing was written yet: the directory stays as its Kafka left it
+            # nothing is written yet: the directory stays as its Kafka left it
             check_levels(fold.image.features, log, loaded)
         check_voters(saved, voters, sender.node, is_alone=settings.is_alone)
     except BaseException:
@@ -75,7 +77,7 @@ def load_quorum(
 
 
 def _voters_in(loaded: LoadedSnapshot, replay: LogReplay, configured: VoterHistory) -> VoterHistory:
-    """The voters that snapshot and log name, else those that are configured."""
+    """The voters of snapshot and log, else the configured ones."""
     control = loaded.snapshot.control if loaded.snapshot.control.voters is not None else replay.control
     if control.voters is None:
         return configured
@@ -93,7 +95,7 @@ def new_quorum(
     bootstrap_ids: tuple[int, ...],
     current_log: Callable[[], Log],
 ) -> Quorum:
-    """The step machine of this node. `current_log`: a snapshot may take the place of the log that was found."""
+    """The step machine of this node. `current_log` is a function, because a snapshot may replace the log."""
     snapshots, log = found_snapshots(disk), stored.log
     own_log = OwnLog(
         stored.voters,
@@ -114,7 +116,7 @@ def new_quorum(
 
 
 def _own_voter(sender: Sender) -> VotersRecordVoter:
-    """As a record of the voters names this node."""
+    """This node in the format of a voters record."""
     levels = next(each for each in SUPPORTED_FEATURES if each.name == KRAFT_VERSION)
     points = tuple(Endpoint(each.name, each.host, each.port) for each in sender.listeners)
     feature = KRaftVersionFeature(levels.min_level, levels.max_level)

@@ -1,4 +1,4 @@
-"""Requests that change the voters of the quorum, as its leader answers them (KIP-853)."""
+"""The leader's answers to requests that change the voters of the quorum (KIP-853)."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from moldau.wire.protocol.messages.raft_voters import AddRaftVoterRequest
 
 
 class Addresses(Protocol):
-    """Who is reached where."""
+    """Looks up addresses of nodes."""
 
     def listener_of(self, node_id: int, name: str) -> BrokerListener | None:
-        """The listener of a node with this name; None: nobody said so yet."""
+        """The listener of a node with this name; None if unknown."""
         ...
 
 
@@ -48,8 +48,8 @@ async def change_voters(
     request: VoterRequest,
     asked_at: str,
 ) -> VoterResponse:
-    """The answer, when the change is committed or refused. `timeout_ms`: how long one that names no time may take;
-    `asked_at`: the name of the listener that it came to."""
+    """Answers when the change is committed or rejected. `timeout_ms`: for requests without a time-out; `asked_at`: the
+    name of the listener that received the request."""
     try:
         change = decode_change(request, sender.cluster_id, sender.listeners[0].name)
         outcome: Standing | None = raft.quorum.refusal(change)
@@ -67,7 +67,7 @@ async def change_voters(
 
 
 async def _asked(voter: VotersRecordVoter, sender: Sender, network: Network, timeout_ms: int) -> VotersRecordVoter:
-    """`voter` with the versions that it supports, as it says itself. Raises REQUEST_TIMED_OUT, INVALID_REQUEST."""
+    """`voter` with its supported versions, which it is asked for. Raises REQUEST_TIMED_OUT, INVALID_REQUEST."""
     point = next(each for each in voter.endpoints if each.name == sender.listeners[0].name)
     peer = Peer(BrokerListener(point.name, point.host, point.port), network)
     try:

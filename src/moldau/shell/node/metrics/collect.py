@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 MAX_CLIENT_KINDS = 100
 LATE_TRANSACTION_MS = 300_000
-"""So long after the longest time-out a transaction counts as late, as in Kafka."""
+"""A transaction counts as late this long after the longest time-out, as in Kafka."""
 
 _TRAFFIC = "kafka_server_brokertopicmetrics_"
 _ALWAYS_ZERO = (
@@ -52,11 +52,11 @@ _ALWAYS_ZERO = (
     f"{_TRAFFIC}fetchmessageconversions_total",
     "kafka_controller_kafkacontroller_metadataerrorcount",
 )
-"""True whatever happens: the table says why."""
+"""Always zero on this node, for the reasons in the table."""
 
 
 async def collect(node: NodeStatus) -> bytes:
-    """The whole page. What does not exist yet (while the node starts) is left out."""
+    """All metrics as text. Parts that do not exist yet, while the node starts, are left out."""
     out = Samples(TABLE)
     add_process(node, out)
     broker, quorum = node.broker, node.quorum
@@ -79,7 +79,7 @@ async def collect(node: NodeStatus) -> bytes:
 
 
 def add_process(node: NodeStatus, out: Samples) -> None:
-    """The process: memory, CPU, descriptors, its version and how long it runs."""
+    """Adds the process: memory, CPU, descriptors, version and uptime."""
     out.add("kafka_server_kafkaserver_brokerstate", node.state)
     stats = process_stats()
     for name, value in stats.items():
@@ -121,7 +121,7 @@ def _bound(out: Samples, name: str, value: int, limit: int) -> None:
 
 
 def add_network(node: NodeStatus, out: Samples) -> None:
-    """Connections, and the memory that requests and answers take."""
+    """Adds connections, and the memory of requests and answers."""
     group = node.group
     memory = group.request_memory
     out.add("kafka_network_socketserver_memorypoolused", memory.used_bytes)
@@ -156,7 +156,7 @@ def add_network(node: NodeStatus, out: Samples) -> None:
 
 
 def add_requests(dispatcher: Dispatcher, out: Samples) -> None:
-    """Requests by API and version, their errors and times."""
+    """Adds requests by API and version, with their errors and times."""
     for key, stats in dispatcher.request_stats().items():
         request = "".join(word.title() for word in ApiKey(key).name.split("_"))
         _add_request(out, request, stats)
@@ -168,7 +168,7 @@ def add_requests(dispatcher: Dispatcher, out: Samples) -> None:
 
 
 def _add_request(out: Samples, request: str, stats: RequestStats) -> None:
-    """Nothing where none came."""
+    """Adds nothing if no request came."""
     if not stats.count:
         return
     for version, count in enumerate(stats.by_version):
@@ -185,18 +185,18 @@ def _add_request(out: Samples, request: str, stats: RequestStats) -> None:
 
 
 def name_of_code(code: int) -> str:
-    """The name of an error code, as Kafka's metrics have it."""
+    """The name of an error code, as in Kafka's metrics."""
     return "NONE" if code == 0 else kafka_error(code).name
 
 
 def is_under_replicated(image: PartitionImage) -> bool:
-    """Fewer in-sync replicas than replicas. Those that a reassignment adds are not missed: they are only on their way
-    (KIP-352)."""
+    """Whether there are fewer in-sync replicas than replicas. Replicas that a reassignment adds do not count: they are
+    still catching up (KIP-352)."""
     return len(image.isr) < sum(1 for replica in image.replicas if replica not in image.adding_replicas)
 
 
 class _Partitions:
-    """All partitions summed, the first of them listed."""
+    """Sums of all partitions, and a list of the first ones."""
 
     def __init__(self, node: NodeStatus, broker: Broker, out: Samples) -> None:
         self.node = node
@@ -207,7 +207,7 @@ class _Partitions:
         self.now_ms = broker.clock.now_ms()
         self.late_ms = broker.settings.transaction_max_timeout_ms + LATE_TRANSACTION_MS
         self.min_insync_replicas = 1
-        """Of the topic that is being looked at."""
+        """Of the current topic."""
         self.counts = dict.fromkeys(
             (
                 "partitioncount",
@@ -223,7 +223,7 @@ class _Partitions:
             0,
         )
         self.max_lag = 0
-        """Of the followers here."""
+        """Of this broker's followers."""
         self.total.add_all(broker.partitions.ended)
 
     async def add(self) -> None:
@@ -388,7 +388,7 @@ def _add_traffic(out: Samples, traffic: Traffic, labels: str, *, is_used_only: b
 
 
 async def add_controller(image: MetadataImage, quorum: QuorumRole, out: Samples) -> None:
-    """The controller's counts of brokers, topics and partitions in `image`, which this node has acted on, and the
+    """Adds the controller's counts of brokers, topics and partitions in `image`, which this node has applied, and the
     metadata log. It pauses while it counts."""
     brokers = list(image.brokers.values())
     topics = list(image.topics_by_id.values())
@@ -443,7 +443,7 @@ async def add_controller(image: MetadataImage, quorum: QuorumRole, out: Samples)
 
 
 async def _leader_counts(topics: Iterable[TopicImage], pauses: Pauses) -> tuple[int, int, int]:
-    """Partitions; those without a leader; those that another than the first replica leads."""
+    """Counts partitions, partitions without a leader, and partitions whose leader is not the preferred replica."""
     count = leaderless = not_preferred = 0
     for topic in topics:
         for partition in list(topic.partitions.values()):

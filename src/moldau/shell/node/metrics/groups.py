@@ -1,11 +1,11 @@
 """Consumer groups and their lag: read from the coordinators of this node, with pauses.
 
-The lag in a partition is known where an in-sync replica of that partition is on this node. Elsewhere the lag is left
-out, and every sum that would need it: 0 would say that the group is up to date, and a replica that is not in sync does
-not know how much there is to read.
+The lag in a partition is known if this node has an in-sync replica of it. Otherwise the lag, and every sum that
+includes it, is left out: 0 would say that the group is up to date, and a replica that is not in sync does not know how
+much there is to read.
 
-A shard of `__consumer_offsets` that nobody has asked since the start is loaded by the first scrape, and shows from the
-next one on.
+The first scrape loads each shard of `__consumer_offsets` that has had no request since the start; the next scrape shows
+it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PREFIX = "kafka_coordinator_group_groupmetadatamanager_"
 
 
 async def add_groups(broker: Broker, out: Samples) -> None:
-    """Groups by state, and the lag of each. It pauses while it counts."""
+    """Adds groups by state, and the lag of each. It pauses while it counts."""
     totals = _Totals(broker, out)
     if OFFSETS_TOPIC in broker.image.topics_by_name:
         for shard in broker.coordinators.all_shards():
@@ -47,7 +47,7 @@ async def add_groups(broker: Broker, out: Samples) -> None:
 
 
 class _Totals:
-    """What all shards add up to. Lags are listed for the first `moldau.metric.partitions` offsets; sums are whole."""
+    """Sums over all shards. Lags are listed for the first `moldau.metric.partitions` offsets; sums include all."""
 
     def __init__(self, broker: Broker, out: Samples) -> None:
         self.groups = 0
@@ -107,7 +107,7 @@ class _Totals:
             self._out.add("redpanda_kafka_consumer_group_lag_max", lag_max, labels)
 
     def _in_sync(self, hosted: HostedTopic | None, topic: TopicImage | None, index: int) -> Partition | None:
-        """The replica of a partition on this node, where it is in sync."""
+        """This node's replica of a partition, if it is in sync."""
         known = None if topic is None else topic.partitions.get(index)
         if hosted is None or known is None or self._broker.node_id not in known.isr:
             return None

@@ -1,4 +1,4 @@
-"""docs/reference/metrics.md, written from the tables: `python -m moldau.shell.node.metrics.reference_page`."""
+"""Writes docs/reference/metrics.md from the tables: `python -m moldau.shell.node.metrics.reference_page`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ABSENT = """
 
 
 def reference_page() -> str:
-    """docs/reference/metrics.md, made from the table."""
+    """The text of docs/reference/metrics.md, from the tables."""
     rows = [f"| `{row.name}` | {row.kind} | {', '.join(row.labels)} | {row.help} | {row.source} |\n" for row in TABLE]
     absent = [f"| {name} | {attributes or 'all'} | {reason} |\n" for name, attributes, reason in ABSENT]
     return "".join([_HEAD, *rows, _ABSENT, *absent])

@@ -1,4 +1,4 @@
-"""What `/metrics` shows of listeners, certificates and the audit log."""
+"""The metrics of listeners, certificates and the audit log."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ LISTENER_ROWS: tuple[tuple[str, str, tuple[str, ...], str, str], ...] = (
     ("moldau_audit_refusals_left_out_total", "counter", (),
      "Refusals of clients that were refused too often: counted in a later line", "Audit"),
 )  # fmt: skip
-"""Rows as those of table.py."""
+"""Rows in the format of table.py."""
 
 
 def add_security(node: NodeStatus, out: Samples) -> None:
-    """All of them."""
+    """Adds all metrics of this module."""
     admission, telemetry = node.group.admission, node.telemetry
     quotas = admission.quotas
     for listener, count in quotas.accepted.items():

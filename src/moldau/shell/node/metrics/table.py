@@ -155,7 +155,7 @@ _CLEANER = (
     ("logcleanermanager_max_dirty_percent", "Dirty bytes of the dirtiest compacted log", MAX_DIRTY_PERCENT),
     ("logcleanermanager_uncleanable_partitions_count", "Compacted logs that cannot be cleaned", UNCLEANABLE_COUNT),
 )
-"""(name, meaning, what the cleaner calls it)"""
+"""(name, meaning, the cleaner's name)"""
 
 _COORDINATOR = (
     ("offset_commit_count", "Offsets committed", OFFSET_COMMITS),
@@ -188,10 +188,10 @@ FROM_TELEMETRY = (
     | {f"kafka_server_group_coordinator_metrics_{name}": key for name, _, key in _COORDINATOR}
     | {f"kafka_server_{name}_total": key for name, key in _REPLICATION.items()}
 )
-"""Metrics that are kept under their JMX name."""
+"""Metrics that telemetry has under their JMX name."""
 
 AUTHENTICATION = {f"kafka_server_socket_server_metrics_{name}": key for name, _, key in _AUTHENTICATION}
-"""Those that are kept so by listener."""
+"""Such metrics, by listener."""
 
 GROUP_STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Empty", "Dead")
 

@@ -17,8 +17,8 @@ _MARKERS = "kafka_coordinator_transaction_transactionmarkerchannelmanager_"
 
 
 async def add_transactions(broker: Broker, out: Samples) -> None:
-    """Transactional ids by state, the age of the oldest open transaction, and markers that are late; how
-    long coordinators took to load, and what they said of partitions."""
+    """Adds transactional ids by state, the age of the oldest open transaction and late markers; also how long
+    coordinators took to load, and their answers about partitions."""
     counts = dict.fromkeys(TransactionState, 0)
     begun_ms = now_ms = broker.clock.now_ms()
     waiting = unnoted = retries = 0
@@ -47,7 +47,7 @@ async def add_transactions(broker: Broker, out: Samples) -> None:
 
 
 def add_load_times(shards: Shards[Any], prefix: str, out: Samples) -> None:
-    """How long the coordinators of one topic took to load."""
+    """Adds how long the coordinators of one topic took to load."""
     average_ms, longest_ms = shards.recent_load_times()
     out.add(f"{prefix}partition_load_time_avg", average_ms)
     out.add(f"{prefix}partition_load_time_max", longest_ms)

@@ -1,4 +1,4 @@
-"""ApiVersions: what the controller's listener serves."""
+"""ApiVersions: the APIs of the controller's listener."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ _api_keys = versions_of(served_apis())
 async def act_api_versions(
     quorum: QuorumRole, context: RequestContext, request: ApiVersionsRequest
 ) -> ApiVersionsResponse:
-    """Versions 0-5, as on a listener for clients (KIP-511, 584), but whichever node the client means: as in Kafka, that
-    it names one whole is all that is checked (KIP-1242). Ignored on purpose: nothing."""
+    """Versions 0-5, as on a client listener (KIP-511, 584), but for any node that the client means: as in Kafka, the
+    only check is that a node is named completely (KIP-1242). Ignored on purpose: nothing."""
     return versions_response(context, request, context.throttle(), _api_keys, quorum.image, quorum.kraft_version)

@@ -1,4 +1,4 @@
-"""What brokers ask the active controller for themselves (KIP-497, 631, 730, 858, 919)."""
+"""Requests of brokers to the active controller (KIP-497, 631, 730, 858, 919)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ Response = TypeVar("Response", bound=msgspec.Struct)
 async def _ask(
     quorum: QuorumRole, context: RequestContext, request: Any, refused: Callable[[KafkaError], Response]
 ) -> Response:
-    """The controller's answer; `refused` makes that to a request which it refuses as a whole, or has no leave for."""
+    """The controller's answer; `refused` makes the answer to a request that is rejected as a whole or not
+    authorized."""
     try:
         context.check(CLUSTER_ACTION)
         return cast(Response, await context.wait(quorum.submit(request)))
@@ -53,7 +54,7 @@ async def act_broker_registration(
 ) -> BrokerRegistrationResponse:
     """Versions 0-4. v2 log directories (KIP-858), v3 the last clean stop (KIP-966), v4 features from level 0.
 
-    Ignored on purpose: a broker that leaves ZooKeeper (v1), which Kafka 4 has no more.
+    Ignored on purpose: a broker's migration from ZooKeeper (v1), which Kafka 4 no longer has.
     """
     answer = await _ask(quorum, context, request, lambda error: BrokerRegistrationResponse(error_code=error.code))
     if not answer.error_code:

@@ -1,4 +1,4 @@
-"""The quorum and its controllers, as tools ask a controller for them."""
+"""Describes the quorum and its controllers to tools."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def act_describe_cluster(
 ) -> DescribeClusterResponse:
     """Versions 0-2. KIP-700; v1 endpoint types (KIP-919): the registered controllers at their listener of that name.
 
-    Brokers are asked for on a broker's listener only: 114 here. Ignored on purpose: fenced brokers (v2).
+    A request for brokers belongs on a broker's listener and gets 114 here. Ignored on purpose: fenced brokers (v2).
     """
     throttle_time_ms = context.throttle()
     refused = refused_endpoints(request.endpoint_type, EndpointType.CONTROLLER, context.api_version)
@@ -66,7 +66,7 @@ async def act_describe_quorum(
 
 
 def described(quorum: QuorumRole, request: DescribeQuorumRequest, api_version: int) -> DescribeQuorumResponse:
-    """What one who may ask is told; brokers of Apache Kafka ask for their clients, in an envelope."""
+    """The description for an authorized client; brokers of Apache Kafka ask for their clients, in an envelope."""
     asked = [(topic.topic_name, [row.partition_index for row in topic.partitions]) for topic in request.topics[:2]]
     if asked != [(CLUSTER_METADATA_TOPIC, [0])]:
         return DescribeQuorumResponse(ERROR_CODES["INVALID_REQUEST"])

@@ -1,4 +1,4 @@
-"""Envelope: what clients asked brokers, and the active controller answers (KIP-590)."""
+"""Envelope: client requests that brokers forward to the active controller (KIP-590)."""
 
 from __future__ import annotations
 
@@ -34,23 +34,24 @@ FORWARDED = (
     *(ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER),
     *(ApiKey.DESCRIBE_QUORUM, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS),
 )
-"""The requests of clients that only the active controller can answer, and those that brokers of Apache Kafka hand on
-besides."""
+"""The client requests that only the active controller can answer, and further ones that brokers of Apache Kafka
+forward."""
 
 _ADDRESS_BYTES = (4, 16)
 NOT_CONTROLLER = ERROR_CODES["NOT_CONTROLLER"]
 
 
 async def act_envelope(quorum: QuorumRole, context: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
-    """Version 0 (KIP-590). An error of the envelope is the client's error for its whole request; 41 tells the broker
-    to look for the active controller again.
+    """Version 0 (KIP-590). An error of the envelope is the client's error for its whole request; 41 makes the broker
+    look for the active controller again.
 
-    The request goes through the handler of its API, which authorizes the client once more, as in Kafka.
+    The handler of the enclosed API handles the request and authorizes the client again, as in Kafka.
     """
     try:
         context.check(CLUSTER_ACTION)
         if not quorum.is_leader:
-            # the broker then looks for the active controller, and asks that; what stands in an answer it hands on
+            # the broker then finds and asks the active controller; but it would forward an error in an answer to the
+            # client
             raise kafka_error("NOT_CONTROLLER")
         header, declared, position = _opened(request)
         try:
@@ -76,13 +77,14 @@ async def act_envelope(quorum: QuorumRole, context: RequestContext, request: Env
 
 
 def _check_leader(quorum: QuorumRole, response: msgspec.Struct) -> None:
-    """Raises NOT_CONTROLLER where another one has to decide: the answer says so of each topic or resource."""
+    """Raises NOT_CONTROLLER if another controller must decide: the answer says so for each topic or resource."""
     if not quorum.is_leader and NOT_CONTROLLER in each_error_code(response):
         raise kafka_error("NOT_CONTROLLER")
 
 
 def _opened(request: EnvelopeRequest) -> tuple[RequestHeader, ApiVersionRange, int]:
-    """Header, declaration and body's position of what is enclosed. Raises INVALID_REQUEST, UNSUPPORTED_VERSION."""
+    """The header, the version range and the body position of the enclosed request. Raises INVALID_REQUEST,
+    UNSUPPORTED_VERSION."""
     try:
         header, position = decode_request_header(request.request_data)
     except ProtocolError as error:

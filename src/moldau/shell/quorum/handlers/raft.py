@@ -1,6 +1,6 @@
-"""What the other nodes of the quorum ask: votes, epochs, the metadata log and its snapshots.
+"""Requests of the other nodes of the quorum: votes, epochs, the metadata log and its snapshots.
 
-One way for all of them: the request becomes an event of the step machine, whose answer becomes the response. Who has no
+Each request becomes an event of the step machine, and the machine's answer becomes the response. A sender without the
 right to act for the cluster gets 31, as in Kafka.
 """
 
@@ -38,7 +38,7 @@ async def act_begin_quorum_epoch(
 ) -> BeginQuorumEpochResponse:
     """Versions 0-1. KIP-595; v1 directories and addresses (KIP-853).
 
-    Ignored on purpose: the leader's addresses, which the voters' own say.
+    Ignored on purpose: the leader's addresses, because the voters' addresses include them.
     """
     return cast(BeginQuorumEpochResponse, await _answered(quorum, context, request))
 
@@ -48,16 +48,17 @@ async def act_end_quorum_epoch(
 ) -> EndQuorumEpochResponse:
     """Versions 0-1. KIP-595; v1 candidates with their directories (KIP-853).
 
-    Ignored on purpose: the leader's addresses, which the voters' own say.
+    Ignored on purpose: the leader's addresses, because the voters' addresses include them.
     """
     return cast(EndQuorumEpochResponse, await _answered(quorum, context, request))
 
 
 async def act_fetch(quorum: QuorumRole, context: RequestContext, request: FetchRequest) -> FetchResponse:
-    """Versions 4-18. KIP-595: of `__cluster_metadata` alone; v17 the replica's directory (KIP-853), v18 its high
+    """Versions 4-18. KIP-595: of `__cluster_metadata` only; v17 the replica's directory (KIP-853), v18 its high
     watermark (KIP-1166).
 
-    Ignored on purpose: sessions, which Kafka's quorum does not use either; the bytes asked for (at most 1 MiB come).
+    Ignored on purpose: sessions, which Kafka's quorum does not use either; the requested size (an answer has at most 1
+    MiB).
     """
     return cast(FetchResponse, await _answered(quorum, context, request))
 
@@ -67,7 +68,7 @@ async def act_fetch_snapshot(
 ) -> FetchSnapshotResponse:
     """Versions 0-1. KIP-630; v1 the replica's directory (KIP-853).
 
-    Ignored on purpose: the bytes asked for (at most 1 MiB come).
+    Ignored on purpose: the requested size (an answer has at most 1 MiB).
     """
     return cast(FetchSnapshotResponse, await _answered(quorum, context, request))
 

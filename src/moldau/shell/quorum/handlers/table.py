@@ -1,4 +1,4 @@
-"""Which module serves which API on the controller's listener."""
+"""The table of modules and APIs on the controller's listener."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from moldau.wire.protocol.api_keys import ApiKey
 
 _PACKAGE = "moldau.shell.quorum.handlers."
 _ENDING_WITH_CONNECTION = (ApiKey.FETCH,)
-"""A fetch waits, and changes nothing."""
+"""A fetch waits and changes nothing, so it ends with its connection."""
 
-# the function is called as the API is: act_fetch_snapshot
-# an API stands beside the rights that its handler asks for: which of them depends on what a request names
+# the function has the API's name: act_fetch_snapshot. An API's row lists the rights that its handler may ask for; which
+# of them depends on the resources in a request
 _APIS_BY_MODULE: dict[str, dict[ApiKey, tuple[Right, ...]]] = {
     "raft": {
         ApiKey.FETCH: (CLUSTER_ACTION,),
@@ -46,7 +46,7 @@ _APIS_BY_MODULE: dict[str, dict[ApiKey, tuple[Right, ...]]] = {
 
 
 def served_apis() -> tuple[ApiKey, ...]:
-    """The APIs of the controller's listener, those of administration included, in the order of their keys."""
+    """The APIs of the controller's listener, including administration, in the order of their keys."""
     return tuple(ApiKey(key) for key in sorted((*handler_specs(), *administration.controller_specs())))
 
 

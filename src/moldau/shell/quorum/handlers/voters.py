@@ -1,4 +1,4 @@
-"""Voters tell where they are reached now (KIP-853)."""
+"""Updates the addresses of voters (KIP-853)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 async def act_update_raft_voter(
     quorum: QuorumRole, context: RequestContext, request: UpdateRaftVoterRequest
 ) -> UpdateRaftVoterResponse:
-    """Version 0. KIP-853; voters that are configured (`controller.quorum.voters`) are not kept by the leader, as in a
-    Kafka cluster of kraft.version 0 they would be: 35. Ignored on purpose: nothing."""
+    """Version 0. KIP-853. If the voters are configured (`controller.quorum.voters`), the leader does not store them and
+    answers 35, as a Kafka cluster of kraft.version 0 would. Ignored on purpose: nothing."""
     context.throttle()
     try:
         context.check(CLUSTER_ACTION)
