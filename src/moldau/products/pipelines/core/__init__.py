@@ -5,18 +5,18 @@ cluster: the cluster that a pipeline, a source or a target names
 column_types: declared columns with Spark's types
 commit_metadata: metadata that a pipeline commits with its offsets
 failures: a failure as a sentence, and the record that caused it
-function: what a Python flow reads, by its text
-http_retries: which HTTP answers are tried again, and when
+function: the tables that a Python flow reads, from its source text
+http_retries: which HTTP responses are retried, and when
 keys: declarations of keys: name, type, meaning
 kinds: finds the kinds of sources and targets
 parameters: `${NAME}` in a pipeline file
 patience: retries while another system is away
-places: places that a source and a target may share
+places: names of places, to find a source and a target that share one
 plan: sources, flows and targets as a graph
 section: one mapping of a pipeline file; errors have its line
 select: columns of a plain SELECT
-slips: names that are probably misspelt
+slips: topic names that are probably misspelt
 start: where a pipeline begins again
-statement: what a SQL statement reads, and whether it groups
+statement: the relations that a SQL statement reads, and whether it groups
 times: timeouts of tasks
 """

@@ -1,4 +1,4 @@
-"""A test in a pipeline file: input records of sources, and expected rows of flows or targets."""
+"""A test in a pipeline file: input records of sources, and the expected rows of flows or targets."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _JSON = msgspec.json.Encoder(decimal_format="number")
 
 
 class Expected(msgspec.Struct, frozen=True):
-    """`name`: of a target, or of a flow. `rows`: in any order; each names the columns that are compared.
-    A number with a fraction is a Decimal: a float would be equal to others that are not."""
+    """`name`: a flow or target. `rows`: in any order; columns that no row names are not compared. Numbers with a
+    fraction are Decimals, because floats can make different numbers equal."""
 
     name: str
     line: int
@@ -24,7 +24,7 @@ class Expected(msgspec.Struct, frozen=True):
 
 
 class Case(msgspec.Struct, frozen=True):
-    """`given`: by source its micro-batches, each of them records; of a source that is not named there are none."""
+    """`given`: micro-batches of records, by source. A source that is not listed has no records."""
 
     name: str
     line: int
@@ -33,19 +33,19 @@ class Case(msgspec.Struct, frozen=True):
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """Rows that should be there, and rows that should not."""
+    """Expected rows that are absent, and rows that were not expected."""
 
     absent: tuple[Row, ...]
     surplus: tuple[Row, ...]
 
     def lines(self) -> list[str]:
-        """As a diff: `-` is expected and absent, `+` is there and not expected."""
+        """As a diff: `-` marks an absent row, `+` an unexpected one."""
         texts = [("-", row) for row in self.absent] + [("+", row) for row in self.surplus]
         return [f"{sign} {_JSON.encode(row).decode()}" for sign, row in texts]
 
 
 def compare(expected: Sequence[Row], found: Sequence[Row]) -> Difference | None:
-    """None where both have the same rows, in whatever order. Columns that no expected row names are left out."""
+    """None if both have the same rows, in any order. Ignores columns that no expected row names."""
     columns = dict.fromkeys(name for row in expected for name in row)
     if columns:
         found = [{name: row[name] for name in columns if name in row} for row in found]
@@ -62,7 +62,7 @@ def compare(expected: Sequence[Row], found: Sequence[Row]) -> Difference | None:
 
 
 def _normal_row(row: Row) -> Row:
-    # keys of a map are texts in JSON, and what YAML takes for a number is none there
+    # JSON keys are texts, but YAML may have read them as numbers
     return {_text_of_key(name): _normal(value) for name, value in row.items()}
 
 
@@ -71,7 +71,7 @@ def _text_of_key(name: object) -> str:
 
 
 def _marked(value: object) -> object:
-    """As `value`, but such that `true` is not 1, and that a number is what its digits say."""
+    """`value` in a form in which `true` differs from 1, and numbers are compared by their digits."""
     if isinstance(value, bool):
         return (value,)
     if isinstance(value, float):
@@ -84,7 +84,7 @@ def _marked(value: object) -> object:
 
 
 def _normal(value: object) -> object:
-    """A time is the same moment however it is written; without a zone it is UTC."""
+    """Times are compared as moments, however they are written. A time without a zone is UTC."""
     if isinstance(value, str) and len(value) >= len("2026-01-01T00:00") and value[4:5] == value[7:8] == "-":
         try:
             moment = datetime.fromisoformat(value)

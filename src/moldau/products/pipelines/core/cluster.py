@@ -13,8 +13,8 @@
       sasl.username: alice
       sasl.password: ${KAFKA_PASSWORD}              # an environment variable, read where a connection is opened
 
-A pipeline file holds no secret: a setting that is one names an environment variable, or has a reference of Kafka's form
-(see `client.protocol.secrets`). So plans, checkpoints, commit metadata and tasks of Spark have the reference alone.
+A pipeline file holds no secrets. A secret setting names an environment variable, or has a reference in Kafka's form
+(see `client.protocol.secrets`). Plans, checkpoints, commit metadata and Spark tasks hold only the reference.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ CLUSTER: Final = MappingKey(
 )
 PROFILE: Final = Text("profile", "A [profile](../../use/profiles.md).", absent="none")
 CLUSTER_KEYS: Final = (SERVERS, CLUSTER)
-"""Of a pipeline, a source and a target: one of them at most."""
+"""A pipeline, source or target may have at most one of them."""
 TOPIC_CLUSTER_KEYS: Final = (
     Text(SERVERS, "The brokers of the topic's cluster.", absent="those of the pipeline"),
     MappingKey(CLUSTER, "The topic's cluster, if it is secured.", absent="that of the pipeline"),
 )
-"""The same of a topic."""
+"""The same keys for a topic."""
 CLIENT_SETTINGS: Final = (BOOTSTRAP_SERVERS, *SECURITY_SETTINGS, CLIENT_ID, REQUEST_TIMEOUT, CONNECT_TIMEOUT)
 _VARIABLE = re.compile(r"\$\{([^{}\s:]+)\}")
 _JAAS_PASSWORD = re.compile(r"""(\s(?:password|clientSecret)\s*=\s*["']?)(\$\{[^{}\s]+\})""")
@@ -67,8 +67,8 @@ def names_cluster(section: Section) -> bool:
 
 
 def parse_cluster(section: Section, directory: Path) -> ClusterAccess:
-    """To the cluster that the section names. Two that say the same are equal, in whatever order they name brokers.
-    `directory`: where relative paths begin. Raises SpecError."""
+    """Access to the cluster that the section names. Equal for the same brokers in any order. `directory`: the base of
+    relative paths. Raises SpecError."""
     if section.has(CLUSTER):
         if section.has(SERVERS):
             section.refuse(CLUSTER, f"and `{SERVERS}` name a cluster both: leave one of them out")
@@ -80,7 +80,7 @@ def parse_cluster(section: Section, directory: Path) -> ClusterAccess:
 
 
 def spec_cluster(spec: Section, directory: Path, profile: str | None) -> ClusterAccess:
-    """`profile`: of a pipeline that names no cluster. Raises SpecError."""
+    """`profile`: used if the pipeline names no cluster. Raises SpecError."""
     if names_cluster(spec):
         return parse_cluster(spec, directory)
     if profile is None:
@@ -97,7 +97,7 @@ def _parse(cluster: Section, directory: Path) -> ClusterAccess:
     properties = {name: setting_of(cluster, name, directory) for name in cluster.entries()}
     try:
         access = ClusterAccess.from_properties(properties)
-        access.spark_options()  # refuses a secret that is no reference
+        access.spark_options()  # refuses a secret that is not a reference
     except AccessError as error:
         key = error.name if cluster.has(error.name) else None
         cluster.refuse(key, error.reason if key else str(error))
@@ -105,7 +105,7 @@ def _parse(cluster: Section, directory: Path) -> ClusterAccess:
 
 
 def setting_of(cluster: Section, name: str, directory: Path) -> str:
-    """A setting of a client: a path begins in `directory`, a secret is a reference. Raises SpecError."""
+    """A client setting. Paths are relative to `directory`; secrets must be references. Raises SpecError."""
     if name in SECRET_SETTINGS:
         return _secret(cluster, name)
     if name.endswith((".location", ".file")):
@@ -114,7 +114,7 @@ def setting_of(cluster: Section, name: str, directory: Path) -> str:
 
 
 def _secret(cluster: Section, name: str) -> str:
-    """What the pipeline file says, with `${env:NAME}` for `${NAME}`. Raises SpecError for a secret itself."""
+    """The value in the pipeline file, with `${env:NAME}` for `${NAME}`. Raises SpecError for a literal secret."""
     text = cluster.text_as_written(name)
     if name == SASL_JAAS_CONFIG:
         found = _JAAS_PASSWORD.search(text)

@@ -1,7 +1,7 @@
 """Parses declared columns, `user string, amount decimal(10, 2)`, without Spark.
 
 The grammar is that of Spark's own parser (`colTypeList` and `dataType` of its SqlBaseParser); a test reads the same
-texts with both. What a text means is told in Spark's words for a type (`DataType.simpleString`).
+texts with both. The result has Spark's names of types (`DataType.simpleString`).
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ SYNONYMS = {
     "double": "double", "date": "date", "timestamp": "timestamp", "timestamp_ltz": "timestamp",
     "timestamp_ntz": "timestamp_ntz", "binary": "binary", "void": "void", "variant": "variant",
 }  # fmt: skip
-"""Types of one word, and what Spark calls them."""
+"""Types of one word, and Spark's name for each."""
 
 COMPLEX = (
     "array", "map", "struct", "decimal", "dec", "numeric", "string", "char", "character", "varchar", "interval",
     "time", "geometry", "geography",
 )  # fmt: skip
-"""Types of several words, or with something in brackets."""
+"""Types of several words, or with brackets."""
 
 KNOWN = (
     "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "string", "char", "varchar",
     "binary", "date", "time", "timestamp", "timestamp_ntz", "interval", "array", "map", "struct", "variant", "void",
 )  # fmt: skip
-"""As they are told to people."""
+"""The types that an error message lists."""
 
 OTHER_WORDS = {
     "datetime": "timestamp", "text": "string", "str": "string", "uuid": "string", "number": "double", "int64": "bigint",
     "int32": "int", "uint64": "decimal(20, 0)", "float32": "float", "float64": "double", "bytes": "binary",
     "blob": "binary", "json": "variant", "list": "array", "dict": "map", "object": "struct", "record": "struct",
 }  # fmt: skip
-"""What people write who think of another system, and no spelling leads to."""
+"""Names from other systems that are too far from Spark's to be found by spelling."""
 
 TIMES = ("timestamp", "timestamp_ntz")
-"""The types that an event time may have."""
+"""The allowed types of an event time."""
 
 MOST_DIGITS = 38
 MICROSECONDS, NANOSECONDS = 6, 9
-"""Digits of a second: as many as a time has where nothing is said, and at most."""
+"""Digits of a second: the default, and the maximum."""
 _YEARS = ("year", "month")
 _DAYS = ("day", "hour", "minute", "second")
 
@@ -62,12 +62,12 @@ _END = ("end", "")
 
 
 class ColumnsError(ValueError):
-    """The text declares no columns; the message says what is wrong with it, and what to write instead."""
+    """The text is not a valid list of columns; the message says what is wrong and what to write instead."""
 
 
 def double_name(names: Iterable[str], *, in_any_case: bool = True) -> tuple[str, str] | None:
-    """The first of the `names` by which SQL finds an earlier one, behind that one. `in_any_case`: whether two names
-    that differ in upper and lower case alone are one."""
+    """The first two of `names` that SQL does not tell apart, in their order. `in_any_case`: whether names that differ
+    only in case are the same."""
     seen: dict[str, str] = {}
     for name in names:
         known = name.lower() if in_any_case else name
@@ -92,7 +92,7 @@ def columns_of(text: str) -> Mapping[str, str]:
 
 
 def nearest_type(word: str) -> str | None:
-    """A type of Spark that somebody may have meant."""
+    """The Spark type that was probably meant."""
     other = OTHER_WORDS.get(word.lower())
     return other or nearest(word, [*SYNONYMS, *COMPLEX])
 
@@ -108,7 +108,7 @@ class _Reader:
         self._column = ""
 
     def columns(self, *, with_colons: bool) -> list[tuple[str, str]]:
-        """`with_colons`: one may stand between a name and its type, as in a struct."""
+        """`with_colons`: a colon may stand between name and type, as in a struct."""
         found = []
         while True:
             name = self._name()
@@ -183,7 +183,7 @@ class _Reader:
         return self._decimal()
 
     def _place(self, name: str) -> str:
-        """On the earth, with the number of its system of coordinates, or `any`."""
+        """A geographic type, with the number of its coordinate system, or `any`."""
         if not self._takes("("):
             self._refuse(f"a system of coordinates, as in `{name}(4326)`,")
         _, system = self._next()
@@ -225,7 +225,8 @@ class _Reader:
         return f"struct<{','.join(f'{name}:{kind}' for name, kind in fields)}>"
 
     def _interval(self) -> str:
-        """Of years and months, or of days down to seconds; the words of the first and, if another, the last unit."""
+        """An interval of years and months, or of days to seconds, with the names of its first unit and, if different,
+        its last."""
         for units in (_YEARS, _DAYS):
             first = next((unit for unit in units if self._takes(unit)), None)
             if first is None:
@@ -237,7 +238,7 @@ class _Reader:
         return "interval"
 
     def _numbers(self, least: int, most: int) -> tuple[int, ...]:
-        """In parentheses; () where there are none."""
+        """Numbers in parentheses; () if absent."""
         if not self._takes("("):
             return ()
         found: list[int] = []
@@ -269,7 +270,7 @@ class _Reader:
             self._refuse("`>`")
 
     def _takes(self, text: str) -> bool:
-        """Words in any case."""
+        """Takes `text` if it is next, in any case."""
         kind, word = self._next()
         if kind in ("word", "other") and word.lower() == text:
             self._at += 1

@@ -1,7 +1,7 @@
 """The metadata that a pipeline commits with its offsets, and the headers of its dead letters.
 
-The metadata of a committed offset is JSON with the number of the batch and a text of the pipeline. Each client with the
-right to commit to a group can write it, so a reader takes only short names and numbers from it.
+The metadata of a committed offset is JSON with the batch number and a text of the pipeline. Every client that may
+commit to a group can write it, so a reader accepts only short names and numbers.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Annotated
 import msgspec
 
 GROUP_PREFIX = "moldau."
-"""Before the name of a pipeline: the group that it commits to by default."""
+"""Prefix of a pipeline's default group; its name follows."""
 DEAD_LETTERS_SUFFIX = ".dead-letters"
-"""After the name of a pipeline: the default topic of its dead letters."""
+"""Suffix of a pipeline's default dead-letter topic, after its name."""
 REASON_HEADER = "moldau.reason"
-"""Of a dead letter: why the record is no row."""
+"""The header of a dead letter that says why the record is not a row."""
 PIPELINE_HEADER = "moldau.pipeline"
 
 MAX_METADATA = 8_192
-"""The most characters that are read; Kafka's brokers take 4,096 bytes by default (offset.metadata.max.bytes)."""
+"""The most characters that are read; Kafka's brokers accept 4,096 bytes by default (offset.metadata.max.bytes)."""
 MAX_DEAD_LETTERS = 16
 MAX_NAMED = 1_000
-"""Characters of all dead-letter topics in the metadata: a broker rejects offsets with metadata that is too long."""
+"""The most characters of all dead-letter topics together: a broker rejects offsets with metadata that is too long."""
 
 _NAME = r"^[a-zA-Z0-9._-]{1,301}\Z"
 _Name = Annotated[str, msgspec.Meta(pattern=_NAME)]
@@ -34,9 +34,9 @@ _Batch = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 
 
 class PipelineMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`pipeline`: the name of the query; `spec`: that of its file (older releases leave it out). `dead_letters`:
-    the topics for its records that do not parse. `board_port`: on the loopback of `host`; None where the run serves no
-    board there. `board_tls`: whether a browser opens it with `https:`."""
+    """`pipeline`: the name of the query. `spec`: the name of its pipeline file (older releases omit it).
+    `dead_letters`: the topics for records that do not parse. `board_port`: on the loopback of `host`; None if the run
+    serves no board there. `board_tls`: whether a browser opens it with `https:`."""
 
     pipeline: _Name
     host: _Name | None = None
@@ -50,14 +50,14 @@ class PipelineMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class BoardPlace(msgspec.Struct, frozen=True):
-    """Where the loopback of a run's machine has its board."""
+    """The port of the board, on the loopback of the run's machine."""
 
     port: int
     has_tls: bool = False
 
 
 class CommitMetadata(msgspec.Struct, frozen=True):
-    """`batch`: the newest that is committed."""
+    """`batch`: the newest committed batch."""
 
     batch: int | None = None
     pipeline: PipelineMetadata | None = None
@@ -71,7 +71,7 @@ class _Metadata(msgspec.Struct):
 def pipeline_metadata(
     spec: str, pipeline: str, host: str, board: BoardPlace | None, dead_letters: Iterable[str]
 ) -> PipelineMetadata:
-    """As readers take it: a host whose name they would not take is left out, and so are the dead-letter topics behind
+    """Omits whatever readers would reject: a host with an invalid name, and the dead-letter topics beyond
     MAX_DEAD_LETTERS or MAX_NAMED."""
     topics: list[str] = []
     for topic in dict.fromkeys(dead_letters):
@@ -85,8 +85,8 @@ def pipeline_metadata(
 
 
 def metadata_of(batch_id: int, metadata: str) -> str:
-    """The metadata of an offset that is committed for a batch. It names no query, so a sink that looks there for what
-    its own transactions have committed passes it over."""
+    """The metadata of an offset that is committed for a batch. It names no query, so a sink that looks for the commits
+    of its own transactions ignores it."""
     return json.dumps({"batch": batch_id, "note": metadata})
 
 
@@ -101,14 +101,14 @@ def read_commit_metadata(metadata: Iterable[str]) -> CommitMetadata:
 
 
 def names_batch(metadata: str) -> bool:
-    """Whether the metadata of an offset says which batch it is of."""
+    """Whether the metadata of an offset names its batch."""
     return _parsed(metadata).batch is not None
 
 
 def other_pipelines(metadata: Iterable[str], spec: str, pipeline: str) -> list[str]:
-    """The other pipelines with metadata there, in words, sorted. The pipeline `shop.eu` in the short
-    form and the target `eu` of the pipeline `shop` have the same name: the names of their pipelines differ. Nothing
-    here raises."""
+    """The other pipelines with metadata there, in words, sorted. Raises nothing. Compares the names of pipeline files
+    too, because the pipeline `shop.eu` in the short form and the target `eu` of the pipeline `shop` have the same query
+    name."""
     found: set[str] = set()
     for one in (_parsed(text).pipeline for text in metadata):
         if one is not None and one.pipeline != pipeline:
@@ -122,7 +122,7 @@ def _parsed(text: str) -> CommitMetadata:
     if not text or len(text) > MAX_METADATA:
         return CommitMetadata()
     try:
-        # offsets that were copied with confluent-kafka have the 0 behind a C string at the end of their metadata
+        # offsets copied with confluent-kafka end in the zero byte of a C string
         found = msgspec.json.decode(text.rstrip("\0"), type=_Metadata)
     except (ValueError, RecursionError):
         return CommitMetadata()

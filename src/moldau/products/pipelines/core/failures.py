@@ -1,4 +1,4 @@
-"""Turns Spark's errors into one sentence, with the record that caused them."""
+"""Turns Spark's errors into one sentence, and finds the record that caused them."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from moldau.types import TopicPartition
 
 MOST_LINES_OF_AN_ERROR = 12
 MOST_TRIES = 40
-"""Of one search for a record: a batch of a billion offsets is halved in 30."""
+"""The most runs in one search for a record; a batch of a billion offsets takes 30 halvings."""
 
 Offsets = Mapping[TopicPartition, tuple[int, int]]
-"""Of each partition the first offset, and the one behind the last."""
+"""Each partition's first offset, and the offset after its last."""
 
 _OURS = re.compile(r"(?:^|[ :])moldau(?:\.\w+)*\.[A-Z]\w*: (.+)$", re.MULTILINE)
-"""In a trace of Python it begins a line; where Spark leaves the trace out, it stands behind Spark's own words."""
+"""One of our errors. It begins a line in a Python traceback, or follows Spark's own words if Spark omits the
+traceback."""
 _BRANCH = re.compile(r"\s*(?:[:|]  |   )*[+:]- ")
-"""A line of Spark's drawing of a query; the first of them stands behind that of its root."""
+"""A line of the query tree that Spark draws; the first such line comes after that of the root."""
 _PYTHON_CAUSE = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\w[\w.]*(?:: .*)?)$", re.MULTILINE)
 
 _OF_THE_OPTION = "set failOnDataLoss to false"
 _OF_THE_SPEC = "write `lost_records: skip` in their source, or begin again with `moldau pipeline reset`"
-"""What the source of Spark advises where records are gone, and the same in words of a pipeline, which has no
-options."""
+"""The advice of our Spark source for lost records, and the same advice for pipeline files, which have no options."""
 
 _IN_SQL = re.compile(r"^== SQL.*\(line (\d+), position \d+\) ==\n(.*)$", re.MULTILINE)
-"""Where Spark says in which line of a statement it was, with that line, which it may shorten at both ends."""
+"""Spark's position in a SQL statement, with that line of it, which Spark may shorten at both ends."""
 _IN_PYTHON = re.compile(r'^ *File "(.+)", line (\d+), in |was called from\n(.+):(\d+)$', re.MULTILINE)
-"""A line of a trace of Python, and where Spark says which call made an expression."""
+"""A line of a Python traceback, or the call that Spark names as the origin of an expression."""
 
 _SPARK_CAUSE = re.compile(r"^(?:: |Caused by: )?(?:\w+\.)+\w+: (\[[A-Z][A-Z0-9_.]*\] .+)$", re.MULTILINE)
 
 _OF_JAVA = re.compile(r"^(?:: |Caused by: )((?:[a-z]\w*\.)+\w+)(?:: ((?:.|\n(?!\s+at |Caused by: ))+))?", re.MULTILINE)
-"""A class of Java's errors, and what it says; those that caused others stand behind them. The first one is that of the
+"""A Java exception's class and message. Causes come after the exception that they caused; the first one is that of the
 call from Python."""
 _UNREAD_FILE = re.compile(
     r"\[FAILED_READ_FILE\.(\w+)\] Encountered error while reading file (.+?)\.  ?(.*?) ?SQLSTATE: "
 )
 _NO_FILE = "[FAILED_READ_FILE."
-"""How Spark's error begins that wraps whatever ends the reading of a file."""
+"""How Spark's error begins when it wraps any failure to read a file."""
 _JAVA_IN_WORDS = (
     (
         re.compile(r"Class [\w.]+\.(\w+)Codec was not found"),
@@ -54,15 +54,15 @@ _JAVA_IN_WORDS = (
     ),
     (re.compile(r".* is not a Parquet file\b.*", re.DOTALL), "it is no Parquet file, or not a whole one"),
 )
-"""What Java says, and the same for people."""
+"""Java's messages, and plain words for each."""
 _OF_THE_BRIDGE = "py4j."
 
 _WITH_STATE = re.compile(r"\[([A-Z][A-Z0-9_.]*)\] (?:(?!\n\tat |\[[A-Z][A-Z0-9_.]*\] ).)*?SQLSTATE: (\w{5})", re.DOTALL)
-"""An error that Spark has a class for, with its SQLSTATE; of errors inside of each other the innermost."""
+"""An error with one of Spark's error classes and a SQLSTATE; the innermost of nested errors."""
 _OF_VALUES = re.compile(r"22...|23505|39000|P0001")
-"""The states of what values cause: data exceptions, a key that is given twice, functions, `raise_error`."""
+"""SQLSTATEs that values cause: data exceptions, duplicate keys, functions, `raise_error`."""
 _OF_A_BATCH = ("STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR")
-"""What Spark wraps around any error of a batch."""
+"""Error classes that Spark wraps around any error of a batch."""
 _OF_A_WORKER = ("from the Python worker", "PythonException")
 
 
@@ -71,14 +71,14 @@ class FlowError(MoldauError):
 
 
 class PipelineFailedError(MoldauError):
-    """A query ended by an error; the message is its first lines, the rest stands in the driver's log."""
+    """A query ended with an error; the message has its first lines, the driver's log has the rest."""
 
 
 def what_failed(text: str) -> str:
-    """The sentence of our own error inside Spark's report of it; else of the innermost error that Spark has a class
-    for, such as [DIVIDE_BY_ZERO]; else the last error of Python, or the innermost one of Java that Python called; else
-    the report's first lines, without the query that Spark draws behind them. Of a file that cannot be read, its name
-    and what Java says of it."""
+    """One sentence from Spark's report, the first of these that it has: the sentence of our own error; the innermost
+    error with a Spark error class, such as [DIVIDE_BY_ZERO] (for an unreadable file: its name, and Java's reason); the
+    last Python error; the innermost Java error that Python's call raised; the report's first lines, without the query
+    tree after them."""
     ours = _OURS.findall(text)
     if ours:
         return str(ours[-1]).replace(_OF_THE_OPTION, _OF_THE_SPEC)
@@ -99,7 +99,7 @@ def what_failed(text: str) -> str:
 
 
 def _with_file(text: str) -> str | None:
-    """Of a report that a file cannot be read: which, and why. None for other reports."""
+    """The file and the reason, from a report that a file cannot be read. None for other reports."""
     found = _UNREAD_FILE.findall(" ".join(text.split("\n")))
     if not found:
         return None
@@ -109,7 +109,7 @@ def _with_file(text: str) -> str | None:
 
 
 def _java_cause(text: str) -> str | None:
-    """What the innermost error of Java says that says something; None where none does."""
+    """The message of the innermost Java error that has one; None if none has."""
     said = [(kind, message.strip()) for kind, message in _OF_JAVA.findall(text) if message and message[0] != "["]
     if not said:
         return None
@@ -122,8 +122,8 @@ def _java_cause(text: str) -> str | None:
 
 
 def flow_that_failed(text: str, flows: Iterable[FlowStep]) -> tuple[FlowStep, int, str] | None:
-    """The flow whose SQL was at work, the number of the line in it, and what stands there; None where the report does
-    not say that, or it fits several flows. `text`: Spark's report; `flows`: those that are SQL."""
+    """The flow whose SQL failed, the number of the line, and its text. None if the report does not name a line, or the
+    line fits several flows. `text`: Spark's report; `flows`: those in SQL."""
     for number, shown in reversed(_IN_SQL.findall(text)):
         line = shown.removeprefix("...").removesuffix("...")
         found = [flow for flow in flows if line in "".join(flow.text.splitlines()[int(number) - 1 : int(number)])]
@@ -133,14 +133,14 @@ def flow_that_failed(text: str, flows: Iterable[FlowStep]) -> tuple[FlowStep, in
 
 
 def line_that_failed(text: str, file_name: str) -> int | None:
-    """The last line of a module of Python that was at work; None where Spark's report does not say that."""
+    """The last line of a Python module that ran; None if Spark's report does not name one."""
     found = [(trace or call, line or place) for trace, line, call, place in _IN_PYTHON.findall(text)]
     return next((int(line) for name, line in reversed(found) if name == file_name), None)
 
 
 def error_of_values(text: str) -> str | None:
-    """The class of an error that the values of a record can cause, as Spark or Python names it; None for all others,
-    such as those of a broker, a target or a disk. `text`: Spark's report."""
+    """The class of an error that a record's values can cause, as Spark or Python names it. None for all others, such as
+    those of a broker, a target or a disk. `text`: Spark's report."""
     if _OURS.search(text):
         return None
     found = [name for name, state in _WITH_STATE.findall(text) if _OF_VALUES.fullmatch(state)]
@@ -157,10 +157,10 @@ def error_of_values(text: str) -> str | None:
 
 
 def first_failing(batch: Offsets, fails: Callable[[Offsets], bool]) -> tuple[TopicPartition, int] | None:
-    """The first record, by partition and offset, of those by which a batch fails: the batch is halved until one offset
-    is left. None where the batch fails no more, where no single record of it fails, and where MOST_TRIES are too few.
+    """Finds the first record, by partition and offset, that makes a batch fail, by halving the batch until one offset
+    is left. None if the batch no longer fails, if no single record fails, or if MOST_TRIES are too few.
 
-    `fails`: whether the records of these offsets fail; it is asked at most MOST_TRIES times.
+    `fails`: whether the records at these offsets fail; called at most MOST_TRIES times.
     """
     ranges = [(one, first, end) for one, (first, end) in sorted(batch.items()) if end > first]
     low, high = 0, sum(end - first for _, first, end in ranges)
@@ -180,7 +180,7 @@ def first_failing(batch: Offsets, fails: Callable[[Offsets], bool]) -> tuple[Top
 
 
 def _part(ranges: Sequence[tuple[TopicPartition, int, int]], low: int, high: int) -> Offsets:
-    """Of all offsets of the ranges, one behind the other, the `low`th to before the `high`th."""
+    """Counts all offsets of the ranges in order; gives those from number `low` up to, not including, `high`."""
     found: dict[TopicPartition, tuple[int, int]] = {}
     begin = 0
     for partition, first, end in ranges:

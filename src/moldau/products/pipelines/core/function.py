@@ -1,7 +1,7 @@
-"""Finds what a flow's Python function reads, and whether it groups, from its text.
+"""Finds the tables that a flow's Python function reads, and whether it groups, from its source text.
 
-It reads what it names in a call of `table` (`spark.readStream.table("orders")`, `spark.read.table`, `spark.table`) or
-in the SQL of a call of `sql`, itself or in functions of its own module that it calls.
+The tables are those named in calls of `table` (`spark.readStream.table("orders")`, `spark.read.table`, `spark.table`)
+or in the SQL of calls of `sql`, in the function itself or in functions of its module that it calls.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from moldau.products.pipelines.core.statement import groups, relations_of
 _GROUPS = frozenset({"groupBy", "groupby", "rollup", "cube", "groupingSets", "distinct"})
 _STATEFUL = frozenset({"transformWithState", "transformWithStateInPandas"})
 _ROWS_OF_ITS_OWN = _STATEFUL | {"applyInPandasWithState"}
-"""Functions that decide themselves when a group gives a row."""
+"""Functions that decide themselves when a group emits a row."""
 
 
 class FunctionError(Exception):
-    """A table's name is not told by the text. `line`: of the text, from 0."""
+    """The name of a table cannot be read from the text. `line`: of the text, from 0."""
 
     def __init__(self, part: int, line: int, call: str) -> None:
         super().__init__(call)
@@ -29,7 +29,7 @@ class FunctionError(Exception):
 
 
 class FlowFunction(msgspec.Struct, frozen=True):
-    """`text`: without layout, comments and decorators. `groups`: rows of a stream need a watermark in the mode append;
+    """`text`: without layout, comments and decorators. `groups`: in append mode its rows need a watermark;
     `has_watermark`: the function sets one. `is_stateful`: it uses Spark's transformWithState."""
 
     text: str
@@ -40,8 +40,8 @@ class FlowFunction(msgspec.Struct, frozen=True):
 
 
 def read_function(parts: Sequence[str], constants: Mapping[str, object]) -> FlowFunction:
-    """`parts`: the text of the function, then of each function and class that it uses. `constants`: what the names have
-    as values that stand for texts and numbers in it. Raises FunctionError."""
+    """`parts`: the source text of the function, then of each function and class that it uses. `constants`: the values
+    of names that stand for texts and numbers. Raises FunctionError."""
     trees = [_undecorated(ast.parse(textwrap.dedent(part))) for part in parts]
     calls = [(part, call) for part, tree in enumerate(trees) for call in _calls(tree)]
     called = {node.func.attr for _, node in calls if isinstance(node.func, ast.Attribute)}
@@ -62,7 +62,7 @@ def read_function(parts: Sequence[str], constants: Mapping[str, object]) -> Flow
 def _texts(
     calls: Sequence[tuple[int, ast.Call]], method: str, keyword: str, constants: Mapping[str, object]
 ) -> Iterator[str]:
-    """The first argument of each call of a method of that name."""
+    """The first argument of each call of that method."""
     for part, call in calls:
         if not (isinstance(call.func, ast.Attribute) and call.func.attr == method):
             continue
@@ -77,7 +77,7 @@ def _texts(
 
 
 def _calls(tree: ast.Module) -> list[ast.Call]:
-    """In the order in which they end in the text, which is that in which they are made."""
+    """In the order in which the calls end in the text, which is their order of execution."""
     found = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     return sorted(found, key=lambda call: (call.end_lineno or 0, call.end_col_offset or 0))
 

@@ -8,7 +8,7 @@ import urllib.error
 from email.utils import parsedate_to_datetime
 
 _BUSY = 408, 425, 429
-"""Request Timeout, Too Early, Too Many Requests (RFC 9110, 8470, 6585): the same request may be taken later."""
+"""Request Timeout, Too Early, Too Many Requests (RFC 9110, 8470, 6585): the same request may succeed later."""
 
 
 def may_pass(status: int) -> bool:
@@ -16,8 +16,8 @@ def may_pass(status: int) -> bool:
 
 
 def asked_pause_s(error: BaseException | None) -> float:
-    """Of the header `Retry-After`, in the answer that the error is or comes from: a number of seconds, or a time (RFC
-    9110). 0 where it says none."""
+    """The pause that the header `Retry-After` asks for, as seconds or as a time (RFC 9110), in the response that the
+    error is or comes from. 0 without one."""
     while error is not None and not isinstance(error, urllib.error.HTTPError):
         error = error.__cause__
     said = "" if error is None else (error.headers.get("Retry-After") or "").strip()

@@ -4,7 +4,7 @@
     ...
     mode = MODE.of(sink)
 
-A key is the text of its name, so it stands wherever a section takes a name. `spec.reference_page` writes the reference,
+A key is a `str`, its name, so a section accepts it as a name. `spec.reference_page` writes the reference,
 docs/reference/pipelines/keys.md.
 """
 
@@ -17,8 +17,8 @@ from moldau.products.pipelines.core.section import UNITS_MS, Section
 
 
 class Key(str):
-    """`meaning`: a sentence for the reference. `default`: what a parser takes where the key is absent; None: the key is
-    required, unless `absent` says in words what then holds. `values`: what the reference says of its type."""
+    """`meaning`: a sentence for the reference. `default`: the value if the key is absent; None: the key is required,
+    unless `absent` says in words what applies then. `values`: its type, for the reference."""
 
     __slots__ = ("absent", "default", "meaning", "values")
 
@@ -51,12 +51,12 @@ class Text(Key):
         return section.text(self, default=self.default)
 
     def if_given(self, section: Section) -> str | None:
-        """None: the key is absent. Raises SpecError."""
+        """None if the key is absent. Raises SpecError."""
         return section.text(self, default="") or None
 
 
 class Choice(Key):
-    """One of some words."""
+    """One of several words."""
 
     __slots__ = ("choices",)
 
@@ -104,7 +104,7 @@ class Number(Key):
 
 
 class Interval(Key):
-    """A time such as `10 seconds`. `default_ms`: where the key is absent."""
+    """A time such as `10 seconds`. `default_ms`: if the key is absent."""
 
     __slots__ = ("default_ms",)
 
@@ -122,7 +122,7 @@ class Interval(Key):
 
 
 class Names(Key):
-    """A name, or a list of different ones."""
+    """A name, or a list of distinct names."""
 
     __slots__ = ()
 
@@ -130,7 +130,7 @@ class Names(Key):
         return super().__new__(cls, name, meaning, absent=absent, values="name, or list of names")
 
     def of(self, section: Section) -> tuple[str, ...]:
-        """(): the key is absent. Raises SpecError."""
+        """() if the key is absent. Raises SpecError."""
         return section.names(self)
 
 
@@ -156,7 +156,7 @@ class LocalPath(Key):
         return super().__new__(cls, name, meaning, default=default, absent=absent, values="path")
 
     def of(self, section: Section, directory: Path) -> Path:
-        """`directory`: where relative paths begin. Raises SpecError."""
+        """`directory`: the base of relative paths. Raises SpecError."""
         return section.local_path(self, directory, self.default)
 
 
@@ -169,12 +169,12 @@ class PathOrAddress(Key):
         return super().__new__(cls, name, meaning, default=default, absent=absent, values="path or address")
 
     def of(self, section: Section, directory: Path) -> str:
-        """`directory`: where relative paths begin. Raises SpecError."""
+        """`directory`: the base of relative paths. Raises SpecError."""
         return section.place(self, directory, self.default)
 
 
 class WebAddress(Key):
-    """An address of HTTP. `example`: such a one."""
+    """An HTTP address. `example`: one for error messages."""
 
     __slots__ = ("example",)
 
@@ -204,7 +204,7 @@ class MappingKey(Key):
 
 
 def _in_units(duration_ms: int) -> str:
-    """As a pipeline file has it, such as `10 seconds`."""
+    """In the form of a pipeline file, such as `10 seconds`."""
     unit, of_unit = max(((name, ms) for name, ms in UNITS_MS.items() if duration_ms % ms == 0), key=lambda one: one[1])
     number = duration_ms // of_unit
     return f"{number} {unit}" if number == 1 else f"{number} {unit}s"

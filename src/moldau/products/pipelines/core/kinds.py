@@ -8,8 +8,8 @@ from pkgutil import iter_modules
 
 
 def kinds_in(package: str, path: Iterable[str]) -> Iterator[type]:
-    """The classes that the modules of a package define and that keys of a pipeline name (`NAMED_BY`): a class without
-    is what several kinds share, or one form of a kind, which inherits it. `path`: the package's `__path__`."""
+    """The classes with `NAMED_BY`, the keys that select them, in the modules of a package. A class that does not define
+    `NAMED_BY` itself is a shared base, or one form of a kind. `path`: the package's `__path__`."""
     for found in iter_modules(path, f"{package}."):
         for one in vars(import_module(found.name)).values():
             if isinstance(one, type) and one.__module__ == found.name and "NAMED_BY" in vars(one):

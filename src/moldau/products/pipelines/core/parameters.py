@@ -1,4 +1,4 @@
-"""Replaces `${NAME}` in a pipeline file by the value of that name; `\\${NAME}` stands for `${NAME}` itself."""
+"""Replaces `${NAME}` in a pipeline file by the value of that name; `\\${NAME}` stands for a literal `${NAME}`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _PARAMETER = re.compile(r"(\\?)\$\{([^{}\s]*)\}")
 
 
 class UnknownParameterError(KeyError):
-    """`name` has no value; `lines`: how many line breaks stand before it in its text."""
+    """`name` has no value; `lines`: the number of line breaks before it in the text."""
 
     def __init__(self, name: str, lines: int) -> None:
         super().__init__(name)
@@ -18,7 +18,7 @@ class UnknownParameterError(KeyError):
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """Raises UnknownParameterError. A value is not looked through again."""
+    """Does not replace within values. Raises UnknownParameterError."""
 
     def replace(found: re.Match[str]) -> str:
         if found[1]:

@@ -1,4 +1,4 @@
-"""Retries what fails only while a server is away."""
+"""Retries work that fails only while a server is unavailable."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ logger = logging.getLogger("moldau.pipelines")
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.2, 10.0
 LOOK_SECONDS = 0.2
-"""How often a pause looks whether it is cut."""
+"""How often a pause checks whether it is cut short."""
 
 
 def _never() -> bool:
@@ -27,7 +27,7 @@ _IS_CUT: ContextVar[Callable[[], bool]] = ContextVar("is_cut", default=_never)
 
 @contextmanager
 def patient_until(is_cut: Callable[[], bool]) -> Iterator[None]:
-    """Within it, this thread tries nothing again once `is_cut`."""
+    """Within this context, `keep_trying` in this thread retries nothing once `is_cut` is true."""
     token = _IS_CUT.set(is_cut)
     try:
         yield
@@ -47,9 +47,9 @@ def keep_trying(
     *,
     asked_pause_s: Callable[[Exception], float] = _asks_for_none,
 ) -> T:
-    """Calls `act` until it raises no error that may pass, with pauses that double, and gives what it gave; after
-    `patience_ms`, or once it is cut (`patient_until`), the error is raised. `what` names the work in the log.
-    `asked_pause_s`: how long a pause an error asks for; it is made as far as patience goes."""
+    """Calls `act` until it succeeds, with pauses that double, and returns its result. Raises an error that may not
+    pass, and any error after `patience_ms` or once `patient_until` cuts the retries. `what` names the work in the log.
+    `asked_pause_s`: the pause that an error asks for, made as far as the patience lasts."""
     deadline = time.monotonic() + patience_ms / 1_000
     pause = FIRST_PAUSE_SECONDS
     while True:

@@ -8,15 +8,15 @@ from pathlib import Path
 
 
 def one_spelling(path: str | Path) -> str:
-    """Of a path, however a pipeline writes it; an address in an object store has one only."""
+    """One form for all spellings of a path. An address in an object store has only one."""
     return str(path) if "://" in str(path) else os.path.realpath(path)
 
 
 def one_list(addresses: Iterable[tuple[str, int]]) -> str:
-    """Of the brokers of a cluster, by host and port, in whatever order a pipeline names them."""
+    """One form for the brokers of a cluster, by host and port, in any order."""
     return ",".join(sorted({f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in addresses}))
 
 
 def places_of_iceberg(table: str, warehouse: str, catalog: Path) -> tuple[str, ...]:
-    """In the warehouse, and in the catalogue: two pipelines may share either."""
+    """The table in its warehouse, and in its catalogue: two pipelines may share either."""
     return f"{table} in {one_spelling(warehouse)}", f"{table} of {one_spelling(catalog)}"

@@ -1,7 +1,8 @@
-"""The plan of a pipeline: what is read (sources), what is made of it (flows), where it goes (targets).
+"""The plan of a pipeline: sources, the flows made from them, and the targets that they go to.
 
-Each target is one streaming query: its own checkpoint, group and transactions; all of them run in one Spark session.
-The edges are what the SQL of the flows reads. A plan is a value: it is built, compared and printed without Spark.
+Each target is one streaming query with its own checkpoint, group and transactions. All queries run in one Spark
+session. The edges are the names that the flows' SQL reads. A plan is a value: it is built, compared and printed without
+Spark.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from moldau.products.pipelines.core.statement import groups, relations_of
 from moldau.types import nearest
 
 Facts = Mapping[str, str | None]
-"""What decides which rows a step gives. A checkpoint holds offsets and aggregates of these facts, and of no others."""
+"""The facts that decide which rows a step gives. A checkpoint's offsets and aggregates are valid for these facts
+only."""
 
 
 class PlanError(MoldauError):
-    """The parts do not make a plan. `line`: of the pipeline; the message says what to write instead."""
+    """The parts do not form a plan. `line`: of the pipeline file. The message says what to write instead."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(reason)
@@ -28,7 +30,7 @@ class PlanError(MoldauError):
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """`place`: the keys that lead to it in the pipeline file, such as `flows.big`; `line`: where it stands there."""
+    """`place`: the path of keys to it in the pipeline file, such as `flows.big`; `line`: its line there."""
 
     name: str
     place: str
@@ -36,8 +38,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SourceStep(Step, frozen=True, kw_only=True):
-    """`watermark`: how late a record may come; None: nothing is ever too late. `is_stream`: it has no end; else it is a
-    table to join with."""
+    """`watermark`: how late a record may be; None: never too late. `is_stream`: it has no end; otherwise it is a table
+    to join with."""
 
     facts: Facts
     watermark: str | None = None
@@ -45,9 +47,9 @@ class SourceStep(Step, frozen=True, kw_only=True):
 
 
 class FlowStep(Step, frozen=True, kw_only=True):
-    """A view: one SELECT, or a function of Python. `text`: either. `reads`: sources and other flows, in the order of
-    the text. `groups`: in append mode it gives a row only when a watermark says that a group is complete;
-    `has_watermark`: it sets one itself. `is_stateful`: it uses Spark's transformWithState."""
+    """A view: one SELECT, or a Python function. `text`: of either. `reads`: sources and other flows, in the order of
+    the text. `groups`: in append mode it emits a row only after a watermark has completed the group; `has_watermark`:
+    it sets a watermark itself. `is_stateful`: it uses Spark's transformWithState."""
 
     text: str
     reads: tuple[str, ...]
@@ -57,7 +59,8 @@ class FlowStep(Step, frozen=True, kw_only=True):
 
 
 class TargetStep(Step, frozen=True, kw_only=True):
-    """`reads`: the flow or source whose rows go there. `facts`: beside the mode, what decides which rows they are."""
+    """`reads`: the flow or source whose rows it gets. `facts`: besides the mode, the facts that decide which rows those
+    are."""
 
     reads: str
     mode: str
@@ -65,14 +68,14 @@ class TargetStep(Step, frozen=True, kw_only=True):
 
 
 class Query(msgspec.Struct, frozen=True):
-    """One streaming query: a target with everything before it, flows in the order in which they are made."""
+    """One streaming query: a target and everything upstream, with the flows in the order of their creation."""
 
     sources: tuple[SourceStep, ...]
     flows: tuple[FlowStep, ...]
     target: TargetStep
 
     def facts(self) -> dict[str, str | None]:
-        """What the query's checkpoint belongs to, by the places of the pipeline file."""
+        """The facts that the query's checkpoint belongs to, by their places in the pipeline file."""
         found: dict[str, str | None] = {}
         for source in self.sources:
             found |= {f"{source.place}.{name}": fact for name, fact in source.facts.items()}
@@ -82,7 +85,7 @@ class Query(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """Made by `make_plan`, which refuses what cannot run."""
+    """Made by `make_plan`, which rejects a plan that cannot run."""
 
     name: str
     sources: tuple[SourceStep, ...]
@@ -100,7 +103,7 @@ class Plan(msgspec.Struct, frozen=True):
             )
 
     def upstream(self, name: str) -> list[FlowStep]:
-        """The flows that the rows of a flow or source are made of, itself included."""
+        """The flows upstream of a flow or source, itself included."""
         needed = _upstream(self.flows, name)
         return [flow for flow in self.flows if flow.name in needed]
 
@@ -113,7 +116,7 @@ def make_flow(name: str, sql: str, *, place: str, line: int = 0) -> FlowStep:
 def make_plan(
     name: str, sources: Iterable[SourceStep], flows: Iterable[FlowStep], targets: Iterable[TargetStep]
 ) -> Plan:
-    """Flows are brought into an order in which each stands behind what it reads. Raises PlanError."""
+    """Puts each flow after the flows that it reads. Raises PlanError."""
     sources, flows, targets = tuple(sources), tuple(flows), tuple(targets)
     _refuse_double_names([*sources, *flows])
     views = {step.name: step for step in (*sources, *flows)}
@@ -132,7 +135,7 @@ def make_plan(
 
 
 def _refuse_double_names(steps: Iterable[Step]) -> None:
-    """Spark's names of views do not tell upper from lower case."""
+    """Names of views in Spark are not case-sensitive."""
     seen: dict[str, Step] = {}
     for step in steps:
         first = seen.setdefault(step.name.lower(), step)
@@ -141,7 +144,7 @@ def _refuse_double_names(steps: Iterable[Step]) -> None:
 
 
 def _named(name: str, views: Mapping[str, Step]) -> str | None:
-    """The view of this name, as SQL finds it: in any case."""
+    """The view of this name in any case, as in SQL."""
     return next((known for known in views if known.lower() == name.lower()), None)
 
 
@@ -177,7 +180,7 @@ def _there_are(views: Mapping[str, Step]) -> str:
 
 
 def _in_order(flows: tuple[FlowStep, ...]) -> tuple[FlowStep, ...]:
-    """As they stand in the pipeline file, where the edges allow it."""
+    """In the order of the pipeline file, as far as the edges allow."""
     by_name = {flow.name: flow for flow in flows}
     sorter = TopologicalSorter({flow.name: [name for name in flow.reads if name in by_name] for flow in flows})
     try:
@@ -189,7 +192,7 @@ def _in_order(flows: tuple[FlowStep, ...]) -> tuple[FlowStep, ...]:
 
 
 def _upstream(steps: Iterable[FlowStep], name: str) -> set[str]:
-    """Everything that the rows of `name` are made of, itself included."""
+    """All steps upstream of `name`, itself included."""
     flows = {flow.name: flow for flow in steps}
     found: set[str] = set()
     waiting = [name]

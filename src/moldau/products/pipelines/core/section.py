@@ -1,4 +1,4 @@
-"""One mapping of a pipeline file: an invalid key is rejected with its line.
+"""One mapping of a pipeline file. Rejects an invalid key with its line.
 
 `${NAME}` in a text of the pipeline file is the value of that parameter (see `core.parameters`).
 """
@@ -26,7 +26,7 @@ OBJECT_STORE = "s3://[^/]+"
 """How the address of a folder in an object store begins."""
 
 SPEC = "the pipeline file"
-"""The name of the outermost mapping; a name of another is the keys that lead to it."""
+"""The name of the outermost mapping. The name of an inner mapping is the path of keys to it."""
 
 
 class SpecError(MoldauError):
@@ -40,7 +40,7 @@ _TAG = "tag:yaml.org,2002:"
 
 
 class _Values(yaml.SafeLoader):
-    """Makes values of nodes: those that JSON has, and no others. `text_of` gives the text of a node."""
+    """Builds values from YAML nodes, of JSON's kinds only. `text_of` gives the text of a node."""
 
     yaml_constructors = {  # noqa: RUF012 - PyYAML's own table, which it looks up on the class
         **{_TAG + name: yaml.SafeLoader.yaml_constructors[_TAG + name] for name in _OF_JSON},
@@ -56,7 +56,7 @@ class _Values(yaml.SafeLoader):
         try:
             return super().construct_object(node, deep)
         except (ValueError, LookupError) as error:
-            # PyYAML lets through what Python raises for `!!int x`, `!!float ''` and `!!bool x`, without a line
+            # for `!!int x`, `!!float ''` and `!!bool x`, PyYAML raises Python's own error, which has no line
             kind = node.tag.removeprefix(_TAG)
             raise ConstructorError(None, None, f"`{node.value}` is no {kind}", node.start_mark) from error
 
@@ -68,7 +68,7 @@ class _ExactValues(_Values):
     }
 
     def decimal_of(self, node: yaml.ScalarNode) -> object:
-        """What has no digits, such as `.inf`, stays a float."""
+        """A value without digits, such as `.inf`, stays a float."""
         text = node.value.replace("_", "")
         return Decimal(text) if re.fullmatch(_DECIMAL, text) else self.construct_yaml_float(node)
 
@@ -108,15 +108,15 @@ class Section:
         return list(self._nodes)
 
     def line_of(self, key: str) -> int:
-        """Where the key stands, or else the mapping itself."""
+        """The line of the key, or of the mapping if the key is absent."""
         return self._lines.get(key, self._line)
 
     def is_text(self, key: str) -> bool:
         return isinstance(self._nodes.get(key), yaml.ScalarNode)
 
     def text(self, key: str, default: str | None = None, *, may_be_blank: bool = False) -> str:
-        """A scalar as the text that stands there. Without a default the key is required and not empty. `may_be_blank`:
-        blanks are a text, and stay as they are."""
+        """A scalar, as its text. Without a default the key is required and must not be empty. `may_be_blank`: accepts
+        and keeps blanks."""
         node = self._nodes.get(key)
         if node is None:
             if default is None:
@@ -124,24 +124,25 @@ class Section:
             return default
         if not isinstance(node, yaml.ScalarNode) or not (str(node.value) if may_be_blank else str(node.value).strip()):
             self.refuse(key, "must be a text")
-        # a block (`key: |`) begins in the line below its key
+        # a block (`key: |`) begins on the line after its key
         line = node.start_mark.line + (2 if node.style in ("|", ">") else 1)
         text = self.fill(key, str(node.value), line)
         return text if may_be_blank else text.strip()
 
     def text_as_written(self, key: str) -> str:
-        """As `text`, with `${NAME}` where the file has it."""
+        """As `text`, with `${NAME}` not replaced."""
         node = self._nodes.get(key)
         if not isinstance(node, yaml.ScalarNode) or not str(node.value).strip():
             self.refuse(key, "must be a text")
         return str(node.value).strip()
 
     def value_of(self, parameter: str) -> str | None:
-        """What `${PARAMETER}` stands for; None: it has no value."""
+        """The value of `${PARAMETER}`; None if it has none."""
         return self._parameters.get(parameter)
 
     def fill(self, key: str, text: str, line: int, file_name: str | None = None) -> str:
-        """The text with the values of its parameters. `line`: where it begins in the file, `file_name`: another one."""
+        """The text with its parameters replaced. `line`: where the text begins. `file_name`: if it comes from another
+        file."""
         try:
             return fill(text, self._parameters)
         except UnknownParameterError as error:
@@ -153,7 +154,7 @@ class Section:
             raise SpecError(f"{where}: {reason}") from None
 
     def names(self, key: str) -> tuple[str, ...]:
-        """A text, or a list of different texts; () where the key is not there."""
+        """A text, or a list of distinct texts; () if the key is absent."""
         node = self._nodes.get(key)
         if not isinstance(node, yaml.SequenceNode):
             return (self.text(key),) if node is not None else ()
@@ -169,13 +170,13 @@ class Section:
         return int(text)
 
     def values(self, key: str, *, exact: bool = False) -> list[object]:
-        """A list of whatever JSON can hold; a time stays the text that it is. `exact`: with decimals for floats."""
+        """A list of JSON values; times stay texts. `exact`: with decimals for floats."""
         node = self._nodes.get(key)
         if not isinstance(node, yaml.SequenceNode):
             self.refuse(key, "must be a list")
         made = (_ExactValues if exact else _Values)(lambda one: self._filled(key, one))
         try:
-            # deep: PyYAML then refuses what contains itself by an alias; otherwise it would make such a list
+            # with `deep`, PyYAML rejects a list that contains itself by an alias; otherwise it would build one
             return [made.construct_object(one, deep=True) for one in node.value]
         except yaml.MarkedYAMLError as error:
             line = error.problem_mark.line + 1 if error.problem_mark else None
@@ -193,7 +194,7 @@ class Section:
         return name
 
     def web_address(self, key: str, example: str) -> str:
-        """One that a request can be sent to, without user and password. `example`: of such a one."""
+        """An address for requests, without user and password. `example`: one for the message."""
         text = self.text(key)
         if not _is_web_address(text):
             self.refuse(key, f"must be an address such as {example}, in ASCII, without user and password")
@@ -223,7 +224,7 @@ class Section:
         return Section(self.file_name, f"{key}" if self.name == SPEC else f"{self.name}.{key}", node, self._parameters)
 
     def local_path(self, key: str, directory: Path, default: str | None = None) -> Path:
-        """A path below `directory`, where it does not say where it begins."""
+        """A path, relative to `directory`."""
         text = self.text(key, default=default)
         if "://" in text or text.startswith("file:") or "\0" in text:
             self.refuse(key, f"must be a path on this machine, not `{text}`")
@@ -233,7 +234,7 @@ class Section:
             self.refuse(key, f"begins with the home of a user that is not on this machine: `{text}`")
 
     def place(self, key: str, directory: Path, default: str | None = None) -> str:
-        """A path below `directory`, absolute, or the address of a folder in an object store."""
+        """A path relative to `directory`, an absolute path, or the address of a folder in an object store."""
         text = self.text(key, default=default)
         if re.match(OBJECT_STORE, text):
             return text.rstrip("/")
@@ -251,5 +252,5 @@ def _is_web_address(text: str) -> bool:
     try:
         parts = urlsplit(text)
         return parts.hostname is not None and parts.port != 0
-    except ValueError:  # of a port that is none, or of an address in brackets
+    except ValueError:  # an invalid port, or an invalid address in brackets
         return False

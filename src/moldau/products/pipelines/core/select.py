@@ -1,8 +1,8 @@
-"""Finds the columns that a plain SELECT reads and gives, without Spark and a full SQL parser.
+"""Finds the columns that a plain SELECT reads and returns, without Spark and without a full SQL parser.
 
-Only what is certain is told. Spark knows many words and forms; a statement with one of the rarer forms (WITH, set
-operations, subqueries, LATERAL, PIVOT, lambdas) is left to it. A name that is no column counts as a mistake only where
-a column has nearly that name: a word of SQL that is missing here is then still no refusal.
+Gives only certain results. A statement with one of the rarer forms (WITH, set operations, subqueries, LATERAL, PIVOT,
+lambdas) is left to Spark. An unknown name counts as a mistake only if a column has a similar name, so a SQL word that
+is missing here does not reject a statement.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ _WORDS = frozenset(
      "boolean", "binary", "decimal", "dec", "numeric", "varchar", "char", "void", "array", "variant", "inf",
      "infinity", "nan"}
 )  # fmt: skip
-"""They are taken for words of SQL, though some may be columns."""
+"""Treated as words of SQL, though some may be columns."""
 _BEFORE_COLUMN = frozenset(
     {"select", "distinct", "all", "where", "by", "having", "on", "and", "or", "not", "when", "then", "else", "case",
      "between", "like", "ilike", "rlike", "regexp", "in", "from", "both", "leading", "trailing", "div"}
 )  # fmt: skip
-"""Behind any other word, a name is an alias."""
+"""After any other word, a name is an alias."""
 
 
 class Select:
-    """A plain SELECT over relations whose columns are known. `relations`: by each name that the statement has for it
-    (lower case), the columns, or None where they are not known."""
+    """A plain SELECT over relations. `relations`: the columns of each, by its name in the statement (lower case); None
+    if they are not known."""
 
     def __init__(self, words: Sequence[Word], relations: Mapping[str, Sequence[str] | None]) -> None:
         self._words = words
         self._relations = relations
 
     def unknown(self) -> Iterator[tuple[str, str]]:
-        """Names that are no column, with the column that was perhaps meant."""
+        """Unknown names, each with the column that was probably meant."""
         columns = [name for of_one in self._relations.values() for name in of_one or ()]
         known = {name.lower() for name in (*columns, *self._relations, *self._named())}
         for place, word in enumerate(self._words):
@@ -63,7 +63,7 @@ class Select:
                 yield word.text, near
 
     def gives(self) -> list[str] | None:
-        """The names of the result's columns; None where one of them cannot be told."""
+        """The column names of the result; None if one of them cannot be determined."""
         found: list[str] = []
         for item in self._items():
             if len(item) >= 1 and item[-1].says("*"):
@@ -77,7 +77,7 @@ class Select:
         return found
 
     def _is_column(self, place: int) -> bool:
-        """Whether the word can be nothing but a column of a relation: no function, alias, type, field or key word."""
+        """Whether the word can only be a column of a relation: not a function, alias, type, field or key word."""
         word = self._words[place]
         before = self._words[place - 1] if place else None
         after = self._words[place + 1] if place + 1 < len(self._words) else None
@@ -92,7 +92,7 @@ class Select:
         return before.says(".") and qualifier in self._relations and not is_field
 
     def _named(self) -> set[str]:
-        """Every name that the statement itself gives (`as x`, `x x`): HAVING, ORDER BY and later items read it."""
+        """Every name that the statement itself defines (`as x`, `x x`), for use in HAVING, ORDER BY and later items."""
         return {
             word.text
             for place, word in enumerate(self._words)
@@ -117,8 +117,8 @@ class Select:
 
 
 def plain_select(sql: str, views: Mapping[str, Sequence[str] | None]) -> Select | None:
-    """The statement, if it is so plain that its columns are certain. `views`: what it may read, by name, with the
-    columns where they are known."""
+    """None unless the statement is so plain that its columns are certain. `views`: the relations that it may read, with
+    their columns if known."""
     words = list(words_of(sql))
     selects = sum(word.says("select") for word in words)
     if not words or not words[0].says("select") or selects != 1 or any(word.says(*_RARE) for word in words):
@@ -141,7 +141,7 @@ def plain_select(sql: str, views: Mapping[str, Sequence[str] | None]) -> Select 
 
 
 def _relation_places(words: Sequence[Word]) -> list[int] | None:
-    """Behind FROM and JOIN at the outermost level; None where a list is there, which may have functions in it."""
+    """The places after FROM and JOIN at the outermost level; None if FROM has a list, which may contain functions."""
     depth, is_list, found = 0, False, []
     for place, word in enumerate(words[:-1]):
         depth += word.says("(", "[") - word.says(")", "]")

@@ -13,9 +13,9 @@ _SHORTEST = 4
 
 
 def meant_by(name: str, known: Iterable[str]) -> str | None:
-    """The first known name that `name` is a slip of: one word of it is misspelt, or the separators are others. Names
-    that differ in digits alone (`orders-1`, `orders-2`), in a short word (`eu.orders`, `us.orders`) or by a further
-    word (`orders-late`) are others on purpose."""
+    """The first known name that `name` probably means: one word is misspelt, or the separators differ. Names that
+    differ only in digits (`orders-1`, `orders-2`), in a short word (`eu.orders`, `us.orders`) or by an additional word
+    (`orders-late`) differ on purpose."""
     return next((one for one in known if _is_slip(name, one)), None)
 
 

@@ -1,4 +1,4 @@
-"""Parses where `reset` begins a pipeline."""
+"""Parses the position from which `reset` restarts a pipeline."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""Finds what a SQL statement reads, and whether it groups, without a full SQL parser.
+"""Finds the relations that a SQL statement reads, and whether it groups, without a full SQL parser.
 
-A relation stands after FROM or JOIN, or after a comma in the list that FROM began. What is not one: a name that WITH
-defines, behind its definition, a function (`range(10)`, `explode(x)`), a name of several parts (a table of Spark's
-catalogue, or files, such as parquet.`/prices`), and what FROM means within a function (`extract(year from at)`,
-`trim(both ' ' from name)`).
-(sqlglot 30 refuses `group by window(at, '1 minute'), user`, the one statement that every streaming pipeline has.)
+A relation stands after FROM or JOIN, or after a comma in the list that FROM began. These are not relations: a name that
+WITH defines, after its definition; a function (`range(10)`, `explode(x)`); a name of several parts (a table of Spark's
+catalogue, or files, such as parquet.`/prices`); and FROM within a function (`extract(year from at)`, `trim(both ' '
+from name)`). (sqlglot 30 rejects `group by window(at, '1 minute'), user`, which every streaming pipeline has.)
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class Word:
 
     @property
     def is_value(self) -> bool:
-        """Whether it is a literal, or closes a parenthesis."""
+        """Whether it is a literal or a closing bracket."""
         return not self.is_name and (self.is_quoted or self.text in (")", "]") or self.text[:1].isdigit())
 
     def says(self, *keywords: str) -> bool:
@@ -49,7 +48,7 @@ class Word:
 
 
 def relations_of(sql: str) -> tuple[str, ...]:
-    """The names of one part that the statement reads, each once, in the order of their first place."""
+    """The distinct one-part names that the statement reads, in the order of their first occurrence."""
     words = list(words_of(sql))
     hidden: dict[str, list[range]] = {}
     for name, places in _defined(words):
@@ -68,14 +67,14 @@ def quoted(name: str) -> str:
 
 
 def literal(text: str) -> str:
-    """`text` as a string in SQL."""
+    """`text` as a string literal in SQL."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 
 
 def groups(sql: str) -> bool:
-    """Whether rows are grouped (GROUP BY, SELECT DISTINCT): in append mode a stream gives no such row before a
-    watermark says that its group is complete."""
+    """Whether the statement groups rows (GROUP BY, SELECT DISTINCT): in append mode a stream emits such a row only
+    after a watermark has completed its group."""
     words = list(words_of(sql))
     return any(
         (first.says("group") and second.says("by")) or (first.says("select") and second.says("distinct"))
@@ -95,15 +94,15 @@ def words_of(sql: str) -> Iterator[Word]:
 
 
 def _defined(words: list[Word]) -> Iterator[tuple[str, range]]:
-    """The names that WITH defines, each with the places where no relation outside is read by that name: behind its own
-    definition, which may read the relation that it hides, up to the end of the query that WITH begins. With RECURSIVE
-    the definition reads itself."""
+    """Each name that WITH defines, with the places where it hides an outer relation: from the end of its definition,
+    which may still read that relation, to the end of the query that WITH begins. With RECURSIVE the definition reads
+    itself."""
     ends = _ends(words)
     for place, word in enumerate(words):
         if not word.says("with"):
             continue
         name = place + 1
-        # `with recursive as (`: here it is a name
+        # in `with recursive as (`, `recursive` is a name
         is_recursive = _says(words, name, "recursive") and not _says(words, name + 1, "as", "(")
         name += is_recursive
         while name < len(words) and words[name].is_name:
@@ -124,7 +123,8 @@ def _says(words: list[Word], place: int, *keywords: str) -> bool:
 
 
 def _ends(words: list[Word]) -> list[int]:
-    """For each word the place where the parenthesis around it closes; for one that opens, where that one closes."""
+    """For each word, the place where the enclosing parenthesis closes; for an opening parenthesis, where it closes
+    itself."""
     ends = [len(words)] * len(words)
     around: list[list[int]] = [[]]
     for place, word in enumerate(words):
@@ -138,15 +138,15 @@ def _ends(words: list[Word]) -> list[int]:
 
 
 def _read(words: list[Word]) -> Iterator[int]:
-    """The places of the relations. Walks through the statement; for each open parenthesis it knows whether a query or
-    an expression is in it, and whether the list of FROM goes on there."""
+    """The places of the relations. Tracks for each open parenthesis whether it holds a query or an expression, and
+    whether the list of FROM continues in it."""
     in_query, in_list = [True], [False]
     is_expected = False
     for place, word in enumerate(words):
         before = words[place - 1] if place else None
         after = words[place + 1] if place + 1 < len(words) else None
         if word.says("("):
-            # `(select` is a query, `from (a join b)` has relations in it, anything else is an expression
+            # `(select` begins a query, `from (a join b)` holds relations, any other parenthesis holds an expression
             is_query = after is not None and after.says(*_BEGINS_QUERY)
             is_expected = is_expected and not is_query
             in_query.append(is_query or is_expected)

@@ -8,7 +8,8 @@ from moldau.client.protocol.access import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOU
 
 
 class SourceTimes(msgspec.Struct, frozen=True):
-    """`first_contact_timeout_ms`: while it has never answered; `retry_timeout_ms`: after it was lost."""
+    """`first_contact_timeout_ms`: for a cluster that has never answered; `retry_timeout_ms`: after the connection was
+    lost."""
 
     first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS
     retry_timeout_ms: int = RETRY_TIMEOUT_MS
