@@ -1,8 +1,8 @@
 """The base of database sources: rows in the order of one column, each read once.
 
-The column `by` holds keys that grow with every new row, as the numbers of a sequence do, and that no two rows share; or
-times, which rows may share. What is read is never looked at again: changes of a row that was read, and rows that get a
-smaller key later, are not seen. Rows without a key are never read.
+The column `by` holds either unique keys that grow with every new row, such as the numbers of a sequence, or times,
+which rows may share. A row is read once: later changes of it, and later rows with a smaller key, are not seen. Rows
+without a key are never read.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DELAY = Interval("delay", "For a `by` that is a time: younger rows wait.", defau
 
 Key = int | float | str | None
 Span = tuple[Key, Key]
-"""Rows behind the first key, up to the second; None: there is no such bound."""
+"""Rows after the first key, up to and including the second; None: no bound."""
 
 
 class DatabaseSourceError(MoldauError):
@@ -39,7 +39,7 @@ class ByKey(CommonKeys):
 
 
 class ByKeySource(FeedSource, frozen=True, kw_only=True):
-    """`by`: the column; None for a table to join with. `max_records`: of a micro-batch."""
+    """`by`: the column; None for a table to join with. `max_records`: per micro-batch."""
 
     table: str
     by: str | None = None
@@ -47,7 +47,7 @@ class ByKeySource(FeedSource, frozen=True, kw_only=True):
 
     @classmethod
     def parse_by(cls, source: Section) -> ByKey:
-        """What the pipeline file says of the column, and of all sources. Raises SpecError."""
+        """The keys about the column, and those of all sources. Raises SpecError."""
         common = cls.parse_common(source)
         for key in (BY, DELAY):
             if common["as_table"] and source.has(key):
@@ -57,7 +57,7 @@ class ByKeySource(FeedSource, frozen=True, kw_only=True):
 
 
 class ByKeyFeed:
-    """A place is a key: all rows up to it are read. None: none is."""
+    """A place is a key: all rows up to and including it are read. None: none are."""
 
     def __init__(self, columns: pa.Schema, max_records: int | None) -> None:
         self.columns = columns
@@ -89,15 +89,15 @@ class ByKeyFeed:
 
     @abstractmethod
     def _newest(self, after: Key) -> Key:
-        """The newest key behind `after` that no row can come before any more; None where there is none."""
+        """The newest key after `after` that no row can come before any more; None without one."""
 
     @abstractmethod
     def _key_of_row(self, number: int, span: Span) -> Key:
-        """The key of the row of that number, counted from 1; None where there are fewer."""
+        """The key of row `number` of the span, counted from 1; None if the span has fewer rows."""
 
     @abstractmethod
     def _rows(self, span: Span) -> Iterator[Sequence[tuple[object, ...]]]:
-        """Some at a time, none of them empty."""
+        """Yields the rows in chunks, none of them empty."""
 
 
 def _array(field: pa.Field, values: Sequence[object]) -> pa.Array:
@@ -105,7 +105,7 @@ def _array(field: pa.Field, values: Sequence[object]) -> pa.Array:
     import pyarrow as pa
 
     try:
-        if pa.types.is_integer(field.type):  # of 1.5 Arrow makes 1
+        if pa.types.is_integer(field.type):  # Arrow turns 1.5 into 1
             _refuse_fractions(field, values)
         return pa.array(values, field.type)
     except (pa.ArrowException, TypeError, ValueError):
@@ -125,7 +125,8 @@ def _refuse_fractions(field: pa.Field, values: Sequence[object]) -> None:
 
 
 def bounds(column: str, span: Span, mark: str) -> tuple[str, list[Key]]:
-    """A condition of SQL, and what stands for its marks. `mark`: how each is written, `{}` stands for its number."""
+    """A SQL condition, and the values of its placeholders. `mark`: the form of a placeholder, with `{}` for its
+    number."""
     after, end = span
     if end is None:
         return "true", []

@@ -4,10 +4,10 @@
       orders: {delta: lake/orders}
       visits: {delta: s3://lake/visits}                         # in an object store
 
-The first batch has the rows of the table as it is then; each later one those of the files that the versions since then
-have added. Versions that only join small files add no row. A version that also takes rows away (a merge, an update, a
-delete) has no meaning for a stream of rows: it is refused, or with `removed_rows: skip` left out, the rows that it
-adds too. (Delta protocol, "Add File and Remove File": `dataChange`.)
+The first batch has the rows of the table at that time; each later batch has the rows of the files that newer versions
+added. Versions that only compact small files add no rows. A version that removes rows (a merge, an update, a delete)
+has no meaning for a stream of rows. It is rejected, or with `removed_rows: skip` left out, including the rows that it
+adds. (Delta protocol, "Add File and Remove File": `dataChange`.)
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
 
 DELTA = PathOrAddress("delta", "A [Delta table](sources.md#delta-tables).")
 READ_FEATURES = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
-"""Reader features of Delta that change nothing in the files."""
+"""Reader features of Delta that do not change the files."""
 
 
 COMMIT = "commit"
-"""In a place: a hash of what the version's entry in the table's log says. Another table has other entries."""
+"""In a place: a hash of the version's entry in the table's log, which differs between tables."""
 COMMIT_BYTES = 64 << 10
 
 
@@ -117,17 +117,16 @@ class DeltaSource(FeedSource, frozen=True, kw_only=True):
 
 
 class DeltaFile(msgspec.Struct, frozen=True):
-    """A Parquet file of the table, by its path in it. `partition`: the columns that are the same in all of its rows, as
-    text."""
+    """A Parquet file of the table, by its path in it. `partition`: the values of the partition columns, as text."""
 
     path: str
     partition: Mapping[str, str | None]
 
 
 class DeltaFeed(msgspec.Struct, frozen=True):
-    """A place is a version: all rows up to it are read. -1: none is. With `files`, only so many files of the table are,
-    as it is in that version: those that the first batches read. `commit` tells the version from one of its number in a
-    table that was made anew. `max_files`: of a batch; None: there is no bound."""
+    """A place is a version: all rows up to it are read. -1: none are. With `files`, only that many files of the table
+    in that version are read, by the first batches. `commit` detects a version of the same number in a table that was
+    created again. `max_files`: per batch; None: no bound."""
 
     location: str
     columns: Any  # pa.Schema
@@ -139,8 +138,8 @@ class DeltaFeed(msgspec.Struct, frozen=True):
         return {"version": -1}
 
     def end(self, after: Place) -> Place:
-        """Raises DeltaSourceError for a table that is not the one whose version was read: its versions up to that one
-        would never be read."""
+        """Raises DeltaSourceError if the table is not the one that was read before: its versions up to that one would
+        never be read."""
         found = (re.fullmatch(r"(\d{20})\.json", name) for name in self._log.names())
         newest = max((int(name[1]) for name in found if name), default=-1)
         if newest < after["version"]:
@@ -149,7 +148,7 @@ class DeltaFeed(msgspec.Struct, frozen=True):
                 f"the Delta table {self.location} {now}, and version {after['version']} of it was read before: it was "
                 "made anew, or put back; `moldau pipeline reset` begins again with the current table"
             )
-        # a place that an older release noted has none; of a log that was cleaned up there is none to compare with
+        # places of older releases have no commit; after log cleanup, nothing is left to compare with
         if COMMIT in after and self._commit_of(after["version"]) not in (None, after[COMMIT]):
             raise DeltaSourceError(
                 f"version {after['version']} of the Delta table {self.location} is another one than was read before: "
@@ -158,7 +157,7 @@ class DeltaFeed(msgspec.Struct, frozen=True):
         return after if newest == after["version"] and FILES not in after else self._place(newest)
 
     def step(self, after: Place, end: Place) -> Place:
-        """A version that came later is read whole: what it adds belongs together. Raises DeltaSourceError."""
+        """Reads each later version whole, because its rows belong together. Raises DeltaSourceError."""
         if FILES in after or after["version"] < 0:
             version = after["version"] if FILES in after else end["version"]
             read, most = after.get(FILES, 0), self.max_files
@@ -170,9 +169,9 @@ class DeltaFeed(msgspec.Struct, frozen=True):
         return end if last is None else self._place(last)
 
     def parts(self, after: Place, end: Place) -> Sequence[DeltaFile]:
-        """Raises DeltaSourceError for versions that are gone, and for those that no stream of rows can show."""
+        """Raises DeltaSourceError for versions that are gone, and for versions that a stream of rows cannot show."""
         if FILES in after or after["version"] < 0:
-            # a batch of the table as it was at first ends in it, or behind it
+            # a batch of the initial table ends within it or at its end
             return self._files_of(end["version"])[after.get(FILES, 0) : end.get(FILES)]
         versions = range(after["version"] + 1, end["version"] + 1)
         return [file for version in versions for file in self._added_by(version)]
@@ -181,7 +180,7 @@ class DeltaFeed(msgspec.Struct, frozen=True):
         return self._files_of(None)
 
     def read(self, part: DeltaFile) -> Iterator[pa.RecordBatch]:
-        """Columns that the file does not have, because they were added to the table later, are null."""
+        """Columns that were added to the table after the file are null."""
         import pyarrow as pa
         import pyarrow.dataset as ds
 
@@ -189,7 +188,7 @@ class DeltaFeed(msgspec.Struct, frozen=True):
 
         stored = pa.schema([column for column in self.columns if column.name not in self.partitioned_by])
         options = ds.ParquetReadOptions(coerce_int96_timestamp_unit="us")
-        is_elsewhere = "://" in part.path or part.path.startswith("/")  # a table that was cloned names files of others
+        is_elsewhere = "://" in part.path or part.path.startswith("/")  # a cloned table names files of others
         files, path = opened(part.path if is_elsewhere else self.location)
         path = path if is_elsewhere else f"{path}/{part.path}"
         try:
@@ -211,7 +210,7 @@ class DeltaFeed(msgspec.Struct, frozen=True):
 
     @property
     def _log(self) -> Folder:
-        from moldau.spark.frames.folders import Folder  # a pipeline file is checked without it
+        from moldau.spark.frames.folders import Folder  # a pipeline file is checked without this import
 
         return Folder(self.location).inside("_delta_log")
 
@@ -220,9 +219,9 @@ class DeltaFeed(msgspec.Struct, frozen=True):
         return {"version": version} if commit is None else {"version": version, COMMIT: commit}
 
     def _commit_of(self, version: int) -> str | None:
-        """None where the log does not have it, such as that of a version that is older than the log is kept.
+        """None if the log lacks the version, such as one older than the log's retention.
 
-        The size and the first bytes tell: the names of its files, each with an id of its own, stand there.
+        The size and the first bytes suffice, because they hold the names of the version's files, each with a unique id.
         """
         if version < 0:
             return None
@@ -233,7 +232,7 @@ class DeltaFeed(msgspec.Struct, frozen=True):
             return None
 
     def _files_of(self, version: int | None) -> list[DeltaFile]:
-        """All files of the table as it was in that version; None: as it is."""
+        """All files of the table in that version; None: in the newest one."""
         import pyarrow as pa
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError

@@ -1,4 +1,4 @@
-"""The base of sources that Spark does not know: a feed (`spark.source.feeds`), as a stream or a table."""
+"""The base of sources that Spark lacks: a feed (`spark.source.feeds`), read as a stream or a table."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ REMOVED_ROWS = Choice(
     default=REFUSE,
 )
 FILES = "files"
-"""In a place of a table with versions: only so many files of the table are read, as it is in the place's version."""
+"""In a place of a table with versions: how many files of that version are read."""
 
 
 def parse_removed_rows(source: Section, *, as_table: bool) -> str:
-    """What a table with versions does with one that takes rows away: REFUSE or SKIP. Raises SpecError."""
+    """The reaction to a version that removes rows: REFUSE or SKIP. Raises SpecError."""
     if as_table and source.has(REMOVED_ROWS):
         source.refuse(REMOVED_ROWS, "has no meaning for a table, which is as its newest version says")
     return REMOVED_ROWS.of(source)
 
 
 def within_table(place: Mapping[str, Any], read: int, most: int | None, count: Callable[[], int]) -> Mapping[str, Any]:
-    """Where a batch ends that begins in a table as it was at first, which ends at `place`. `read`: how many of its
-    files are read, of `count`. `most`: of a batch; None: there is no bound."""
+    """The end of a batch within the initial table, which ends at `place`. `read`: the number of its files that are
+    read, of `count`. `most`: per batch; None: no bound."""
     return place if most is None or read + most >= count() else {**place, FILES: read + most}
 
 
 def last_within(added: Iterable[tuple[int, int]], most: int) -> int | None:
-    """The last version such that those up to it add `most` files at most: the first one all the same, for what a
-    version adds belongs together. `added`: the versions in their order, each with how many files it adds. None where
-    there are none."""
+    """The last version for which all versions up to it add at most `most` files. At least the first version, because
+    the rows of a version belong together. `added`: the versions in order, each with its number of added files. None if
+    empty."""
     count, last = 0, None
     for version, files in added:
         count += files
@@ -59,8 +59,8 @@ def last_within(added: Iterable[tuple[int, int]], most: int) -> int | None:
 
 
 def spark_type(kind: pa.DataType) -> pa.DataType:
-    """The type as Spark has it: without Arrow's large types, dictionaries, unsigned and half numbers, and fixed lengths
-    of bytes, with times in microseconds, and UUIDs as text."""
+    """Spark's form of the type: without Arrow's large types, dictionaries, unsigned integers, half floats and
+    fixed-length bytes; with times in microseconds, and UUIDs as text."""
     import pyarrow as pa
 
     types = pa.types
@@ -75,7 +75,7 @@ def spark_type(kind: pa.DataType) -> pa.DataType:
     if types.is_timestamp(kind):
         return pa.timestamp("us", kind.tz)
     if types.is_time(kind):
-        return pa.time64("ns")  # Spark takes no other unit, for whatever digits its type has
+        return pa.time64("ns")  # Spark takes no other unit, whatever precision its type has
     if types.is_date(kind):
         return pa.date32()
     if types.is_dictionary(kind):
@@ -94,7 +94,7 @@ def spark_type(kind: pa.DataType) -> pa.DataType:
 
 
 def as_spark_has(rows: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
-    """`columns`: those of the rows, of the types that `spark_type` gives."""
+    """`columns`: the columns of the rows, with the types that `spark_type` gives."""
     import pyarrow as pa
 
     found = [with_texts_of_uuids(column) for column in rows.columns]
@@ -102,7 +102,7 @@ def as_spark_has(rows: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
 
 
 def with_texts_of_uuids(column: pa.Array) -> pa.Array:
-    """A column with the texts of all UUIDs in it."""
+    """The column, with all UUIDs in it as texts."""
     from moldau.columnar.nested import rebuilt
 
     return rebuilt(column, _is_uuid, _texts_of_uuids)
@@ -121,7 +121,7 @@ def _texts_of_uuids(column: pa.Array) -> pa.Array:
 
 
 def check_types(place: str, columns: pa.Schema) -> None:
-    """`place`: whose columns they are, in words. Raises FlowError for a column of a type that Spark lacks."""
+    """`place`: the owner of the columns, in words. Raises FlowError for a column of a type that Spark lacks."""
     from moldau.spark import lacks_type  # a pipeline file is checked without Spark
 
     for column in columns:
@@ -152,4 +152,4 @@ class FeedSource(Source, frozen=True, kw_only=True):
 
     @abstractmethod
     def feed(self, times: SourceTimes = DEFAULT_TIMES) -> Feed:
-        """With the columns that the place has now. Raises MoldauError where it cannot be read."""
+        """With the current columns of the table or files. Raises MoldauError if they cannot be read."""

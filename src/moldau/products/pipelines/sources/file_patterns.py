@@ -1,6 +1,6 @@
 """Matches file names: `*`, `?` and `[...]` within a name, `{a,b}` for alternatives.
 
-On disk Spark finds the files (`org.apache.hadoop.fs.GlobPattern`); in an object store they are found here, by the same
+On disk, Spark matches the files (`org.apache.hadoop.fs.GlobPattern`); in an object store, this module does, by the same
 rules.
 """
 
@@ -19,15 +19,15 @@ def is_pattern(text: str) -> bool:
 
 
 def split_pattern(pattern: str) -> tuple[str, str]:
-    """The folder that all of its files are below, and the pattern of their names there: `*` where it is the folder's
-    own name. The folder ends with no slash, for those who count its letters."""
+    """The folder that contains all of the pattern's files, without a trailing slash (callers use its length), and the
+    pattern of their names below it: `*` if the pattern is the folder itself."""
     parts = pattern.split("/")
     plain = list(takewhile(lambda part: not is_pattern(part), parts))
     return "/".join(plain).rstrip("/"), "/".join(parts[len(plain) :]) or "*"
 
 
 def python_patterns(pattern: str) -> list[str]:
-    """The patterns that it stands for, as `glob` and `fnmatch` know them: without braces, and with `[!` for `[^`."""
+    """The equivalent patterns for `glob` and `fnmatch`: without braces, and with `[!` for `[^`."""
     braces = _BRACES.search(pattern)
     if braces is None:
         return [pattern.replace("[^", "[!")]
@@ -41,7 +41,7 @@ def is_match(file: str, pattern: str) -> bool:
 
 
 def fits(name: str, pattern: str) -> bool:
-    """`name`: with slashes, as `pattern`. A `*` stands for no slash, and, as for Spark, for no file that hides."""
+    """`name`: with slashes, as `pattern`. As in Spark, `*` matches neither a slash nor a hidden file."""
     return any(_fits(name.split("/"), one.split("/")) for one in python_patterns(pattern))
 
 

@@ -5,12 +5,12 @@
       visits: {files: "logs/*.csv", format: csv, schema: "at timestamp, page string", header: "at,page"}
       clicks: {files: "s3://lake/clicks/*.json", format: json, schema: "page string"}
 
-A record is a line (formats json, csv and text), or a row (parquet). A file is taken as it is when it is first seen:
-move it into the directory when it is whole. Columns: those of the schema, or `value` (text), or those of the Parquet
-files; and `_file`, where the row came from.
+A record is a line (formats json, csv and text), or a row (parquet). A file is read as it is when it is first seen, so
+move it into the directory when it is complete. Columns: those of the schema, or `value` (text), or those of the Parquet
+files; and `_file`, the file of the row.
 
-Spark reads local files: it spreads a large one over several tasks. Without a jar it knows no store, so the files there
-are a feed (`object_files`).
+Spark reads local files, and splits large ones over several tasks. It cannot read object stores without an additional
+jar, so files there are a feed (`object_files`).
 """
 
 from __future__ import annotations
@@ -56,38 +56,38 @@ FORMATS = (JsonFormat.NAMED_BY, CsvFormat.NAMED_BY, TEXT, PARQUET)
 FILES = PathOrAddress("files", "A directory, or a pattern of files, on disk or in an [object store](files.md).")
 FILE_FORMAT = Choice(FORMAT, FORMATS, "How a file becomes [rows](files.md).")
 ANY_AGE = "36500d"
-"""Spark passes over a file that is a week older than the newest one it has seen (`maxFileAge`), and says nothing."""
+"""Spark silently skips files a week older than the newest one that it has seen (`maxFileAge`)."""
 
 LOGS = "found-files"
-"""A directory of the page's checkpoint."""
+"""A directory in the pipeline's checkpoint."""
 
 _FILE = "_metadata.file_path as _file"
 _IS_NO_PATTERN = (
     "if(_file rlike '%5B|%5D|%7B|%7D|%3F|%5C|[*]', cast(raise_error(concat('rename the file ', _file, "
     "': Spark takes its name for a pattern, and reads other files twice')) as boolean), true)"
 )
-"""Of a file with such a name, Spark 4.3 gives the rows of other files of its batch in place of a refusal."""
+"""For a file with such a name, Spark 4.3 does not fail, but returns rows of other files of the batch."""
 
 _ODD_LETTERS = re.compile(r"[\[\]{}?\\*]")
 _WITHOUT_CHECKSUMS = {
     "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "fs.file.impl.disable.cache": "true",
 }
-"""Hadoop looks for a file of checksums beside each local file, by a name that it cannot make of one with a colon
+"""Hadoop looks for a checksum file next to each local file, and cannot build its name from one with a colon
 (HADOOP-14217)."""
 
 
 _NO_TYPE = re.compile(r"(?i)uuid|float16|time\(.*milliseconds")
-"""Of Parquet's logical types those that Spark 4.3 reads no column of."""
+"""Parquet's logical types that Spark 4.3 cannot read."""
 
 
 class FilesError(MoldauError):
-    """The place where files shall arrive is not there."""
+    """The directory of the files does not exist, or a file in it has a name that Spark cannot read."""
 
 
 class FileSource(RecordSource, frozen=True, kw_only=True):
-    """What a page's `files` becomes: LocalFileSource or StoredFileSource. `files`: a directory, or a pattern
-    (`file_patterns`); a path, or an address. `max_files`: of a micro-batch."""
+    """The source of `files`: a LocalFileSource or StoredFileSource. `files`: a directory or a pattern
+    (`file_patterns`), as a path or an address. `max_files`: per micro-batch."""
 
     NAMED_BY = (FILES,)
     KEYS = (FILE_FORMAT, SCHEMA, SEPARATOR, HEADER, BAD_RECORDS, DEAD_LETTERS_TOPIC, MAX_FILES)
@@ -122,7 +122,7 @@ class FileSource(RecordSource, frozen=True, kw_only=True):
         return {"files": self.files, **self.format_facts()}
 
     def places(self) -> tuple[str, ...]:
-        """Of text there is no target; the name of a pattern stands for any file."""
+        """Empty for text, which no target writes. A pattern for all files of a folder is that folder."""
         folder, _, name = self.files.rpartition("/")
         return (one_spelling(folder if name in ("*", "*.parquet") else self.files),) if self.format == PARQUET else ()
 
@@ -130,7 +130,7 @@ class FileSource(RecordSource, frozen=True, kw_only=True):
         return [quoted(name) for name in loaded.columns if name not in self.RECORD_COLUMNS]
 
     def given(self, records: Sequence[object], first: int) -> list[dict[str, object]]:
-        """A text is a line; a mapping has `_value`, the line, and `_file`."""
+        """A text is a line. A mapping has `_value`, the line, and `_file`."""
         if self.format == PARQUET:
             return super().given(records, first)
         mappings = [record if isinstance(record, Mapping) else {"_value": record} for record in records]
@@ -146,7 +146,7 @@ class FileSource(RecordSource, frozen=True, kw_only=True):
 
 
 class LocalFileSource(FileSource, frozen=True, kw_only=True):
-    """On storage that the driver and the tasks see at the same path."""
+    """Files on storage that the driver and the tasks see at the same path."""
 
     def check(self) -> None:
         directory = Path(split_pattern(self.files)[0] or "/")
@@ -177,7 +177,7 @@ class LocalFileSource(FileSource, frozen=True, kw_only=True):
         return self._lines(stream.text(self.files))
 
     def read_again(self, spark: SparkSession, span: BatchSpan, times: SourceTimes) -> DataFrame | None:
-        from moldau.products.pipelines.checkpoints.file_log import files_read  # a page is checked without Spark
+        from moldau.products.pipelines.checkpoints.file_log import files_read  # a spec is checked without Spark
 
         roots = {Path(name) for pattern in python_patterns(self.files) for name in glob.glob(pattern)}
         paths = [str(path) for path in files_read(span) if path in roots or not roots.isdisjoint(path.parents)]
@@ -196,7 +196,7 @@ class LocalFileSource(FileSource, frozen=True, kw_only=True):
             raise FlowError(f"{self.files} tells no columns: {reason}") from error
 
     def _names(self) -> Iterator[Path]:
-        """The files that are there now and do not hide."""
+        """The files that exist now, without hidden ones."""
         for pattern in python_patterns(self.files):
             found = map(Path, glob.iglob(pattern)) if is_pattern(pattern) else (Path(pattern),)
             for one in found:
@@ -205,7 +205,8 @@ class LocalFileSource(FileSource, frozen=True, kw_only=True):
 
 
 class StoredFileSource(FileSource, frozen=True, kw_only=True):
-    """In an object store. `logs`: where queries note which files they have found; None: nowhere."""
+    """Files in an object store. `logs`: the directory in which queries log the files that they have found; None: they
+    do not."""
 
     logs: Path | None = None
 
@@ -213,7 +214,7 @@ class StoredFileSource(FileSource, frozen=True, kw_only=True):
         check_store(self.files)
 
     def load(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
-        from moldau.spark.source.feeds import stream_of  # a page is checked without Spark
+        from moldau.spark.source.feeds import stream_of  # a spec is checked without Spark
 
         feed = self._feed(spark, times)
         check_types(self.describe(), feed.columns)
@@ -224,7 +225,7 @@ class StoredFileSource(FileSource, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, logs=None)
 
     def read_again(self, spark: SparkSession, span: BatchSpan, times: SourceTimes) -> DataFrame | None:
-        from moldau.products.pipelines.checkpoints.found_files import found_between  # a page is checked without Spark
+        from moldau.products.pipelines.checkpoints.found_files import found_between  # a spec is checked without Spark
 
         found = [] if self.logs is None else found_between(span, self.logs)
         files = [file for file in found if is_match(file.address, self.files)]
@@ -232,8 +233,8 @@ class StoredFileSource(FileSource, frozen=True, kw_only=True):
         return self._records(read_anew(spark, self.GIVEN_COLUMNS, read)) if files else None
 
     def _feed(self, spark: SparkSession, times: SourceTimes) -> ObjectFilesFeed:
-        """Raises FlowError where Parquet files tell no columns."""
-        from moldau.spark.sink.target_partitions import tasks_of  # a page is checked without Spark
+        """Raises FlowError if the columns of the Parquet files cannot be read."""
+        from moldau.spark.sink.target_partitions import tasks_of  # a spec is checked without Spark
 
         patience_ms = times.retry_timeout_ms
         try:
@@ -251,7 +252,8 @@ class StoredFileSource(FileSource, frozen=True, kw_only=True):
 
 
 def _column_without_type(files: Iterator[Path]) -> str | None:
-    """Which column of the first Parquet file has a type that Spark lacks, and what to do; None where none has one."""
+    """A column of the first Parquet file with a type that Spark lacks, and what to do about it; None if it has no such
+    column."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

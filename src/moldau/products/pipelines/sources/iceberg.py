@@ -4,10 +4,10 @@
       orders: {iceberg: shop.orders, warehouse: lake}
       visits: {iceberg: shop.visits, warehouse: s3://lake/shop, catalog: shop.db}      # in an object store
 
-The first batch has the rows of the table as it is then; each later one those of the files that the snapshots since then
-have added. A snapshot that only rewrites files (`replace`) adds no row. One that takes rows away (`overwrite`,
-`delete`) has no meaning for a stream of rows: it is refused, or with `removed_rows: skip` left out, the rows that it
-adds too. (Iceberg's table specification, "Snapshots": `operation`.)
+The first batch has the rows of the table at that time; each later batch has the rows of the files that newer snapshots
+added. A snapshot that only rewrites files (`replace`) adds no rows. A snapshot that removes rows (`overwrite`,
+`delete`) has no meaning for a stream of rows. It is rejected, or with `removed_rows: skip` left out, including the rows
+that it adds. (Iceberg's table specification, "Snapshots": `operation`.)
 """
 
 from __future__ import annotations
@@ -101,17 +101,16 @@ class IcebergSource(FeedSource, frozen=True, kw_only=True):
 
 
 class IcebergFile(msgspec.Struct, frozen=True):
-    """A data file with the deletes that concern it. `metadata`: of its table, as JSON without the history. Its file
-    is nothing for a task: a writer that removes old ones may have removed it by then."""
+    """A data file with its delete files. `metadata`: the table's, as JSON without the history. A task cannot read the
+    metadata file itself, because a writer that removes old ones may have removed it by then."""
 
     task: FileScanTask
     metadata: str
 
 
 class IcebergFeed(msgspec.Struct, frozen=True):
-    """A place is a snapshot: all rows up to it are read. -1: none is. With `files`, only so many files of the table
-    are, as it is in that snapshot: those that the first batches read. `max_files`: of a batch; None: there is no
-    bound."""
+    """A place is a snapshot: all rows up to it are read. -1: none are. With `files`, only that many files of the table
+    in that snapshot are read, by the first batches. `max_files`: per batch; None: no bound."""
 
     table: str
     warehouse: str
@@ -128,7 +127,7 @@ class IcebergFeed(msgspec.Struct, frozen=True):
         return after if newest is None else {"snapshot": newest.snapshot_id}
 
     def step(self, after: Mapping[str, int], end: Mapping[str, int]) -> Mapping[str, int]:
-        """A snapshot that came later is read whole: what it adds belongs together. Raises IcebergSourceError."""
+        """Reads each later snapshot whole, because its rows belong together. Raises IcebergSourceError."""
         if FILES in after or after["snapshot"] == NO_SNAPSHOT:
             snapshot = after["snapshot"] if FILES in after else end["snapshot"]
             read, most = after.get(FILES, 0), self.max_files
@@ -142,16 +141,17 @@ class IcebergFeed(msgspec.Struct, frozen=True):
         return end if last is None else {"snapshot": last}
 
     def parts(self, after: Mapping[str, int], end: Mapping[str, int]) -> Sequence[IcebergFile]:
-        """Raises IcebergSourceError for snapshots that are gone, and for those that no stream of rows can show."""
+        """Raises IcebergSourceError for snapshots that are gone, and for snapshots that a stream of rows cannot
+        show."""
         from pyiceberg.table import FileScanTask
 
         if end["snapshot"] == NO_SNAPSHOT:
-            return []  # Spark runs the first batch of a stream, also where there is nothing to read
+            return []  # Spark runs the first batch of a stream even without data
         table = self._load()
         if not _columns(table).equals(self.columns):
             raise IcebergSourceError(f"the Iceberg table {self.table} has other columns now: start the pipeline again")
         if FILES in after or after["snapshot"] == NO_SNAPSHOT:
-            # a batch of the table as it was at first ends in it, or behind it
+            # a batch of the initial table ends within it or at its end
             return self._files_of(table, end["snapshot"])[after.get(FILES, 0) : end.get(FILES)]
         metadata = _without_history(table)
         return [
@@ -164,7 +164,7 @@ class IcebergFeed(msgspec.Struct, frozen=True):
         return self._files_of(self._load(), None)
 
     def read(self, part: IcebergFile) -> Iterator[pa.RecordBatch]:
-        """Columns that the file does not have, because they were added to the table later, are null."""
+        """Columns that were added to the table after the file are null."""
         from pyiceberg.expressions import AlwaysTrue
         from pyiceberg.io import load_file_io
         from pyiceberg.io.pyarrow import ArrowScan
@@ -186,7 +186,7 @@ class IcebergFeed(msgspec.Struct, frozen=True):
         return _load(self.table, self.warehouse, self.catalog)
 
     def _files_of(self, table: Table, snapshot: int | None) -> list[IcebergFile]:
-        """All files of the table as it was in that snapshot, in the order of their names; None: as it is."""
+        """All files of the table in that snapshot, sorted by name; None: in the current one."""
         if snapshot is not None and table.snapshot_by_id(snapshot) is None:
             raise self._gone(snapshot)
         metadata = _without_history(table)
@@ -194,7 +194,7 @@ class IcebergFeed(msgspec.Struct, frozen=True):
         return [IcebergFile(task, metadata) for task in tasks]
 
     def _between(self, table: Table, after: int, end: int) -> list[Snapshot]:
-        """The snapshots behind `after` up to `end`, the oldest first."""
+        """The snapshots after `after` up to and including `end`, the oldest first."""
         snapshots: list[Snapshot] = []
         at: int | None = end
         while at != after:
@@ -223,10 +223,10 @@ class IcebergFeed(msgspec.Struct, frozen=True):
         return [
             entry.data_file
             for manifest in snapshot.manifests(table.io)
-            # of a table of format version 1 the content is a plain number
+            # with format version 1, the content is a plain number
             if manifest.added_snapshot_id == snapshot.snapshot_id and manifest.content == ManifestContent.DATA
             for entry in manifest.fetch_manifest_entry(table.io)
-            # a manifest that was merged names files of older snapshots too
+            # a merged manifest names files of older snapshots too
             if entry.status is ManifestEntryStatus.ADDED and entry.snapshot_id == snapshot.snapshot_id
         ]
 
@@ -253,7 +253,7 @@ def _load(name: str, warehouse: str, catalog: Path) -> Table:
 
 
 def _without_history(table: Table) -> str:
-    """The metadata as it stands in its file, but for what grows with each commit."""
+    """The table's metadata, without the parts that grow with each commit."""
     history: dict[str, Any] = {
         "current_snapshot_id": None,
         "snapshots": [],
@@ -267,7 +267,7 @@ def _without_history(table: Table) -> str:
 
 
 def _columns(table: Table) -> pa.Schema:
-    """As Spark wants them, without the numbers of the columns."""
+    """With Spark's types, without field ids."""
     import pyarrow as pa
     from pyiceberg.io.pyarrow import schema_to_pyarrow
 

@@ -1,13 +1,13 @@
 """Files of an object store as a feed: each is found and read once, in order of arrival.
 
-The driver lists the store, and notes what is new in the checkpoint (`checkpoints.found_files`) before a batch may read
-it; the tasks read. A store lists names, not what is new, so a look costs a request for every thousand files that are
-there. Therefore a look takes all that is new, however many batches read it, and the next one waits until those have
+The driver lists the store, and logs new files in the checkpoint (`checkpoints.found_files`) before a batch may read
+them; the tasks read. A store cannot list only new files, so a listing costs a request for every thousand files.
+Therefore one listing takes all new files, for as many batches as they need. The next one waits until those batches have
 begun, and for ten times as long as the last one took.
 
-A file that is there no more when its batch is read gives no rows, as on disk. One that was replaced until then is
-refused (`object_form`): a batch that is repeated after a crash would have other rows. One that is replaced later is not
-read again: its name was read.
+A file that is gone when its batch is read gives no rows, as on disk. A file that was replaced by then is rejected
+(`object_form`), because a batch that is repeated after a crash would have other rows. A file that is replaced later is
+not read again, because its name was read.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ logger = logging.getLogger("moldau.pipelines")
 
 FILE_COLUMN = "_file"
 LIST_EVERY_SECONDS = 5.0
-"""A look at an empty directory costs a request, which the store's owner pays for."""
+"""Listing an empty directory costs a request, which the owner of the store pays for."""
 LOOK_SHARE = 10
-"""Of the time between two looks, at most one in so many parts is spent on looking."""
+"""Listing takes at most one part in this many of the time between two listings."""
 BLOCK_BYTES = 8 << 20
-"""Of a file of lines: a request to the store."""
+"""Of a file of lines, per request to the store."""
 LONGEST_LINE_BYTES = 64 << 20
-"""As many as become one batch of Arrow of a topic's records. A task holds a line several times."""
+"""The limit for one Arrow batch of a topic's records. A task holds a line several times."""
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 PARQUET: Mapping[str, Any] = {"coerce_int96_timestamp_unit": "us", "pre_buffer": True}
-"""How a file is opened."""
+"""Options to open a Parquet file."""
 
 
 def check_store(address: str) -> None:
-    """Raises ObjectFilesError where the store does not answer, has no such bucket, or what is named is a file."""
+    """Raises ObjectFilesError if the store does not answer, has no such bucket, or the address is a file."""
     from pyarrow import fs
 
-    from moldau.spark.frames.folders import opened, said_by_store  # a pipeline file is checked without it
+    from moldau.spark.frames.folders import opened, said_by_store  # a pipeline file is checked without this import
 
     folder, _ = split_pattern(address)
     bucket = "/".join(folder.split("/")[:3])
@@ -69,10 +69,10 @@ def check_store(address: str) -> None:
 
 
 class ObjectFilesFeed:
-    """A place is a number of files that were found, and the name of the log that says which: all of them are read.
+    """A place is the name of a log of found files and a number: that many files of the log are read.
 
-    `columns`: of a Parquet file, and FILE_COLUMN; None: a file is lines. `logs`: the directory of the logs; None: what
-    is found is forgotten with this process. `max_files`: of a batch. `tasks`: how many run at once."""
+    `columns`: of a Parquet file, and FILE_COLUMN; None: files are lines. `logs`: the directory of the logs; None: the
+    log ends with this process. `max_files`: per batch. `tasks`: the number that run at once."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class ObjectFilesFeed:
         return {**end, "files": min(end["files"], after["files"] + self._max_files)}
 
     def parts(self, after: Place, end: Place) -> Sequence[list[FoundFile]]:
-        """A part has about as many bytes as the others."""
+        """Parts have about the same number of bytes."""
         return self._dealt(self._log_of(end)[1].files[after["files"] : end["files"]])
 
     def whole(self) -> Sequence[list[FoundFile]]:
@@ -127,11 +127,11 @@ class ObjectFilesFeed:
         for file in part:
             try:
                 yield from self._with_patience(file)
-            except (OSError, ValueError) as error:  # Arrow's own are among them
+            except (OSError, ValueError) as error:  # Arrow's own errors are among them
                 raise ObjectFilesError(f"the file {file.address} cannot be read: {said_by_store(error)}") from error
 
     def read_again(self, part: Sequence[FoundFile]) -> Iterator[pa.RecordBatch]:
-        """What `read` gave, without the files that were replaced since then. Raises ObjectFilesError."""
+        """The rows that `read` gave, without those of files that were replaced since then. Raises ObjectFilesError."""
         for file in part:
             batches = self.read([file])
             try:
@@ -147,8 +147,8 @@ class ObjectFilesFeed:
         return listed(self._address, self._patience_ms)
 
     def _log_of(self, place: Place) -> tuple[str, FoundFiles]:
-        """The log that a place is in; a place without one is the beginning of the log of this process. Each reader has
-        a log of its own: Spark may read a source by two of them in one query."""
+        """The log of a place; for a place without one, the beginning of this process's log. Each reader has its own
+        log, because Spark may read a source by two readers in one query."""
         from moldau.products.pipelines.checkpoints.checkpoint import CheckpointError
         from moldau.products.pipelines.checkpoints.found_files import FoundFiles
 
@@ -168,8 +168,8 @@ class ObjectFilesFeed:
         return [by_size[first :: self._tasks] for first in range(min(self._tasks, len(by_size)))]
 
     def _with_patience(self, file: FoundFile) -> Iterator[pa.RecordBatch]:
-        """The batches of a file; none where it is gone. Where the store is away meanwhile, the file is begun again, and
-        the batches that were given are left out."""
+        """The batches of a file; none if it is gone. If the store becomes unavailable, opens the file again and skips
+        the batches that were already given."""
         from moldau.spark.frames.folders import is_away
 
         given = 0
@@ -201,13 +201,13 @@ class ObjectFilesFeed:
         for columns in rows(address, form):
             name = pa.repeat(pa.scalar(address, pa.string()), len(columns[0]))
             yield pa.RecordBatch.from_arrays([*columns, name], schema=self.columns)
-        # each piece was a request of its own, and Arrow asks for no form of the object there (`If-Match`)
+        # each piece was a separate request, and Arrow cannot make them conditional (`If-Match`)
         system, path = opened(address)
         with system.open_input_file(path) as stream:
             form.check(stream)
 
     def _rows_of_parquet(self, address: str, form: OneForm) -> Iterator[list[pa.Array]]:
-        """A column that the file does not have is null."""
+        """A column that the file lacks is null."""
         import pyarrow as pa
         import pyarrow.compute as pc
         import pyarrow.parquet as pq
@@ -233,8 +233,8 @@ class ObjectFilesFeed:
 
 
 def listed(address: str, patience_ms: int) -> list[FoundFile]:
-    """All that is there now, the oldest first. `patience_ms`: for a store that is away. Raises ObjectFilesError."""
-    from moldau.spark.frames.folders import is_away, said_by_store  # a pipeline file is checked without it
+    """All files that exist now, the oldest first. `patience_ms`: for an unavailable store. Raises ObjectFilesError."""
+    from moldau.spark.frames.folders import is_away, said_by_store  # a pipeline file is checked without this import
 
     try:
         return keep_trying(lambda: _listed(address), is_away, patience_ms, f"the list of {address}")
@@ -243,7 +243,7 @@ def listed(address: str, patience_ms: int) -> list[FoundFile]:
 
 
 def parquet_columns(files: Sequence[FoundFile]) -> pa.Schema:
-    """Those of the newest file, as Spark has them, and FILE_COLUMN. Raises ObjectFilesError."""
+    """The columns of the newest file with Spark's types, and FILE_COLUMN. Raises ObjectFilesError."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -259,7 +259,7 @@ def parquet_columns(files: Sequence[FoundFile]) -> pa.Schema:
         raise ObjectFilesError(f"the file {files[-1].address} cannot be read: {said_by_store(error)}") from error
     if FILE_COLUMN in schema.names:
         raise ObjectFilesError(f"the file {files[-1].address} has a column {FILE_COLUMN}, which is the source's own")
-    # the old kind of times, which Spark writes, is of no zone for Arrow; for Spark it is an instant
+    # the old time type, which Spark writes, has no zone in Arrow but is an instant in Spark
     instants = {one.path for one in map(stored.column, range(len(stored))) if one.physical_type == "INT96"}
     kinds = [pa.timestamp("us", "UTC") if one.name in instants else spark_type(one.type) for one in schema]
     columns = [pa.field(name, kind) for name, kind in zip(schema.names, kinds, strict=True)]
@@ -286,7 +286,7 @@ def _second(time_ns: int | None) -> int | None:
 
 
 def _lines(address: str, form: OneForm) -> Iterator[list[pa.Array]]:
-    """As Spark's `text` has them: a line ends with LF, CR LF or CR. What is no UTF-8 stays as it is."""
+    """Lines as in Spark's `text`: they end with LF, CR LF or CR. Invalid UTF-8 stays as it is."""
     import pyarrow as pa
 
     from moldau.spark.frames.folders import opened
@@ -299,7 +299,7 @@ def _lines(address: str, form: OneForm) -> Iterator[list[pa.Array]]:
 
 
 def whole_lines(read: Callable[[], bytes]) -> Iterator[bytes]:
-    """Blocks of whole lines. `read` gives the next bytes, and b"" behind the last ones. Raises ValueError."""
+    """Blocks of whole lines. `read` gives the next bytes, and b"" at the end. Raises ValueError."""
     open_line: list[bytes] = []
     size = 0
     is_first = True

@@ -1,8 +1,8 @@
-"""Detects an object that is replaced by another one while a reader reads it.
+"""Detects an object that is replaced while a reader reads it.
 
-A store tells an object's size and time in its list, and its tag (`ETag`) only when the object is opened. So a file is
-compared with what was noted when it was found, by size and time, each time it is opened; and with what its first reader
-opened, by its tag, when all of it has been read.
+A store gives an object's size and time in a listing, and its tag (`ETag`) only when the object is opened. So each time
+a file is opened, its size and time are compared with those noted when it was found. When all of it has been read, its
+tag is compared with the tag that the first open returned.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ class ObjectFilesError(MoldauError):
 
 
 class ReplacedError(ObjectFilesError):
-    """A name leads to another object than the one that was found."""
+    """The name now refers to a different object than the one that was found."""
 
 
 class _Form(NamedTuple):
-    """What the store does not tell is None. `modified_s`: since 1970; the time of an opened object has no fraction."""
+    """None: the store does not give the value. `modified_s`: since 1970; the time of an opened object has no
+    fraction."""
 
     size: int | None
     modified_s: int | None
@@ -35,7 +36,7 @@ class _Form(NamedTuple):
 
 
 class OneForm:
-    """That a file has one form from the moment in which it was found until it has been read."""
+    """Checks that a file stays the same object from the listing that found it until it has been read."""
 
     def __init__(self, found: FoundFile) -> None:
         self._address = found.address
@@ -43,7 +44,7 @@ class OneForm:
         self._opened: _Form | None = None
 
     def check(self, stream: pa.NativeFile) -> None:
-        """`stream`: the file, opened now. Raises ReplacedError."""
+        """`stream`: the file, just opened. Raises ReplacedError."""
         form = _form_of(stream)
         if _differ(self._found[:2], form[:2]):
             raise self._replaced("after it was found")

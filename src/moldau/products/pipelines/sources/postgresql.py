@@ -3,11 +3,12 @@
     sources:
       orders: {postgresql: "postgresql://ann@db.example/shop", table: orders, by: id}
 
-Transactions do not commit in the order in which they took their numbers. So a look takes the newest row that it sees,
-and who else is writing to the table at that moment (PostgreSQL takes the lock of a writer before it takes a number for
-it); up to that row is read when all of those have ended. A transaction that stays open holds the reading back, and no
-row is lost, however late it commits. What this cannot know are numbers taken beforehand (`cache` of a sequence, or a
-pool of numbers in a program), and a time that a transaction had before its first write: rows younger than `delay` wait.
+Transactions do not commit in the order in which they took their numbers. So a look notes the newest visible row, and
+the transactions that are writing to the table at that moment (PostgreSQL takes a writer's lock before its number). The
+rows up to that row are read when all of those transactions have ended. A transaction that stays open delays reading,
+but no row is lost, however late it commits. This does not cover numbers that were taken beforehand (`cache` of a
+sequence, or a pool of numbers in a program), and times from before a transaction's first write: for these, rows younger
+than `delay` wait.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ T = TypeVar("T")
 
 LOOK_AGAIN_SECONDS = 0.1
 SETTLES_WITHIN_SECONDS = 1.0
-"""So long a look waits for those who are writing; then the next one does."""
+"""How long one look waits for writing transactions, before the next look continues to wait."""
 
 NUMBERS = ("smallint", "integer", "bigint")
 TIMES = ("timestamp with time zone", "timestamp without time zone")
@@ -74,18 +75,18 @@ where locktype = 'relation' and mode = 'RowExclusiveLock' and pid is distinct fr
   and database = (select oid from pg_database where datname = current_database())
   and relation in (select relid from tables)
 """
-"""A SELECT of a table has the rows of its partitions and of the tables that inherit it."""
+"""Includes the partitions of a table and the tables that inherit it, because a SELECT reads their rows too."""
 _KIND = "select relkind from pg_class where oid = to_regclass($1)"
 _STILL_WRITING = "select count(*) from pg_locks where virtualtransaction = any($1)"
 _DECIMAL = re.compile(r"numeric\((\d+),(\d+)\)")
 MOST_DIGITS = 38
-"""Of Spark's decimals."""
+"""The maximum of Spark's decimals."""
 _INFINITY = {"date": "9999-12-31", **dict.fromkeys(TIMES, "9999-12-31 23:59:59.999")}
-"""By types: what stands for `infinity`, which Spark has not. Spark's own reader of databases (JDBC) takes the same."""
+"""The value for `infinity`, which Spark lacks, by type. Spark's JDBC reader uses the same."""
 
 
 class PostgresqlSource(ByKeySource, frozen=True, kw_only=True):
-    """`server`: libpq's connection string. `delay_ms`: of a `by` that is a time."""
+    """`server`: libpq's connection string. `delay_ms`: for a `by` that is a time."""
 
     NAMED_BY = (POSTGRESQL,)
     KEYS = (TABLE, BY, DELAY, MAX_RECORDS)
@@ -136,7 +137,7 @@ class PostgresqlSource(ByKeySource, frozen=True, kw_only=True):
 
 
 class Column(msgspec.Struct, frozen=True):
-    """`kind`: its type; `full`: with precision and scale."""
+    """`kind`: the type; `full`: with precision and scale."""
 
     name: str
     kind: str
@@ -144,7 +145,7 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class PostgresqlFeed(ByKeyFeed):
-    """`key_type`: of the column `by`."""
+    """`key_type`: the type of the column `by`."""
 
     def __init__(self, source: PostgresqlSource, columns: Sequence[Column], key_type: str, patience_ms: int) -> None:
         import pyarrow as pa
@@ -159,7 +160,7 @@ class PostgresqlFeed(ByKeyFeed):
         self._waits_for: tuple[Key, list[str]] | None = None
 
     def _newest(self, after: Key) -> Key:
-        """A row that others may still come before is looked at again next time."""
+        """None if other rows may still come before the newest row; the next call looks again."""
         return self._with_patience(lambda connection: self._settled(connection, after))
 
     def _settled(self, connection: Connection[Any], after: Key) -> Key:
@@ -175,13 +176,13 @@ class PostgresqlFeed(ByKeyFeed):
         return newest
 
     def _look(self, connection: Connection[Any], after: Key) -> tuple[Key, list[str]]:
-        """The newest row that is seen, and then the transactions that are writing to the table."""
+        """The newest visible row, and the transactions that are writing to the table after that look."""
         conditions = ["true"] if after is None else [f"{self._by} > {self._mark.format(1)}"]
         if self._is_time:
             conditions.append(f"{self._by} <= now() - make_interval(secs => {self._source.delay_ms / 1_000})")
         newest = f"select max({self._by})::text from {self._source.table} where {' and '.join(conditions)}"
         seen: Key = _one(connection, newest, *([] if after is None else [after]))
-        # a statement of its own, behind the first: a transaction that begins to write from now on has a greater number
+        # a separate statement after the first: a transaction that begins to write from now on has a greater number
         return seen, [] if seen is None else _one(connection, _WRITERS, self._source.table)
 
     def _key_of_row(self, number: int, span: Span) -> Key:
@@ -202,7 +203,7 @@ class PostgresqlFeed(ByKeyFeed):
                 yield rows
 
     def _with_patience(self, act: Callable[[Connection[Any]], Key]) -> Key:
-        """A server that is away is tried again."""
+        """Retries while the server is unavailable."""
 
         def ask() -> Key:
             with self._connected() as connection:
@@ -220,13 +221,13 @@ class PostgresqlFeed(ByKeyFeed):
 
 
 def _one(connection: Connection[Any], statement: str, *values: object) -> Any:
-    """The first value of the first row; None where there is no row."""
+    """The first value of the first row; None without a row."""
     row = execute(connection, statement, *values).fetchone()
     return None if row is None else row[0]
 
 
 def _arrow_type(column: Column) -> pa.DataType:
-    """Everything without a type of its own is text, as PostgreSQL writes it."""
+    """Types without an Arrow equivalent are text, as PostgreSQL writes it."""
     import pyarrow as pa
 
     known = {
@@ -241,7 +242,7 @@ def _arrow_type(column: Column) -> pa.DataType:
 
 
 def _as_it_is_read(column: Column) -> str:
-    """Times with a zone come in UTC, whatever zone the address names: Python has no day after 9999-12-31."""
+    """Times with a zone come in UTC, whatever zone the connection has: Python has no day after 9999-12-31."""
     import pyarrow as pa
 
     name = quoted(column.name)

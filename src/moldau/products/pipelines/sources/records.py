@@ -1,7 +1,7 @@
 """The base of sources whose records are decoded. A record that cannot be decoded is a dead letter.
 
-The query counts such records batch by batch, and they are kept as dead letters (`running.dead_letters`); or, with
-`bad_records: stop`, the first one ends the query with its address.
+The query counts such records in each batch, and keeps them as dead letters (`running.dead_letters`). With `bad_records:
+stop`, the first one ends the query with an error that has its address.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ DEAD_LETTERS_TOPIC = TopicName(
 
 
 class Decoded(TypedDict):
-    """The fields of a RecordSource that say how its records are decoded."""
+    """The fields of a RecordSource about decoding."""
 
     decoder: Format | None
     stops: bool
@@ -49,13 +49,13 @@ class Decoded(TypedDict):
 
 
 class RecordSource(Source, frozen=True, kw_only=True):
-    """`decoder`: None where a record is a row as it is. `stops`: a record that does not decode ends the query.
-    `dead_letters`: the topic where such records are kept; None: nowhere."""
+    """`decoder`: None if a record already is a row. `stops`: a record that does not decode ends the query.
+    `dead_letters`: the topic for such records; None: they are not kept."""
 
     RECORD_COLUMNS: ClassVar[Mapping[str, str]]
-    """What every row has beside its own columns: as SQL over `load`."""
+    """The columns that every row has besides those of the schema, as SQL over `load`."""
     ADDRESS: ClassVar[Mapping[str, str]]
-    """Where a record came from: names of headers of a dead letter, and SQL over `load`."""
+    """The origin of a record: headers of its dead letter, with SQL over `load`."""
 
     format: str
     decoder: Format | None = None
@@ -64,7 +64,7 @@ class RecordSource(Source, frozen=True, kw_only=True):
 
     @staticmethod
     def parse_format(source: Section, record_format: str, head: SpecHead) -> Decoded:
-        """What the pipeline file says of the format. Raises SpecError."""
+        """The keys about the format. Raises SpecError."""
         decoder = parse_format(source, record_format, head.directory)
         if decoder is None:
             for key in (DEAD_LETTERS_TOPIC, BAD_RECORDS):
@@ -82,8 +82,8 @@ class RecordSource(Source, frozen=True, kw_only=True):
 
     @classmethod
     def check_event_time(cls, source: Section, decoder: Format | None, event_time: str | None) -> None:
-        """What the pipeline file itself tells of the column; formats whose schema is elsewhere are looked at by `plan`.
-        Raises SpecError."""
+        """Checks the column as far as the pipeline file declares columns; for a format with its schema elsewhere,
+        `plan` checks it. Raises SpecError."""
         columns = None if decoder is None else decoder.columns()
         if event_time is None or columns is None or event_time == cls.DEFAULT_EVENT_TIME:
             return
@@ -102,7 +102,7 @@ class RecordSource(Source, frozen=True, kw_only=True):
 
     @abstractmethod
     def read_again(self, spark: SparkSession, span: BatchSpan, times: SourceTimes) -> DataFrame | None:
-        """The records of batches that are finished, as those of `load`; None where there are none."""
+        """The records of finished batches, in the form of `load`; None if they have none."""
 
     def rows(self, loaded: DataFrame, counted_as: str) -> DataFrame:
         record = [f"{sql} as {name}" for name, sql in self.RECORD_COLUMNS.items()]
@@ -110,7 +110,7 @@ class RecordSource(Source, frozen=True, kw_only=True):
             return loaded.selectExpr(*self.plain_columns(loaded), *record)
         from moldau.spark import expression  # a pipeline file is checked without Spark
 
-        # Spark moves a filter to below what is computed, and would compute it twice; it moves none past a metric.
+        # Spark moves a filter below computed columns, and then computes them twice, but moves none below a metric.
         metric = expression(f"count_if({DOES_NOT_PARSE}) as {DEAD_LETTERS_METRIC}")
         frame = self.decoder.decoded(loaded).observe(counted_as, metric)
         if self.stops:
@@ -125,15 +125,15 @@ class RecordSource(Source, frozen=True, kw_only=True):
 
     @abstractmethod
     def plain_columns(self, loaded: DataFrame) -> Sequence[str]:
-        """A row of a format without a decoder, as SQL over `load`."""
+        """The row of a format without a decoder, as SQL over `load`."""
 
     def format_facts(self) -> Facts:
-        """The part of `facts` that says how records become rows."""
+        """The part of `facts` that decides how records become rows."""
         return {"format": self.format, **(self.decoder.facts() if self.decoder is not None else {})}
 
     def letters(self, spark: SparkSession, span: BatchSpan, times: SourceTimes, pipeline: str) -> DataFrame | None:
-        """The records of finished batches that do not decode, as those of their dead-letter topic. `pipeline`: which
-        several may share."""
+        """The records of finished batches that do not decode, in the form of their dead-letter topic, which several
+        pipelines may share. `pipeline`: for a header."""
         records = self.read_again(spark, span, times)
         if records is None or self.decoder is None:
             return None
@@ -151,7 +151,7 @@ class RecordSource(Source, frozen=True, kw_only=True):
 
 
 def _refuse_double_fields(fields: Iterable[str]) -> None:
-    """Raises FlowError where SQL would find two fields by one name."""
+    """Raises FlowError if SQL cannot tell two fields apart."""
     double = double_name(fields)
     if double is not None:
         raise FlowError(

@@ -1,11 +1,11 @@
 """The base class of sources. Each kind is a module of this package.
 
-To add one, write a module there with one subclass of `Source`: the keys of the pipeline that it takes (`NAMED_BY`,
-`KEYS`, `parse`), a line for people (`describe`), what a checkpoint of it belongs to (`facts`), and `load`, which gives
-the rows as a streaming DataFrame; or `load_table`, which gives them as a table that streams are joined with (`as:
-table`); or both: `FeedSource` makes the two for a place that Spark does not know. With `GIVEN_COLUMNS` and `given`, the
-tests of a pipeline can give records of it. The rest is made here: `event_time`, `watermark`, `refresh`, the view of the
-source's name, checkpoints, the plan.
+To add one, write a module there with one subclass of `Source`. It has the keys of the pipeline file that it takes
+(`NAMED_BY`, `KEYS`, `parse`), a description (`describe`), and the facts that a checkpoint belongs to (`facts`). It has
+`load`, which returns the rows as a streaming DataFrame, or `load_table`, which returns them as a table to join with
+(`as: table`), or both: `FeedSource` implements the two for a source that Spark lacks. With `GIVEN_COLUMNS` and `given`,
+the tests of a pipeline can give its records. The base class and its callers do the rest: `event_time`, `watermark`,
+`refresh`, the view of the source's name, checkpoints, the plan.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ MAX_TABLE_FILES = Number(
     most=MOST_PER_BATCH,
     absent="no bound",
 )
-"""The keys that bound micro-batches: by what can be counted before it is read."""
+"""The keys that bound micro-batches, by a number that is known before reading."""
 
 
 class SpecHead(msgspec.Struct, frozen=True):
-    """What a source takes from the pipeline around it. `access`: to the pipeline's cluster. `directory`: where its
-    relative paths begin. `checkpoint`: of all queries."""
+    """The parts of the pipeline that a source needs. `access`: to the pipeline's cluster. `directory`: the base of
+    relative paths. `checkpoint`: the pipeline's, with those of all its queries."""
 
     name: str
     access: ClusterAccess
@@ -79,7 +79,7 @@ class SpecHead(msgspec.Struct, frozen=True):
 
 
 class CommonKeys(TypedDict):
-    """What the keys say that every source may have."""
+    """The values of the keys that every source may have."""
 
     event_time: str | None
     watermark: str | None
@@ -88,17 +88,17 @@ class CommonKeys(TypedDict):
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """`event_time`: a column of type timestamp; None: `DEFAULT_EVENT_TIME`. `watermark`: an interval in Spark's words,
-    on the event time; None: nothing is ever too late. `as_table`: streams are joined with all that is there;
-    `refresh_ms`: how old that may be; None: each micro-batch reads it anew."""
+    """`event_time`: a column of type timestamp; None: `DEFAULT_EVENT_TIME`. `watermark`: a Spark interval on the event
+    time; None: no row is too late. `as_table`: a table to join streams with; `refresh_ms`: its maximum age; None: each
+    micro-batch reads it again."""
 
     NAMED_BY: ClassVar[tuple[Key, ...]]
-    """The keys of which one asks for this kind."""
+    """The keys that select this kind; a source has one of them."""
     KEYS: ClassVar[tuple[Key, ...]] = ()
-    """What else may stand in such a source, beside COMMON_KEYS."""
+    """The other keys of such a source, besides COMMON_KEYS."""
     DEFAULT_EVENT_TIME: ClassVar[str | None] = None
     GIVEN_COLUMNS: ClassVar[str] = ""
-    """What `load` gives, as names and Spark types: for a source whose records a pipeline's tests can give."""
+    """The columns of `load`, as names and Spark types, if a pipeline's tests can give records of the source."""
 
     event_time: str | None = None
     watermark: str | None = None
@@ -108,7 +108,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     @abstractmethod
     def parse(cls, source: Section, head: SpecHead) -> Source:
-        """What the pipeline file says, with `**cls.parse_common(source)`. Raises SpecError."""
+        """From the keys of the pipeline file, with `**cls.parse_common(source)`. Raises SpecError."""
 
     @classmethod
     def parse_common(cls, source: Section) -> CommonKeys:
@@ -133,8 +133,8 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
     @staticmethod
     def parse_limit(source: Section, key: Number) -> int | None:
-        """How many records, or files, a micro-batch has at most; None: the pipeline file does not say. A checkpoint
-        takes any. Raises SpecError."""
+        """The most records, or files, in a micro-batch; None: the pipeline file has no limit. The limit may change
+        while a checkpoint stays. Raises SpecError."""
         if not source.has(key):
             return None
         if source.text(AS, default="") == TABLE:
@@ -143,60 +143,60 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
     @abstractmethod
     def describe(self) -> str:
-        """Where the rows come from, for people."""
+        """The origin of the rows, for people."""
 
     @abstractmethod
     def facts(self) -> Facts:
-        """What decides which rows there are: with any of it changed, an old checkpoint has no meaning."""
+        """The facts that decide which rows exist: if one changes, an old checkpoint is invalid."""
 
     def where(self) -> Mapping[str, str]:
-        """The facts that say where the rows are; all facts where none is known to say that."""
+        """The facts about the location of the rows; all facts if none is known to be about it."""
         known = {name: fact for name, fact in self.facts().items() if fact is not None}
         return {name: fact for name, fact in known.items() if name in (*self.NAMED_BY, "table")} or known
 
     def places(self) -> tuple[str, ...]:
-        """Where the rows are, in the words of `Target.places`, where a row that is written there would be read; ()
-        where no target of that kind can make one."""
+        """The places of the rows, in the form of `Target.places`, where this source would read a row that a target
+        writes. () if no target can write such rows."""
         return ()
 
     def columns(self) -> Sequence[str] | None:
-        """The columns of a row, where the pipeline file itself declares all of them."""
+        """The columns of a row, if the pipeline file declares all of them."""
         return None
 
     def check(self) -> None:
-        """Called before Spark starts. Raises MoldauError where the source cannot be read."""
+        """Called before Spark starts. Raises MoldauError if the source cannot be read."""
 
     def load(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
-        """The rows as they come, as a stream; nothing is read yet."""
+        """The rows as a stream; does not read yet."""
         raise FlowError(f"{self.describe()} can only be read with `as: table`")
 
     def load_table(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
-        """All rows that are there, as a table that is read anew each time (see `read_anew`); nothing is read yet."""
+        """All rows, as a table that is read again each time (see `read_anew`); does not read yet."""
         raise FlowError(f"{self.describe()} can only be read as a stream")
 
     def given(self, records: Sequence[object], first: int) -> list[dict[str, object]]:
-        """The rows of GIVEN_COLUMNS, as JSON, for records of a test. `first`: how many there were before. Raises
+        """The records of a test as rows of GIVEN_COLUMNS, in JSON. `first`: the number of records before them. Raises
         FlowError."""
         raise FlowError(
             f"a test can give no records for {self.describe()}; let it expect rows of what does not read it"
         )
 
     def beginning_at(self, start: str | None) -> Source:
-        """The source as a run reads it that begins at `start`, as the option `startingOffsets` takes it; None: where
-        the pipeline file says. What has no offsets always begins at its first row."""
+        """The source for a run that begins at `start`, in the form of the option `startingOffsets`; None: at the start
+        in the pipeline file. A source without offsets always begins at its first row."""
         return self
 
     def without_notes(self) -> Source:
-        """In whose place a look reads, which notes nothing in the checkpoint of the pipeline."""
+        """The source for a preview, which writes nothing to the pipeline's checkpoint."""
         return self
 
     def offline(self) -> Source:
-        """In whose place a test of the pipeline reads what `given` makes."""
+        """The source for a test of the pipeline, which reads the rows of `given`."""
         return self
 
     def rows(self, loaded: DataFrame, counted_as: str) -> DataFrame:
-        """What the view shows of `loaded`. `counted_as`: the name of a metric in which every batch tells how many of
-        its records do not parse, as `DEAD_LETTERS_METRIC`, where the source decodes records."""
+        """The rows of the view over `loaded`. `counted_as`: if the source decodes records, the name of an observed
+        metric with the number of a batch's records that do not parse, as `DEAD_LETTERS_METRIC`."""
         return loaded
 
     def all_facts(self) -> Mapping[str, str | None]:
@@ -207,7 +207,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 def read_anew(
     spark: SparkSession, columns: str | StructType, read: Callable[[], Iterator[pa.RecordBatch]]
 ) -> DataFrame:
-    """A table of `columns` (names and Spark types) that calls `read` in a task whenever it is read: so a stream that is
-    joined with it finds in every micro-batch what is there then. Spark itself may list a table's files or partitions
-    once, at the start of the query."""
+    """A table of `columns` (names and Spark types) that calls `read` in a task each time it is read, so a stream that
+    is joined with it sees the current rows in every micro-batch. Spark's own tables may list their files or partitions
+    only once, at the start of the query."""
     return spark.range(0, 1, 1, 1).mapInArrow(lambda _: read(), columns)

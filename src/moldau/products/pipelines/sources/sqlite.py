@@ -3,12 +3,13 @@
     sources:
       orders: {sqlite: shop.db, table: orders, by: id}
 
-SQLite has one writer at a time, so rows become visible in the order of the numbers that it gives them. Declare the
-column `integer primary key autoincrement`: without `autoincrement`, SQLite gives a deleted last row's number again.
+SQLite has one writer at a time, so rows become visible in the order of their numbers. Declare the column `integer
+primary key autoincrement`: without `autoincrement`, SQLite gives a deleted last row's number again.
 
-Rows may share a time, and a transaction commits after the times of its rows: so only rows older than `delay` are read,
-which must be longer than a transaction that writes. (To learn that nobody is writing, one must take the lock of the
-writers, and this only reads.) Keys that a program makes, texts or numbers, must become visible in their order.
+Rows may share a time, and a transaction commits after the times of its rows. So only rows older than `delay` are read,
+and `delay` must be longer than any writing transaction. (Only a process that takes the write lock can know that no
+other process is writing, and this source only reads.) Keys that a program generates, texts or numbers, must become
+visible in their order.
 """
 
 from __future__ import annotations
@@ -45,13 +46,14 @@ if TYPE_CHECKING:
 
 SQLITE = LocalPath("sqlite", "An [SQLite file](sources.md#sqlite).")
 TEXTS = ("CHAR", "CLOB", "TEXT")
-"""Words in the declared type of a column of texts."""
+"""Words in the declared type of a text column."""
 NUMBER, TEXT, TIME = "number", "text", "time"
-"""What `by` holds, by the type of its column. A text may be a time too: its values tell."""
+"""The kind of the keys in `by`, by the type of its column. A text may also be a time; its values decide."""
 
 
 class SqliteSource(ByKeySource, frozen=True, kw_only=True):
-    """`delay_ms`: of a `by` that is a time; None: a whole number is none, and other times have that of DELAY."""
+    """`delay_ms`: for a `by` that is a time; None: DELAY's default, except for whole numbers, which then are not
+    times."""
 
     NAMED_BY = (SQLITE,)
     KEYS = (TABLE, BY, DELAY, MAX_RECORDS)
@@ -105,7 +107,8 @@ class SqliteFeed(ByKeyFeed):
         if newest is None:
             return None
         if self._key_kind == NUMBER:
-            # SQLite keeps a text in such a column too, and each is greater than all numbers: none would be read again
+            # SQLite can store a text in such a column, and it is greater than all numbers: no row would be read after
+            # it
             if not isinstance(newest, int):
                 raise DatabaseSourceError(f"the column {self._source.by!r} has {newest!r}, which is no whole number")
             return newest
@@ -121,7 +124,7 @@ class SqliteFeed(ByKeyFeed):
         return self._outermost("max", after, form.bound(before_now(delay_ms)))
 
     def _form_of(self, key: Key) -> TimeForm | None:
-        """None: a key that is a text. Raises DatabaseSourceError for what is neither that nor a time."""
+        """None for a key that is a text. Raises DatabaseSourceError for a value that is neither a text nor a time."""
         form = form_of(key)
         must_be_time = self._key_kind == TIME or self._source.delay_ms is not None
         if form is None and (must_be_time or not isinstance(key, str)):
@@ -129,7 +132,7 @@ class SqliteFeed(ByKeyFeed):
         return form
 
     def _outermost(self, which: str, after: Key, below: Key = None) -> Key:
-        """The least or the greatest key (`which`: min or max) behind `after`; None where there is none."""
+        """The least or greatest key (`which`: min or max) after `after`; None without one."""
         limits = [(f"{self._by} > ?", after), (f"{self._by} < ?", below)]
         known = [(condition, key) for condition, key in limits if key is not None]
         where = f" where {' and '.join(condition for condition, _ in known)}" if known else ""
@@ -160,7 +163,7 @@ class SqliteFeed(ByKeyFeed):
 
 
 class _Reading(sqlite3.Connection):
-    """SQLite keeps any bytes as a text: those that are no UTF-8 are replaced."""
+    """SQLite stores any bytes as a text; invalid UTF-8 is replaced."""
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
@@ -169,7 +172,7 @@ class _Reading(sqlite3.Connection):
 
 @contextmanager
 def connected(file: Path) -> Iterator[sqlite3.Connection]:
-    """For reading. Raises DatabaseSourceError."""
+    """A connection for reading. Raises DatabaseSourceError."""
     try:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, factory=_Reading)) as connection:
             yield connection
@@ -178,7 +181,7 @@ def connected(file: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _type_of(declared: str) -> pa.DataType:
-    """By SQLite's rules of affinity; what may hold anything is text."""
+    """By SQLite's rules of type affinity; a column of any type is text."""
     import pyarrow as pa
 
     if "INT" in declared:
@@ -192,7 +195,7 @@ def _type_of(declared: str) -> pa.DataType:
 
 
 def _kind_of_key(declared: str) -> str:
-    """NUMBER, TEXT or TIME; "" for a column that holds no keys."""
+    """NUMBER, TEXT or TIME; "" for a column that cannot hold keys."""
     import pyarrow as pa
 
     kind = _type_of(declared)

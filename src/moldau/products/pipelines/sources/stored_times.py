@@ -2,8 +2,8 @@
 
 The size of a number tells its unit, as with SQLite's modifier `auto`.
 
-Rows are compared as they are stored, so that an index helps; that is right where all times of a column have one form.
-(SQLite documentation, "Date And Time Functions".)
+Stored values are compared, which can use an index and is right if all times of a column have one form. (SQLite
+documentation, "Date And Time Functions".)
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Stored = int | float | str
 
 JULIAN_DAYS, SECONDS, MILLISECONDS = "Julian days", "seconds since 1970", "milliseconds since 1970"
 _UNITS = {JULIAN_DAYS: 5_373_484.5, SECONDS: 253_402_300_800, MILLISECONDS: 253_402_300_800_000}
-"""Numbers below these, up from 0. SQLite itself knows no milliseconds."""
+"""The unit of a number from 0 up to, not including, this bound. Milliseconds are not a unit of SQLite itself."""
 _JULIAN_DAY_OF_1970, _SECONDS_OF_DAY = 2_440_587.5, 86_400
 _HALF_A_SECOND = 0.5
 
@@ -28,8 +28,8 @@ _TEXT = re.compile(
 
 
 class TimeForm(msgspec.Struct, frozen=True):
-    """`unit`: of a number; "" for a text. `pattern`: of the text, up to its seconds, as `strftime` has it; a text
-    without `zone` is of UTC, as SQLite's functions give it."""
+    """`unit`: of a number; "" for a text. `pattern`: of the text, up to its seconds, for `strftime`. A text without
+    `zone` is in UTC, as SQLite's functions write it."""
 
     unit: str
     pattern: str = ""
@@ -40,18 +40,18 @@ class TimeForm(msgspec.Struct, frozen=True):
         return self.unit or f"texts such as {datetime(2026, 1, 31, 12, tzinfo=UTC).strftime(self.pattern)}{zone}"
 
     def bound(self, moment: datetime) -> Stored:
-        """What is less than this is of a second (a minute, a day: the unit of the form) that was over at `moment`."""
+        """Values less than this belong to a second (or a minute or day, by the form) that was over at `moment`."""
         if not self.unit:
             return moment.astimezone(self.zone or UTC).strftime(self.pattern)
         seconds = int(moment.timestamp())
         if self.unit == JULIAN_DAYS:
-            # a day's fraction is no exact number: half a second before is surely before
+            # the fraction of a day is inexact; half a second earlier is certainly before
             return (seconds - _HALF_A_SECOND) / _SECONDS_OF_DAY + _JULIAN_DAY_OF_1970
         return seconds * 1_000 if self.unit == MILLISECONDS else seconds
 
 
 def form_of(value: object) -> TimeForm | None:
-    """Of a time; None for what is none."""
+    """The form of a time; None if the value is not a time."""
     if isinstance(value, str):
         return _form_of_text(value)
     if not isinstance(value, int | float):
@@ -66,7 +66,7 @@ def _form_of_text(text: str) -> TimeForm | None:
         return None
     try:
         zone = datetime.fromisoformat(text[: 10 if found["separator"] is None else None]).tzinfo
-    except ValueError:  # there is no such day or hour
+    except ValueError:  # no such day or hour
         return None
     if found["separator"] is None:
         return TimeForm("", "%Y-%m-%d")

@@ -2,9 +2,9 @@
 
 With `as: table`, the newest record of each key of one topic, without deleted keys.
 
-Columns: those of the schema, or `value` (string, binary); and of every record, with a leading underscore,
-`_key` (string), `_topic`, `_partition`, `_offset`, `_timestamp`. A JSON record that does not parse is no row: the query
-counts it for each batch, and `dead_letters` keeps it. In a table it is left out.
+Columns: those of the schema, or `value` (string, binary); and for every record `_key` (string), `_topic`, `_partition`,
+`_offset`, `_timestamp`. A record that does not parse is not a row: the query counts such records in each batch, and
+keeps them in `dead_letters`. A table leaves them out.
 """
 
 from __future__ import annotations
@@ -59,20 +59,19 @@ LOST_RECORDS = Choice(
 )
 
 MAX_OFFSETS_PER_TRIGGER = MAX_RECORDS.number
-"""Where the pipeline file says nothing: so that the first run over a full topic shows progress, and a killed driver
-repeats at most this much."""
+"""The default limit: the first run over a full topic shows progress, and a killed driver repeats at most this much."""
 
 
 _NEWEST_OF_PARTITION = "max_by(struct(*), offset) as record"
-"""Of a key in one partition the last record counts, as for compaction, whatever time its producer gave it."""
+"""The last record of a key in a partition counts, as in compaction, whatever its timestamp."""
 _NEWEST = "max_by(struct(*), struct(timestamp, offset)) as record"
-"""A key has one partition, unless partitions were added: then offsets alone do not say what is newer."""
+"""A key has one partition unless partitions were added; then offsets alone do not decide which record is newer."""
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
 
 
 class TopicSource(RecordSource, frozen=True, kw_only=True):
-    """`topic` or `pattern`, a regular expression of whole names. `max_records`: of a micro-batch. `skips_lost`: the
-    stream goes on where records are gone before it has read them."""
+    """`topic` or `pattern`, a regular expression for whole names. `max_records`: per micro-batch. `skips_lost`: the
+    stream continues if records are deleted before it has read them."""
 
     NAMED_BY = (TOPIC, PATTERN)
     KEYS = (
@@ -146,7 +145,7 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
 
     @property
     def names(self) -> str:
-        """A regular expression of the whole names of the topics that are read."""
+        """A regular expression for the whole names of the topics that are read."""
         return self.pattern if self.pattern is not None else re.escape(str(self.topic))
 
     def reads(self, topic: str) -> bool:
@@ -165,7 +164,8 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
         )
 
     def _format(self, spark: SparkSession) -> str:
-        """JSON is read where the records are: a value that is a row already does not travel to the JVM."""
+        """Decodes JSON in the Python worker that reads the records, so that the value of a decoded row is not sent to
+        the JVM."""
         from moldau.spark import decoding_format  # a pipeline file is checked without Spark
 
         columns = self.decoder.reader(spark) if isinstance(self.decoder, JsonFormat) else None
@@ -175,24 +175,25 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
         return read_anew(spark, self.GIVEN_COLUMNS, partial(_records, self, times))
 
     def read_again(self, spark: SparkSession, span: BatchSpan, times: SourceTimes) -> DataFrame | None:
-        """As RecordSource says; the records have the column `headers` too."""
+        """As in RecordSource; the records also have the column `headers`."""
         offsets = self.offsets_of(span)
         return self.read_offsets(spark, offsets, times) if offsets else None
 
     def offsets_of(self, span: BatchSpan) -> Offsets:
-        """What the batches have of these topics; no partition that has nothing."""
+        """The offsets of the batches in these topics, without empty partitions."""
         starts = {one: span.starts.get(one, 0) for one in span.ends if self.reads(one.topic)}
         # a pipeline file is checked without Spark
         from moldau.products.pipelines.checkpoints.checkpoint import topic_ids
         from moldau.spark.source.offsets import recreated_topics
 
-        # of a topic that was made anew the new records alone are there
+        # a topic that was created again has only its new records
         anew = recreated_topics(topic_ids(span.checkpoint, span.first - 1), topic_ids(span.checkpoint, span.last))
         starts = {one: 0 if one.topic in anew or first > span.ends[one] else first for one, first in starts.items()}
         return {one: (first, span.ends[one]) for one, first in starts.items() if span.ends[one] > first}
 
     def read_offsets(self, spark: SparkSession, offsets: Offsets, times: SourceTimes) -> DataFrame:
-        """What is still there of these records, of one partition at least, as those of `load`, and `headers`."""
+        """Those of these records that still exist, in the form of `load`, with `headers`. `offsets` must have a
+        partition."""
         from moldau.spark.options import nested_offsets, offsets_to_json  # a pipeline file is checked without Spark
 
         starts = {one: first for one, (first, _) in offsets.items()}
@@ -205,20 +206,20 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
             .option("startingOffsets", offsets_to_json(starts))
             .option("endingOffsets", offsets_to_json(ends))
             .option("includeHeaders", "true")
-            # what retention took away meanwhile cannot be kept any more, and is no reason to end the pipeline
+            # records that retention has deleted cannot be kept any more, which is no reason to end the pipeline
             .option("failOnDataLoss", "false")
             .load()
         )
 
     def given(self, records: Sequence[object], first: int) -> list[dict[str, object]]:
-        """A text is the value of a record; a mapping is the JSON that it has (Avro, Protobuf: the fields as JSON has
-        them; other formats: `value`), and beside it `_key`, `_value`, `_topic`, `_partition`, `_offset` and
-        `_timestamp` of the record."""
+        """A text is the value of a record. A mapping is its JSON (Avro, Protobuf: the fields in their JSON form; other
+        formats: `value`), with the optional keys `_key`, `_value`, `_topic`, `_partition`, `_offset` and `_timestamp`
+        of the record."""
         encode = self._encoder()
         return [self._given(record, first + place, encode) for place, record in enumerate(records)]
 
     def _encoder(self) -> Callable[[Mapping[str, Any]], object]:
-        """Makes a value of the fields that a test gives."""
+        """A function that encodes the fields of a test as a value."""
         if isinstance(self.decoder, SchemaFormat):
             return self.decoder.encoder_of_json()
         if self.format == JsonFormat.NAMED_BY:
@@ -234,7 +235,7 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, decoder=self.decoder.offline())
 
     def _given(self, record: object, offset: int, encode: Callable[[Mapping[str, Any]], object]) -> dict[str, object]:
-        """`encode`: makes the value of fields."""
+        """`encode`: encodes fields as a value."""
         given = record if isinstance(record, Mapping) else {"_value": record}
         fields = {name: value for name, value in given.items() if name[:1] != "_"}
         unknown = [name for name in given if name not in fields and name not in (*self.RECORD_COLUMNS, "_value")]
@@ -267,7 +268,7 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
 
 
 def _records(source: TopicSource, times: SourceTimes) -> Iterator[pa.RecordBatch]:
-    """Everything in the topic, as GIVEN_COLUMNS."""
+    """All records of the topic, as GIVEN_COLUMNS."""
     import pyarrow as pa
 
     from moldau.columnar.reader import read_topic
@@ -276,7 +277,7 @@ def _records(source: TopicSource, times: SourceTimes) -> Iterator[pa.RecordBatch
         times.of(source.access),
         str(source.topic),
         include_headers=False,
-        on_data_loss="skip",  # what compaction removes meanwhile was not the newest of its key
+        on_data_loss="skip",  # records that compaction removes meanwhile were not the newest of their key
     )
     for batch in found:
         named = {name: batch.column(name) for name in ("key", "value", "partition", "offset", "timestamp")}
@@ -286,7 +287,7 @@ def _records(source: TopicSource, times: SourceTimes) -> Iterator[pa.RecordBatch
 
 
 def _bytes(value: object) -> str | None:
-    """As Spark's JSON has them: base64."""
+    """In base64, as in Spark's JSON."""
     if value is None:
         return None
     if not isinstance(value, bytes):
