@@ -1,15 +1,15 @@
 """Reads a query's Spark checkpoint: the source offsets of the newest finished batch.
 
-`offsets/N` is written before batch N runs, `commits/N` after its output is out. So the offsets of the newest N that
-stands in `commits` are exactly what the sink holds, in this run or in one that was killed.
-Format (Spark, OffsetSeqLog): a version line `v1`, a line of JSON about the batch, then one line of JSON per source.
+Spark writes `offsets/N` before batch N runs, and `commits/N` after its output. So the offsets of the newest N in
+`commits` are exactly those of the sink's rows, in this run or in one that was killed. Format (Spark, OffsetSeqLog): a
+version line `v1`, a line of JSON about the batch, then one line of JSON per source.
 
-The offsets of our source and of Spark's own Kafka connector are the same JSON, but for what our source keeps beside the
-topics (`moldau.spark.source.offsets`): Spark's connector refuses that, and `move_to_spark_kafka` takes it out.
+Our source and Spark's own Kafka connector write offsets as the same JSON, except for entries that our source adds to
+the topics (`moldau.spark.source.offsets`). Spark's connector rejects these, and `move_to_spark_kafka` removes them.
 
-Beside Spark's files the directory holds two of ours: `pipeline.json`, the query that this checkpoint belongs to, and
-`dead-letters.json`, up to which batch the source was searched for records that do not parse. The checkpoint of the
-pipeline has the logs of `found_files` too.
+Besides Spark's files the directory has two of ours: `pipeline.json`, the query that this checkpoint belongs to, and
+`dead-letters.json`, the batch up to which records that do not parse were collected. The checkpoint of the pipeline also
+has the logs of `found_files`.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ from moldau.spark.source.offsets import (
 from moldau.types import TopicPartition
 
 NO_OFFSET = "-"
-"""The line of a source that has given no offset yet."""
+"""The line of a source that has no offset yet."""
 QUERY_FILE = "pipeline.json"
 
 
 class CheckpointError(MoldauError):
-    """A file of the checkpoint is not what Spark writes, or cannot be written."""
+    """A file of the checkpoint is not in Spark's form, or cannot be written."""
 
 
 class FinishedBatch(msgspec.Struct, frozen=True):
-    """`offsets`: the next offset to read of every partition of the sources that are topics."""
+    """`offsets`: the next offset to read, for every partition of the topic sources."""
 
     batch_id: int
     offsets: dict[TopicPartition, int]
 
 
 class BatchSpan(msgspec.Struct, frozen=True):
-    """The batches `first` to `last` of a query, all finished. `starts` and `ends`: as `FinishedBatch.offsets`, before
-    them and behind them; a partition without a start begins at 0."""
+    """The finished batches `first` to `last` of a query. `starts` and `ends`: the offsets before and after them, as
+    `FinishedBatch.offsets`; a partition without a start begins at 0."""
 
     checkpoint: Path
     first: int
@@ -65,7 +65,7 @@ class BatchSpan(msgspec.Struct, frozen=True):
 
 
 def newest_finished_batch(checkpoint: Path) -> FinishedBatch | None:
-    """None while no batch is finished. Raises CheckpointError."""
+    """None if no batch is finished. Raises CheckpointError."""
     try:
         names = [path.name for path in (checkpoint / "commits").iterdir()]
     except FileNotFoundError:
@@ -78,7 +78,7 @@ def newest_finished_batch(checkpoint: Path) -> FinishedBatch | None:
 
 
 def newest_planned_batch(checkpoint: Path) -> int:
-    """The newest batch that Spark has begun: it notes the offsets of a batch before it runs it. -1 before the first."""
+    """The newest batch whose offsets Spark has written, which it does before it runs the batch. -1 before the first."""
     try:
         names = [path.name for path in (checkpoint / "offsets").iterdir()]
     except FileNotFoundError:
@@ -87,7 +87,7 @@ def newest_planned_batch(checkpoint: Path) -> int:
 
 
 def unfinished_batch(checkpoint: Path) -> BatchSpan | None:
-    """The batch that Spark has begun and not finished; None where there is none. Raises CheckpointError."""
+    """The batch that Spark has begun but not finished; None without one. Raises CheckpointError."""
     planned, done = newest_planned_batch(checkpoint), newest_finished_batch(checkpoint)
     if planned <= (-1 if done is None else done.batch_id):
         return None
@@ -96,7 +96,7 @@ def unfinished_batch(checkpoint: Path) -> BatchSpan | None:
 
 
 def ends_by_source(checkpoint: Path, batch_id: int) -> list[StreamOffset]:
-    """Where a batch ends in each of its sources that are topics. Empty where Spark no longer has it. Raises
+    """The end of a batch in each of its topic sources. Empty if Spark no longer has the batch. Raises
     CheckpointError."""
     path = checkpoint / "offsets" / str(batch_id)
     if not path.exists():
@@ -105,13 +105,13 @@ def ends_by_source(checkpoint: Path, batch_id: int) -> list[StreamOffset]:
 
 
 def topic_ids(checkpoint: Path, batch_id: int) -> TopicIds:
-    """The ids of the topics that a batch ends in, as far as they are known. Raises CheckpointError."""
+    """The known topic ids at the end of a batch. Raises CheckpointError."""
     ends = ends_by_source(checkpoint, batch_id)
     return {topic: topic_id for end in ends for topic, topic_id in end.topic_ids.items()}
 
 
 def first_batch_start(checkpoint: Path) -> dict[TopicPartition, int]:
-    """Where the first batch started, as our source noted it in that batch's end. Empty where Spark no longer has it."""
+    """The start of the first batch, which our source stores in that batch's end. Empty if Spark no longer has it."""
     path = checkpoint / "offsets" / "0"
     if not path.exists():
         return {}
@@ -128,10 +128,10 @@ def check_checkpoint(checkpoint: Path) -> None:
 
 
 def move_to_spark_kafka(checkpoint: Path) -> int:
-    """Makes a checkpoint of our source one that Spark's own Kafka connector goes on with; gives the number of files
-    changed. A query must not run on it: hold its lease. Raises CheckpointError.
+    """Converts a checkpoint of our source for Spark's own Kafka connector; returns the number of changed files. No
+    query may run on it: hold its lease. Raises CheckpointError.
 
-    Cut short, it is run again: every file is changed whole, and what is done stays.
+    Can be repeated if it is interrupted, because each file is replaced atomically.
     """
     check_checkpoint(checkpoint)
     found = (path for path in (checkpoint / "offsets").iterdir() if path.name.isdigit())
@@ -153,8 +153,8 @@ def move_to_spark_kafka(checkpoint: Path) -> int:
 
 
 def _note_start(path: Path, start: Mapping[str, Any]) -> int:
-    """Where Spark's connector keeps the start of the first batch, so that it can be run again. With a zero byte before
-    the version, as that connector has it (SPARK-19517)."""
+    """Writes the file in which Spark's connector keeps the start of the first batch, to be able to repeat that batch. A
+    zero byte comes before the version, as in that connector (SPARK-19517)."""
     if path.exists():
         return 0
     _replace(f"\0{VERSION_LINE}\n{_plain_offsets(start)}", path)
@@ -167,7 +167,7 @@ def _plain_offsets(nested: Mapping[str, Any]) -> str:
 
 
 def _replace(text: str, path: Path) -> None:
-    """Another text in place of a file that Spark wrote, without the checksum of the old one."""
+    """Replaces the content of a file that Spark wrote, and deletes its checksum."""
     path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
     write_whole(path, text)
 
@@ -175,10 +175,10 @@ def _replace(text: str, path: Path) -> None:
 def claim_checkpoint(
     checkpoint: Path, query: Mapping[str, str | None], *, pipeline: str, places: Collection[str] = ()
 ) -> str:
-    """The checkpoint's id. Notes the query, and the places that it writes to; once a batch is planned, raises
-    CheckpointError for another query.
+    """Stores the query and the places that it writes to; returns the checkpoint's id. Once a batch is planned, raises
+    CheckpointError for a different query.
 
-    Spark would go on with the offsets and aggregates of the old query, and give results of neither.
+    Spark would continue with the offsets and aggregates of the old query, and its results would fit neither query.
     """
     changed = changed_facts(checkpoint, query)
     if changed:
@@ -196,12 +196,12 @@ def claim_checkpoint(
 
 
 Change = tuple[str | None, str | None]
-"""A fact of a query as it was, and as it is; None: it has none."""
+"""The old and the new fact of a query; None: absent."""
 
 
 def changed_facts(checkpoint: Path, query: Mapping[str, str | None]) -> dict[str, Change]:
-    """What of the query is not as it was when the checkpoint was begun; nothing while no batch is planned. Raises
-    CheckpointError."""
+    """The facts of the query that differ from those at the checkpoint's beginning; none before a batch is planned.
+    Raises CheckpointError."""
     noted = _noted(checkpoint)
     if noted is None or newest_planned_batch(checkpoint) < 0:
         return {}
@@ -211,10 +211,10 @@ def changed_facts(checkpoint: Path, query: Mapping[str, str | None]) -> dict[str
 
 
 def kept_state(checkpoint: Path) -> tuple[int, int]:
-    """How many steps of the query keep state (groups, joins, what was there before), and the bytes of its files."""
+    """The number of the query's steps that keep state (groups, joins, earlier values), and the bytes of their files."""
     directory = checkpoint / "state"
     steps = [path for path in directory.glob("*") if path.name.isdigit()]
-    # Spark removes old files, and whole directories of them, meanwhile: `walk` passes over those
+    # Spark may remove old files and directories meanwhile; `walk` skips those
     files = [Path(place) / name for place, _, names in os.walk(directory) for name in names]
     sizes = 0
     for path in files:
@@ -226,9 +226,9 @@ def kept_state(checkpoint: Path) -> tuple[int, int]:
 def former_writer(
     root: Path, current: Collection[Path], places: Collection[str], reads: Collection[str]
 ) -> Path | None:
-    """A checkpoint in the directory of a pipeline, or that directory itself, whose batches went to one of these places
-    and which is none of the `current` ones: that of a target that has another name now, or is gone. `reads`: facts of
-    sources that say where they are; one that read none of them has written other rows. Raises CheckpointError."""
+    """Finds the checkpoint of a renamed or removed target, among the checkpoints of a pipeline: it wrote to one of
+    `places`, and is not in `current`. `reads`: the facts about the locations of sources; a checkpoint that read none of
+    these wrote other rows. Raises CheckpointError."""
     own = {_without_layout(fact) for fact in reads}
     directories = [root, *sorted(path.parent for path in root.glob(f"*/{QUERY_FILE}"))]
     for directory in directories:
@@ -261,7 +261,8 @@ def _noted(checkpoint: Path) -> _Noted | None:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Whole or not at all, also for a process that is killed. Raises CheckpointError, as for a disk that is full."""
+    """Writes the file atomically, even if the process is killed. Raises CheckpointError, for example if the disk is
+    full."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.tmp")
@@ -272,14 +273,14 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def _without_layout(text: str | None) -> str | None:
-    """Line breaks and indentation outside of quotes do not make another query."""
+    """The text without line breaks and indentation outside of quotes: these do not change a query."""
     if text is None:
         return None
     return re.sub(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|\s+""", lambda found: found[1] or " ", text).strip()
 
 
 def _lines(path: Path) -> list[str]:
-    """The version, a line about the batch, and one for each source. Raises CheckpointError."""
+    """The version, a line about the batch, and a line for each source. Raises CheckpointError."""
     try:
         lines = path.read_text("utf-8").splitlines()
     except (OSError, ValueError) as error:
@@ -302,7 +303,7 @@ def _source(path: Path, line: str) -> dict[str, Any]:
 
 
 def source_offsets(path: Path) -> list[dict[str, Any] | None]:
-    """What each source of a batch has noted, in their order; None where it has given no offset yet. Raises
+    """The offset of each source of a batch, in their order; None for a source without one yet. Raises
     CheckpointError."""
     return [None if line == NO_OFFSET else _source(path, line) for line in _lines(path)[2:]]
 

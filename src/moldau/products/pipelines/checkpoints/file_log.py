@@ -1,8 +1,8 @@
-"""Reads from Spark's checkpoint which files the batches of a query have read.
+"""Reads the files that the batches of a query have read from Spark's checkpoint.
 
-A source of files keeps a log of them: `sources/<source>/<n>` has a version line, and a line of JSON for each file, with
-the number `n` of its entry as `batchId`; `<n>.compact` also has the lines of all files before it. Its line in
-`offsets/<batch>` says up to which entry the batch has read: {"logOffset": n}. (Spark, FileStreamSourceLog.)
+A file source logs them: `sources/<source>/<n>` has a version line, and a line of JSON for each file, with the number
+`n` of the log entry as `batchId`; `<n>.compact` also has the lines of all earlier files. The source's line in
+`offsets/<batch>` has the last entry that the batch has read: {"logOffset": n}. (Spark, FileStreamSourceLog.)
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LOG_OFFSET = "logOffset"
 
 
 def files_read(span: BatchSpan) -> list[Path]:
-    """The files that the batches of the span have read, and that are still there, in order. Raises CheckpointError."""
+    """The files that the batches of the span have read and that still exist, in order. Raises CheckpointError."""
     ends = _log_offsets(span.checkpoint, span.last)
     starts = _log_offsets(span.checkpoint, span.first - 1) if span.first > 0 else {}
     paths: set[Path] = set()
@@ -29,9 +29,9 @@ def files_read(span: BatchSpan) -> list[Path]:
 
 
 def _log_offsets(checkpoint: Path, batch_id: int) -> dict[int, int]:
-    """By the place of each source that reads files."""
+    """The last entry that each file source has read, by the place of the source."""
     path = checkpoint / "offsets" / str(batch_id)
-    if not path.exists():  # Spark keeps those of the newest hundred batches
+    if not path.exists():  # Spark keeps the newest hundred batches
         return {}
     offsets = enumerate(source_offsets(path))
     return {place: int(offset[LOG_OFFSET]) for place, offset in offsets if offset is not None and LOG_OFFSET in offset}

@@ -1,12 +1,11 @@
 """Logs the files of an object store that a query has found, in order.
 
-Of a store's files Spark keeps no log, as it does of local ones (see `file_log`). So the reader keeps this one: a file
-in the checkpoint, a line of JSON for each file that was found, `["s3://lake/in/a.json", 1234, 1764216000]` with its
-size in bytes and the second in which it was written: by these a reader sees that it was replaced.
-A place in the source is a number of lines, and the name of the log: {"log": "8c1f...", "files": 12}. Spark notes it in
-`offsets/<batch>`. Lines are on disk before a place counts them, and no line is ever changed: between two places there
-are the same files for ever. Lines that no place counts are those of a driver that was killed: the next one reads their
-files next.
+Spark logs local files (see `file_log`), but not those of a store, so the reader keeps this log in the checkpoint. It
+has a line of JSON for each file that was found, `["s3://lake/in/a.json", 1234, 1764216000]`, with its size in bytes and
+the second in which it was written, to detect that it was replaced. A place in the source is a number of lines, and the
+name of the log: {"log": "8c1f...", "files": 12}. Spark writes it to `offsets/<batch>`. Lines are on disk before a place
+counts them, and never change, so two places always have the same files between them. A driver that was killed may leave
+lines that no place counts; the next driver reads their files next.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ LOG, FILES = "log", "files"
 
 
 class FoundFile(msgspec.Struct, frozen=True, array_like=True):
-    """As it was when it was found. `size`: in bytes. `modified_s`: since 1970; None where the store does not tell it,
-    and in the line of an older log, which has two values."""
+    """A file as it was when it was found. `size`: in bytes. `modified_s`: since 1970; None if the store does not give
+    it, and in the lines of older logs, which have two values."""
 
     address: str
     size: int
@@ -34,8 +33,8 @@ class FoundFile(msgspec.Struct, frozen=True, array_like=True):
 
 
 class FoundFiles:
-    """The log of one reader, which alone writes it. `path`: None where nothing is to outlive this process. `files`: all
-    that were found."""
+    """The log of one reader, its only writer. `path`: None if the log ends with this process. `files`: all that were
+    found."""
 
     def __init__(self, path: Path | None) -> None:
         """Raises CheckpointError."""
@@ -50,14 +49,14 @@ class FoundFiles:
         return address in self._addresses
 
     def add(self, files: Iterable[FoundFile]) -> None:
-        """On disk when it returns. Raises CheckpointError."""
+        """The files are on disk when this returns. Raises CheckpointError."""
         new = list(files)
         if self._path is not None and new:
             lines = msgspec.json.Encoder().encode_lines(new)
             try:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
                 with open(self._path, "r+b" if self._path.exists() else "xb") as log:
-                    # what a full disk, or a kill, has cut is written again
+                    # overwrites a line that a full disk or a kill has cut
                     log.truncate(self._bytes)
                     log.seek(self._bytes)
                     log.write(lines)
@@ -71,7 +70,7 @@ class FoundFiles:
 
 
 def found_between(span: BatchSpan, logs: Path) -> list[FoundFile]:
-    """The files that the batches of the span have read, of all logs of the query. `logs`: their directory. Raises
+    """The files that the batches of the span have read, from all logs of the query. `logs`: their directory. Raises
     CheckpointError."""
     ends = _places(span.checkpoint, span.last)
     starts = _places(span.checkpoint, span.first - 1) if span.first > 0 else {}
@@ -79,16 +78,16 @@ def found_between(span: BatchSpan, logs: Path) -> list[FoundFile]:
 
 
 def _places(checkpoint: Path, batch_id: int) -> dict[str, int]:
-    """How many files of each log were read."""
+    """The number of files that were read, by log."""
     path = checkpoint / "offsets" / str(batch_id)
-    if not path.exists():  # Spark keeps those of the newest hundred batches
+    if not path.exists():  # Spark keeps the newest hundred batches
         return {}
     places: Iterable[Mapping[str, Any]] = (offset for offset in source_offsets(path) if offset is not None)
     return {str(place[LOG]): int(place[FILES]) for place in places if LOG in place and FILES in place}
 
 
 def _read(path: Path) -> tuple[list[FoundFile], int]:
-    """The files, and how many bytes of the log say them: a last line that was cut is none."""
+    """The files, and the number of bytes of their lines in the log, without an incomplete last line."""
     try:
         whole, end, _ = path.read_bytes().rpartition(b"\n")
         return msgspec.json.Decoder(FoundFile).decode_lines(whole), len(whole + end)

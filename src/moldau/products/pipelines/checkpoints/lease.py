@@ -1,17 +1,18 @@
 """A lease: only one driver runs on a checkpoint.
 
-A lock of the operating system on a file in the checkpoint directory: it goes when its last holder goes, however that
-ends. The driver's JVM inherits the open file, for it outlives a killed driver by a moment and may still be writing:
-the next driver waits until it is gone too. Holds on one machine's file systems; over NFS only where its locks do.
+It is an operating system lock on a file in the checkpoint directory, which is released when its last holder ends in any
+way. The driver's JVM inherits the open file, because it outlives a killed driver by a moment and may still be writing.
+The next driver waits until the JVM has ended too. The lease works on local file systems, and over NFS if locks work
+there.
 
-A query on a Spark Connect server outlives its driver for longer than a moment. So the server's process that writes its
-batches holds a lock of its own, and looks before each batch whether its driver is still the newest one. A driver that
-brings its own JVM starts once no such process is left. (Each of the two takes its own first and looks at the other's
-then: one of them sees the other.) A driver on a server does not wait: Spark ends the older run of the query there, and
-the new writer waits for the lock of the old one.
+A query on a Spark Connect server outlives its driver for longer. So the server process that writes its batches holds a
+separate lock, and checks before each batch that its driver is still the newest one. A driver with its own JVM starts
+when no such process is left. (Each of the two first takes its own lock and then checks the other's, so one of them sees
+the other.) A driver on a server does not wait: Spark ends the older run of the query there, and the new writer waits
+for the lock of the old one.
 
-The lease file names its holder: the number of the process, and where that number counts. A checkpoint on storage that
-machines or containers share may be held elsewhere, and here the number is that of another process, or of none.
+The lease file names its holder: the process id, and the machine or container in which that id is valid. If machines or
+containers share the storage of a checkpoint, the holder may run elsewhere, and its process id means nothing here.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ WRITER_FILE = "writer.lease"
 WAIT_FOR_DYING_SECONDS = 30.0
 _RETRY_SECONDS = 0.1
 MOST_WRITTEN_BYTES = 512
-"""Of a lease file."""
+"""The most bytes of a lease file."""
 
 
 class LeaseError(MoldauError):
@@ -40,7 +41,7 @@ class LeaseError(MoldauError):
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """Who runs a pipeline. `host`: the machine (or container) where the process has this number; None: it is ours."""
+    """The process that runs a pipeline. `host`: the machine or container of the process id; None: ours."""
 
     process: int
     host: str | None = None
@@ -50,14 +51,15 @@ class Holder(msgspec.Struct, frozen=True):
 
 
 class Lease:
-    """The right to run on a checkpoint directory, from the constructor's return to `release`. `token`: what a writer on
-    a Spark Connect server knows this driver by."""
+    """The right to run on a checkpoint directory, from the constructor's return to `release`. `token`: identifies this
+    driver to a writer on a Spark Connect server."""
 
     def __init__(
         self, checkpoint: Path, *, beside_writers: bool = False, patience_seconds: float = WAIT_FOR_DYING_SECONDS
     ) -> None:
-        """Makes the directory. Raises LeaseError at once while the holder lives, or after `patience_seconds` if
-        the holder is gone but something that it started is not. `beside_writers`: those of a Spark Connect server."""
+        """Creates the directory. Raises LeaseError at once if the holder lives, or after `patience_seconds` if the
+        holder is gone but a process that it started is not. `beside_writers`: does not wait for writers on a Spark
+        Connect server."""
         checkpoint.mkdir(parents=True, exist_ok=True)
         self._checkpoint = checkpoint
         self._file = _open(checkpoint / LEASE_FILE)
@@ -71,17 +73,17 @@ class Lease:
             raise
 
     def fileno(self) -> int:
-        """What the JVM inherits."""
+        """The file that the JVM inherits."""
         return self._file
 
     def withdraw(self) -> None:
-        """No writer that was known until now begins another batch."""
+        """Stops all current writers before their next batch."""
         self.token = uuid4().hex
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, f"{os.getpid()} {self.token} {_where_we_count()} {socket.gethostname()}\n".encode(), 0)
 
     def release(self) -> None:
-        """Closes our end; the lock itself goes with the last process that holds it open."""
+        """Closes our end; the lock is released with the last process that has the file open."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -96,21 +98,21 @@ class Lease:
         deadline = time.monotonic() + patience_seconds
         while not _try_lock(self._file):
             written = _read(self._file)
-            # of one that is elsewhere nobody can tell here whether it lives
+            # whether a process elsewhere lives cannot be seen here
             if (written.host() is None and _is_alive(written.process)) or time.monotonic() > deadline:
                 raise LeaseError(f"{written} runs a pipeline on the checkpoint {self._checkpoint}")
             time.sleep(_RETRY_SECONDS)
 
 
 class WriterLease:
-    """The right of a process of a Spark Connect server to write the batches of one query: until `release`, or until the
-    process ends."""
+    """The right of a Spark Connect server's process to write the batches of one query, until `release` or the end of
+    the process."""
 
     def __init__(
         self, query: Path, driver: Path, token: str, *, patience_seconds: float = WAIT_FOR_DYING_SECONDS
     ) -> None:
         """`query`, `driver`: the checkpoints of the query and of its pipeline. `token`: of the driver's lease. Raises
-        LeaseError where another process writes for longer than `patience_seconds`, or `check` does."""
+        LeaseError if another process writes for longer than `patience_seconds`, or if `check` does."""
         self._driver = driver / LEASE_FILE
         self._token = token
         self._file = _wait_for_writer(query / WRITER_FILE, patience_seconds)
@@ -121,7 +123,7 @@ class WriterLease:
             raise
 
     def check(self) -> None:
-        """Raises LeaseError where the driver ends, or another one has taken over."""
+        """Raises LeaseError if the driver ends, or another driver has taken over."""
         file = _open(self._driver)
         try:
             written = _read(file)
@@ -135,8 +137,8 @@ class WriterLease:
 
 
 def holder_of(checkpoint: Path) -> Holder | None:
-    """Who runs a pipeline on the checkpoint, None if nobody does. One that is elsewhere runs as long as it, or what it
-    has started, holds the lock."""
+    """The process that runs a pipeline on the checkpoint; None without one. A process elsewhere counts as running while
+    it, or a process that it started, holds the lock."""
     try:
         file = _open_to_look(checkpoint / LEASE_FILE)
     except FileNotFoundError:
@@ -152,12 +154,12 @@ def holder_of(checkpoint: Path) -> Holder | None:
 
 
 def _writers_below(checkpoint: Path) -> list[Path]:
-    """Of the queries of a pipeline: each has a directory of its own, or is the only one."""
+    """The writer files of a pipeline's queries: each query has its own directory, or is the only one."""
     return [*checkpoint.glob(WRITER_FILE), *checkpoint.glob(f"*/{WRITER_FILE}")]
 
 
 def _wait_for_writer(path: Path, patience_seconds: float) -> int:
-    """The file whose lock this process holds until it is closed. Raises LeaseError."""
+    """The file, whose lock this process holds until it closes it. Raises LeaseError."""
     file = _open(path)
     try:
         deadline = time.monotonic() + patience_seconds
@@ -181,7 +183,8 @@ def _open(path: Path) -> int:
 
 
 def _open_to_look(path: Path) -> int:
-    """Also for a user who may only read it. (Over NFS a file that is open for reading alone cannot be locked.)"""
+    """Also works for a user with read access only. (Over NFS, a file that is open only for reading cannot be
+    locked.)"""
     try:
         return os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except PermissionError:
@@ -197,7 +200,7 @@ def _try_lock(file: int) -> bool:
 
 
 class _Written(msgspec.Struct, frozen=True):
-    """What stands in a lease file, as far as it is written. `counts_in`: where the number of the process counts."""
+    """The content of a lease file, as far as it is written. `counts_in`: where the process id is valid."""
 
     process: str = ""
     token: str = ""
@@ -221,8 +224,8 @@ def _read(file: int) -> _Written:
 
 
 def _where_we_count() -> str:
-    """Two processes with one answer know each other by their numbers: those of a machine since its start, or of a
-    container there (a namespace of processes, on Linux)."""
+    """The scope of process ids: a machine since its start, or a container on it (a PID namespace, on Linux). Two
+    processes with the same result can use each other's ids."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
         return f"{boot}/{os.stat('/proc/self/ns/pid').st_ino}"

@@ -34,18 +34,18 @@ def parse_table(section: Section, directory: Path) -> tuple[str, str, Path]:
 
 
 def open_catalog(warehouse: str, catalog: Path) -> SqlCatalog:
-    """Makes the file of the catalogue where it is missing."""
-    from pyiceberg.catalog.sql import SqlCatalog  # a pipeline file is checked without it
+    """Creates the catalogue's file if it is missing."""
+    from pyiceberg.catalog.sql import SqlCatalog  # a pipeline file is checked without this import
 
     uri = f"sqlite:///{catalog.absolute()}"
     if "://" not in warehouse:
-        # pyiceberg takes the path of an address as it is: `%20` for a space would be the name of another directory
+        # pyiceberg does not decode the path of an address: with `%20` for a space, it would be another directory
         return SqlCatalog("moldau", uri=uri, warehouse=f"file://{Path(warehouse).absolute()}")
     return SqlCatalog("moldau", uri=uri, warehouse=warehouse, **store_properties())
 
 
 def store_properties() -> dict[str, str]:
-    """What pyiceberg must be told of an object store: Arrow asks Amazon where a bucket is, unless it is told. The rest
-    Arrow takes from the environment by itself."""
+    """The object store's settings that pyiceberg needs: without them, Arrow asks Amazon for the region of a bucket.
+    Arrow reads the other settings from the environment itself."""
     names = {"s3.endpoint": "AWS_ENDPOINT_URL", "s3.region": "AWS_REGION"}
     return {key: os.environ[name] for key, name in names.items() if name in os.environ}

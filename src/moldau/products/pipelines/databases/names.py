@@ -15,5 +15,5 @@ def listed(names: Sequence[str]) -> str:
 
 
 def path_of(names: Sequence[str]) -> str:
-    """A table, after its schema where there is one."""
+    """A table's name, after its schema if it has one."""
     return ".".join(map(quoted, names))

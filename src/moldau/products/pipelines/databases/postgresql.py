@@ -1,6 +1,6 @@
 """Parses the address of a PostgreSQL table, and connects to its server.
 
-The password is libpq's own affair: PGPASSWORD, or ~/.pgpass, on each machine that runs tasks.
+libpq reads the password itself, from PGPASSWORD or ~/.pgpass on each machine that runs tasks.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ PARAMETERS = {
     "connect_timeout": 10, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3,
     "tcp_user_timeout": 60_000,
 }  # fmt: skip
-"""Of libpq, where the address says nothing. A machine that is gone without a word is noticed within a minute: the
-kernel alone would ask it after two hours, and send to it for a quarter of an hour."""
+"""libpq's parameters, unless the address sets them. A machine that disappears silently is noticed within a minute. The
+kernel alone would probe it after two hours, and send to it for a quarter of an hour."""
 
 
 POSTGRESQL = Text("postgresql", "The connection string of libpq, without a password.")
@@ -30,15 +30,15 @@ TABLE = Text("table", "The name of the table; in PostgreSQL also `schema.table`.
 
 
 class PostgresqlError(MoldauError):
-    """PostgreSQL refuses; the message says why."""
+    """PostgreSQL rejected a statement; the message says why."""
 
 
 class UnreachableError(PostgresqlError):
-    """PostgreSQL is away, or refuses for a reason that may pass."""
+    """PostgreSQL is unavailable, or rejects for a reason that may pass."""
 
 
 def server_of(section: Section) -> str:
-    """libpq's connection string, under `postgresql`. Raises SpecError."""
+    """libpq's connection string, from `postgresql`. Raises SpecError."""
     server = POSTGRESQL.of(section)
     if re.search(r"://[^/@]*:[^/]+@|\bpassword\s*=", server):
         section.refuse(POSTGRESQL, "must not hold a password: put it into ~/.pgpass, or PGPASSWORD")
@@ -46,7 +46,7 @@ def server_of(section: Section) -> str:
 
 
 def table_of(section: Section) -> tuple[str, ...]:
-    """The name under `table`, after that of its schema if the file says one. Raises SpecError."""
+    """The name in `table`, after its schema if the file names one. Raises SpecError."""
     table = tuple(TABLE.of(section).split("."))
     if len(table) > 2 or not all(table):
         section.refuse(TABLE, "must be `table` or `schema.table`")
@@ -54,8 +54,8 @@ def table_of(section: Section) -> tuple[str, ...]:
 
 
 def connect(server: str) -> Connection[Any]:
-    """Raises what psycopg does."""
-    import psycopg  # a pipeline file is checked without it
+    """Raises psycopg's errors."""
+    import psycopg  # a pipeline file is checked without this import
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
     address = make_conninfo("", **{**PARAMETERS, **conninfo_to_dict(server)})
@@ -64,9 +64,9 @@ def connect(server: str) -> Connection[Any]:
 
 @contextmanager
 def connected(server: str, refused: str) -> Iterator[Connection[Any]]:
-    """One transaction, committed at the end. `refused`: how the sentence begins that says what went wrong in it. Raises
-    UnreachableError for what may pass, PostgresqlError for all else."""
-    import psycopg  # a pipeline file is checked without it
+    """One transaction, committed at the end. `refused`: the beginning of an error message. Raises UnreachableError for
+    an error that may pass, PostgresqlError for all others."""
+    import psycopg  # a pipeline file is checked without this import
 
     try:
         connection = connect(server)

@@ -1,4 +1,4 @@
-"""Formats: the bytes of a record to columns, and back. Each format is a class in a module here.
+"""Formats convert the bytes of records to columns, and back. Each format is a class in a module here.
 
 arrow_types: compiles a schema to Arrow types
 avro: Avro
@@ -10,7 +10,7 @@ avro_schema: an Avro schema as a tree of types
 avro_writing: rows to Avro values
 by_schema: formats with a schema in a file or a registry
 format: the base class of formats
-given: values of tests, from JSON to Python
+given: JSON values of tests as Python values
 json_columns: plain JSON objects as whole columns
 json_kinds: columns of a JSON Schema
 json_schema: JSON with a JSON Schema
@@ -37,23 +37,23 @@ JSON = "json"
 
 
 def all_formats() -> dict[str, type[Format]]:
-    """Every format, by the name that a pipeline calls it by."""
+    """Every format, by its name in a pipeline file."""
     return {kind.NAMED_BY: kind for kind in kinds_in(__name__, __path__) if issubclass(kind, Format)}
 
 
 def writable_formats() -> dict[str, type[SchemaFormat]]:
-    """The formats that rows can be written in, beside JSON, which has a schema where the pipeline names one."""
+    """The formats for writing rows, except JSON, whose schema is optional."""
     return {name: kind for name, kind in all_formats().items() if issubclass(kind, SchemaFormat)}
 
 
 def keys_of(formats: Mapping[str, type[Format]]) -> tuple[Key, ...]:
-    """The keys of a pipeline that belong to one of the formats."""
+    """The keys of a pipeline file for any of the formats."""
     return tuple(dict.fromkeys(key for one in formats.values() for key in one.KEYS))
 
 
 def parse_format(section: Section, name: str, directory: Path) -> Format | None:
-    """The format `name`, as the pipeline describes it; None for a format whose records are rows as they are.
-    `directory`: where relative paths begin. Raises SpecError."""
+    """The format `name` with its keys; None for a format whose records already are rows. `directory`: the base of
+    relative paths. Raises SpecError."""
     kind = all_formats().get(name)
     known = kind.KEYS if kind is not None else ()
     for key in keys_of(all_formats()):
@@ -63,7 +63,7 @@ def parse_format(section: Section, name: str, directory: Path) -> Format | None:
 
 
 def parse_written(section: Section, name: str, directory: Path) -> SchemaFormat | None:
-    """In which format the file wants rows written; None: as JSON without a schema. Raises SpecError."""
+    """The format in which rows are written; None: JSON without a schema. Raises SpecError."""
     formats = writable_formats()
     kind = formats.get(name) or (JsonSchemaFormat if JsonSchemaFormat.is_meant(section) else None)
     known = kind.KEYS if kind is not None else ()

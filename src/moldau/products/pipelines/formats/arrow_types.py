@@ -1,4 +1,6 @@
-"""Compiles a schema to Arrow types. Each format gives the shape of its schema; parts are asked for only when needed."""
+"""Compiles a schema to Arrow types. Each format gives the shape of its schema, and builds its parts only when they are
+needed.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Record(msgspec.Struct, frozen=True):
-    """`name`: for people, of a record that other parts can refer to; "" of one that cannot hold itself."""
+    """`name`: of a record that other parts can refer to, for people; "" for a record that cannot contain itself."""
 
     name: str
     fields: Iterable[tuple[str, Part]]
@@ -25,7 +27,7 @@ class Listed(msgspec.Struct, frozen=True):
 
 
 class Mapped(msgspec.Struct, frozen=True):
-    """`key`: None for texts."""
+    """`key`: None for text keys."""
 
     value: Part
     key: Part | None = None
@@ -36,7 +38,7 @@ Part = Callable[[], Shape]
 
 
 def struct_of(record: Record) -> pa.StructType:
-    """Raises FlowError for a record that holds itself."""
+    """Raises FlowError for a record that contains itself."""
     return _struct(record, ())
 
 

@@ -1,11 +1,11 @@
-"""Avro: decodes flat records of one schema as whole columns (`avro_columns`), others one by one (`avro_reading`).
+"""Avro. Decodes flat records of one schema as whole columns (`avro_columns`), others one by one (`avro_reading`).
 
 Both ways give the same row or the same dead letter.
 
-With a `registry`, a value names the schema that it was written with, and is read with the reader's schema: that of
-`schema_file`, or the newest one of the subject when the pipeline starts. A schema that is new while the pipeline runs
-is asked for then. Without a registry, values are bare, and all are written with the schema of `schema_file`.
-(Avro specification, "Schema Resolution".)
+With a `registry`, a value names the schema that it was written with. It is read with the reader's schema: that of
+`schema_file`, or the subject's newest one when the pipeline starts. Schemas that are registered while the pipeline runs
+are fetched when they first occur. Without a registry, values are bare, and all are written with the schema of
+`schema_file`. (Avro specification, "Schema Resolution".)
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class AvroFormat(SchemaFormat, frozen=True, kw_only=True):
 
 
 class AvroValues(Values):
-    """`schema`: the reader's."""
+    """`schema`: the reader's schema."""
 
     def __init__(self, schema: RegisteredSchema, registry: Registry | None) -> None:
         """Raises FlowError for a schema that has no columns."""
@@ -112,7 +112,7 @@ class AvroWriter(Writer):
         return _writing(self._schema).encoder()
 
     def encoder_of(self, rows: pa.Array) -> Callable[[Row], bytes]:
-        """A look at each value is dear: columns whose types say enough do without."""
+        """Checking each value is expensive, so columns whose types guarantee valid values are not checked."""
         writing = _writing(self._schema)
         columns = dict(zip((field.name for field in rows.type), rows.flatten(), strict=True))
         fitting = (
@@ -124,7 +124,8 @@ class AvroWriter(Writer):
 
 
 def check_types(schema: RegisteredSchema, columns: Any) -> None:
-    """`columns`: a struct of Spark, of names that the schema has. Raises FlowError for one of which no value fits."""
+    """`columns`: a Spark struct of fields that the schema has. Raises FlowError for a column of which no value can
+    fit."""
     given = {one.name: one.dataType for one in columns}
     for field in _writing(schema).record.fields:
         if field.name in given and not can_take(field.type, given[field.name]):
@@ -139,7 +140,7 @@ def _writing(schema: RegisteredSchema) -> RecordWriting:
 
 
 def _surely_fits(column: pa.Array, kind: AvroType) -> bool:
-    """Whether `fastavro` writes each value of the column as it is, or as null in a union of the type with null."""
+    """Whether `fastavro` writes every value of the column unchanged, or as null in a union of the type with null."""
     import pyarrow as pa
 
     if kind.kind == "union":
@@ -180,7 +181,7 @@ def _reader(reader: RegisteredSchema, registry: Registry | None, schema_id: int 
 def _flat_fields(
     reader: RegisteredSchema, registry: Registry | None, schema_id: int | None
 ) -> tuple[FlatField, ...] | None:
-    """None where values with this id are to be read one by one."""
+    """None if values with this schema id must be read one by one."""
     try:
         as_read, as_written = _both_schemas(reader, registry, schema_id)
     except (UnknownSchemaError, FlowError):
@@ -192,7 +193,7 @@ def _flat_fields(
 def _both_schemas(
     reader: RegisteredSchema, registry: Registry | None, schema_id: int | None
 ) -> tuple[AvroType, AvroType]:
-    """The reader's and the writer's, which is asked for once in the life of the process: what an id stands for never
+    """The reader's and the writer's schema. The writer's is fetched once per process, because the schema of an id never
     changes. Raises FlowError, RegistryError."""
     as_read = parsed_record(reader)
     if registry is None or schema_id is None:

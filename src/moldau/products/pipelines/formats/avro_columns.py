@@ -1,9 +1,9 @@
 """Decodes Avro values of one schema as whole columns with `polars`, ten times faster than one by one.
 
-The values of a batch become the one block of an Avro container file, which polars reads. A block says nothing of where
-a value ends, so that is proven afterwards: the bytes that each row takes are told from its columns, and each must be as
-long as its value was. What does not fit in any way is left to the reader of single records, which finds the damage.
-(Avro specification, "Object Container Files", "Binary Encoding".)
+The values of a batch become the only block of an Avro container file, which polars reads. A block does not say where a
+value ends, so the module checks that afterwards: it computes the bytes that each row takes from its columns, which must
+be the length of the row's value. If anything does not fit, the reader of single records reads the batch, and finds the
+damage. (Avro specification, "Object Container Files", "Binary Encoding".)
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _LOGICAL = ("date", "timestamp-millis", "timestamp-micros", "local-timestamp-mil
 
 
 class FlatField(msgspec.Struct, frozen=True):
-    """A field of a primitive type. `null`: the place of null in its union, None without one; `logical`: the reader's,
-    one of _LOGICAL or None."""
+    """A field of a primitive type. `null`: the place of null in its union, None without one; `logical`: the reader's
+    logical type, one of _LOGICAL or None."""
 
     kind: str
     null: int | None
@@ -43,8 +43,8 @@ class FlatField(msgspec.Struct, frozen=True):
 
 
 def flat_fields(written: AvroType, read: AvroType) -> tuple[FlatField, ...] | None:
-    """The fields, where the writer has those of the reader in their order with types that this module knows: primitive
-    ones, some logical ones over these, and either of them or null. Else None."""
+    """The fields, if the writer has the reader's fields in the same order, with types that this module supports:
+    primitive ones, some logical types over them, and unions of either with null. Otherwise None."""
     if written.kind != "record" or [one.name for one in written.fields] != [one.name for one in read.fields]:
         return None
     found = [_flat(one.type, own.type) for one, own in zip(written.fields, read.fields, strict=True)]
@@ -66,9 +66,8 @@ def _flat(written: AvroType, read: AvroType) -> FlatField | None:
 def read_columns(
     fields: Sequence[FlatField], values: pa.Array, kind: pa.StructType, *, after: int = 0
 ) -> pa.Array | None:
-    """`values`: binary, without nulls, each behind `after` bytes of something else. Gives rows of the first fields of
-    `kind`, the others are null. None where a value does not decode or has no place in its column, or where polars
-    cannot tell."""
+    """`values`: binary, without nulls, each after `after` bytes of a header. Fills the first fields of `kind`; the
+    others are null. None if a value does not decode or does not fit its column, or if polars cannot read the values."""
     import numpy as np
     import polars as pl
     import pyarrow as pa
@@ -84,7 +83,7 @@ def read_columns(
         frame = pl.read_avro(io.BytesIO(_container(fields, len(values), block)))
         table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
-        return None  # of a panic, which is how polars takes some damage, two lines stand in the log
+        return None  # polars panics at some damage, and writes two lines to the log
     if table.num_rows != len(values):
         return None
     columns = [column.combine_chunks() for column in table.columns]
@@ -101,7 +100,7 @@ def read_columns(
 
 
 def _with_logical(field: FlatField, column: pa.Array, kind: pa.DataType) -> pa.Array | None:
-    """None where a value has no place in the column, which the reader of single values knows too."""
+    """None for a value that does not fit the column; the reader of single values rejects it too."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -121,8 +120,7 @@ def _with_logical(field: FlatField, column: pa.Array, kind: pa.DataType) -> pa.A
 
 
 def common_schema_id(values: pa.Array) -> int | None:
-    """The id of a schema in a registry that all the values begin with; None where they do not. `values`: binary,
-    without nulls."""
+    """The registry's schema id that all values begin with; None if they differ. `values`: binary, without nulls."""
     import numpy as np
 
     offsets, block = _bytes_of(values)
@@ -135,7 +133,7 @@ def common_schema_id(values: pa.Array) -> int | None:
 
 
 def _bytes_of(values: pa.Array) -> tuple[Numbers, Bytes]:
-    """Where each of the values begins, and where the last one ends, in their bytes. `values`: binary, without nulls."""
+    """The start of each value and the end of the last, in their bytes. `values`: binary, without nulls."""
     import numpy as np
 
     starts, data = values.buffers()[1:]
@@ -148,7 +146,7 @@ def _bytes_of(values: pa.Array) -> tuple[Numbers, Bytes]:
 def _container(fields: Sequence[FlatField], count: int, block: Bytes) -> bytes:
     import fastavro
 
-    # polars makes an int of what has more bits, so each number is read as a long, and cast then
+    # polars cuts a number of more bits to an int, so each is read as a long, and cast afterwards
     plain = ["long" if field.kind == "int" else field.kind for field in fields]
     kinds: list[Any] = [
         kind if field.null is None else ["null", kind] if field.null == 0 else [kind, "null"]
@@ -165,8 +163,8 @@ def _container(fields: Sequence[FlatField], count: int, block: Bytes) -> bytes:
 
 
 def _is_whole(fields: Sequence[FlatField], columns: Sequence[pa.Array], offsets: Numbers, block: Bytes) -> bool:
-    """Whether each row takes the bytes between two of the offsets, with nothing in them that polars does not look at:
-    the place in a union and the byte of a boolean."""
+    """Whether each row takes exactly the bytes between two offsets. Also checks the bytes that polars ignores: the
+    place in a union, and a boolean's byte."""
     import numpy as np
 
     at = offsets[:-1].copy()
@@ -174,7 +172,7 @@ def _is_whole(fields: Sequence[FlatField], columns: Sequence[pa.Array], offsets:
         is_there = column.is_valid().to_numpy(zero_copy_only=False)
         if field.null is not None:
             places = np.where(is_there, 1 - field.null, field.null)
-            if not np.array_equal(_bytes_at(block, at), 2 * places):  # a place is a zigzag number
+            if not np.array_equal(_bytes_at(block, at), 2 * places):  # places are zigzag numbers
                 return False
             at += 1
         if field.kind == "boolean" and (_bytes_at(block, at)[is_there] > 1).any():
@@ -184,12 +182,12 @@ def _is_whole(fields: Sequence[FlatField], columns: Sequence[pa.Array], offsets:
 
 
 def _bytes_at(block: Bytes, places: Numbers) -> Bytes:
-    """Of a place behind the end the last one: its row is too long, which is found later."""
+    """For a place after the end, the last byte: its row is too long, which is found later."""
     return block.take(places, mode="clip")
 
 
 def _lengths(name: str, column: pa.Array) -> Numbers:
-    """The bytes that each entry takes."""
+    """The number of bytes of each value."""
     import numpy as np
     import pyarrow.compute as pc
 

@@ -9,17 +9,17 @@ from typing import Any
 from moldau.products.pipelines.formats.avro_schema import NO_DEFAULT, AvroField, AvroType, Json
 
 Branch = Callable[[AvroType, int, Any], Any]
-"""Makes the value of a union out of the type, the place of the branch, and its value."""
+"""Builds the value of a union from the type, the place and the value of a branch."""
 
 INTEGERS = {"int": 31, "long": 63}
-"""The bits of each without the sign."""
+"""The number of bits, without the sign."""
 _NAMED_NUMBERS = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}
 _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 
 
 def default_of(field: AvroField, branch: Branch) -> Any:
-    """The value as it is encoded, without its logical type: an enum is a place, a time a number. Raises ValueError for
-    a default that is absent, or is not of the field's type."""
+    """The default as an encoded value, without its logical type: an enum is a place, a time a number. Raises ValueError
+    for a default that is absent or does not fit the field's type."""
     default = field.default
     if default is NO_DEFAULT:
         raise ValueError(f"{field.name} has no default")

@@ -1,4 +1,4 @@
-"""Counts the levels of a recursive Avro value: too many overflow the C stack in `fastavro` and end the process."""
+"""Counts the levels of a recursive Avro value. Too many overflow the C stack in `fastavro` and end the process."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _WIDTHS = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 
 
 def check_levels(form: Any, value: bytes) -> None:
-    """`form`: a schema whose types with a name are defined before they are used. Raises ValueError for a value with
-    more than MOST_LEVELS, or one that ends within a field."""
+    """`form`: a schema that defines each named type before its use. Raises ValueError for a value with more than
+    MOST_LEVELS, or one that ends within a field."""
     _Walk(form, value).walk(form, 0, 0)
 
 
@@ -21,7 +21,7 @@ class _Walk:
         self._named = {one["name"]: one for one in _named(form)}
 
     def walk(self, form: Any, at: int, level: int) -> int:
-        """Where the value of that form, which begins at `at`, ends."""
+        """The end of the value of that form that begins at `at`."""
         if level > MOST_LEVELS:
             raise ValueError(f"the value has more than {MOST_LEVELS} levels")
         if isinstance(form, list):

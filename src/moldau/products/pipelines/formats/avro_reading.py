@@ -1,9 +1,9 @@
 """Decodes Avro records one by one, by the schema resolution of Apache Avro for Java.
 
-`fastavro` decodes the bytes, with the writer's schema in a form that says what the reader must know: numbers in place
-of logical types and enums, and a record of one field (which takes no bytes) around each branch of a union. What it
-gives becomes the values of the reader's columns here, since its own resolution takes the writer's logical types.
-(Avro specification, "Schema Resolution".)
+`fastavro` decodes the bytes with a modified writer's schema: it has numbers in place of logical types and enums, and a
+record of one field (which takes no bytes) around each branch of a union. This module converts the result to the
+reader's columns, because the resolution in `fastavro` uses the writer's logical types. (Avro specification, "Schema
+Resolution".)
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from moldau.products.pipelines.formats.avro_levels import MOST_LEVELS, check_lev
 from moldau.products.pipelines.formats.avro_schema import NO_DEFAULT, AvroField, AvroType, Json, said
 
 Change = Callable[[Any], Any]
-"""Raises ValueError for a value that has no place in the reader's column."""
+"""Raises ValueError for a value that does not fit the reader's column."""
 Plan = tuple[Json, Change | None]
-"""How a type is decoded, and what is done to the value then; None: nothing."""
+"""The form to decode a type, and the change to apply to the value; None: no change."""
 
 WIDER = {
     "int": ("long", "float", "double"), "long": ("float", "double"), "float": ("double",), "string": ("bytes",),
@@ -29,17 +29,18 @@ WIDER = {
 }  # fmt: skip
 DAY_MS = 86_400_000
 DAYS = (-719_162, 2_932_896)
-"""The first day of the year 1 and the last one of 9999, as dates and times of SQL and Python end; counted from 1970."""
+"""The first day of the year 1 and the last day of 9999, counted from 1970: the range of dates and times in SQL and
+Python."""
 UNIT_MICROS = {"millis": 1_000, "micros": 1}
 UUID = "-".join(f"[0-9a-fA-F]{{{count}}}" for count in (8, 4, 4, 4, 12))
-"""As a regular expression."""
+"""A regular expression."""
 _UUID = re.compile(UUID)
 _EXACT = Context(prec=1_000_000)
 _FLOAT_DIGITS = 53
 
 
 def record_reader(written: AvroType, read: AvroType) -> Callable[[bytes], Mapping[str, Any]]:
-    """Reads a value of the writer's schema as a row of the reader's record, which has columns."""
+    """Reads a value of the writer's schema as a row of the reader's record. The reader's record must have columns."""
     import fastavro
 
     resolution = _Resolution(read)
@@ -53,7 +54,7 @@ def record_reader(written: AvroType, read: AvroType) -> Callable[[bytes], Mappin
         try:
             found: Any = fastavro.schemaless_reader(stream, schema, None)
         except EOFError:
-            raise ValueError("the value ends within a field") from None  # fastavro names its stream instead
+            raise ValueError("the value ends within a field") from None  # fastavro's message names its stream instead
         except IndexError:
             raise ValueError("the value names a branch of a union that its schema does not have") from None
         if stream.tell() != len(value):
@@ -69,8 +70,8 @@ def is_uuid(text: str) -> bool:
 
 
 class _Resolution:
-    """`read`: the reader's schema, whose aliases are names of the writer's types and fields. `holds_itself`: whether
-    the planned form may, so that a value has any number of levels."""
+    """`read`: the reader's schema, whose aliases rename the writer's types and fields. `holds_itself`: whether the
+    planned form may contain itself, so that a value can have any number of levels."""
 
     def __init__(self, read: AvroType) -> None:
         self._made = 0
@@ -143,7 +144,7 @@ class _Resolution:
         return value if change is None else change(value)
 
     def _union(self, written: AvroType, read: AvroType) -> Plan:
-        """`fastavro` takes a negative place from the end: as many branches stand there that no value has."""
+        """Appends one undecodable branch for each branch, because `fastavro` counts a negative place from the end."""
         plans = [self.plan(one, read) for one in written.branches]
         forms = [form for form, _ in plans]
         if written.without_null() is None:
@@ -162,7 +163,8 @@ class _Resolution:
         return [*forms, *(self._nothing() for _ in forms)], change
 
     def _branch(self, written: AvroType, read: AvroType) -> AvroType | None:
-        """Of the reader's union: the first one of the type, else the first one that it can be made to."""
+        """The branch of the reader's union: the first of the same type, otherwise the first that the value can be
+        converted to."""
         same = [one for one in read.branches if one.kind == written.kind]
         if written.kind in ("record", "enum", "fixed"):
             name = self._name(written)
@@ -176,7 +178,7 @@ class _Resolution:
         return next(iter(same or wider), None)
 
     def _is_error(self, written: AvroType, read: AvroType) -> bool:
-        """Whether no value at all can be read; of what stands inside, each value tells."""
+        """Whether no value can be read at all. Nested types are checked for each value."""
         if written.kind == "union":
             return False
         if read.kind == "union":
@@ -199,7 +201,7 @@ class _Resolution:
     # -- forms
 
     def _skip(self, written: AvroType) -> Json:
-        """For a value that is not looked at."""
+        """The form of a value that is skipped."""
         if written.kind in ("string", "enum"):
             return {"string": "bytes", "enum": "int"}[written.kind]
         if written.kind == "array":
@@ -213,7 +215,7 @@ class _Resolution:
         if written.kind != "record":
             return written.kind
         if written.name in self._skipped:
-            self.holds_itself = True  # or stands there twice, which does not matter
+            self.holds_itself = True  # or occurs there twice, which does no harm
             return self._skipped[written.name]
         form = self._named({"type": "record"})
         self._skipped[written.name] = form["name"]
@@ -234,7 +236,7 @@ class _Resolution:
     # -- names
 
     def _add_aliases(self, read: AvroType) -> None:
-        """A reader with columns does not hold itself."""
+        """Terminates, because a reader with columns does not contain itself."""
         for alias in read.aliases:
             self._names.setdefault(alias, read.name)
         for one in read.fields:
@@ -248,7 +250,7 @@ class _Resolution:
         return self._names.get(written.name, written.name)
 
     def _names_of_fields(self, written: AvroType) -> dict[str, str]:
-        """What the reader calls the fields. One with the reader's name is before one that an alias names."""
+        """The reader's names of the fields. A field with the reader's name wins over one with an alias."""
         aliases = self._field_names.get(self._name(written), {})
         own = {one.name for one in written.fields}
         return {
@@ -330,7 +332,8 @@ def _enum(written: AvroType, read: AvroType) -> Change:
 
 
 def nearest_float(number: int) -> float:
-    """The double that becomes the nearest `float`: its last bit says whether bits are lost, so it is rounded once."""
+    """The double that converts to the nearest `float`. Its last bit marks lost bits, so the number is rounded only
+    once."""
     lost = abs(number).bit_length() - _FLOAT_DIGITS
     if lost <= 0:
         return float(number)
@@ -339,7 +342,7 @@ def nearest_float(number: int) -> float:
 
 
 def logical_change(kind: AvroType) -> Change | None:
-    """Of an encoded value to that of its column."""
+    """Converts an encoded value to the value of its column."""
     if kind.logical is None:
         return None
     if kind.logical == "decimal":
@@ -350,8 +353,8 @@ def logical_change(kind: AvroType) -> Change | None:
 
 
 def range_of(logical: str) -> tuple[int, int, int]:
-    """The first and the last number of a logical type of time that has a place in its column, and the numbers of the
-    column in one of it."""
+    """The least and greatest number of a logical time type that fit the column, and the number of column units per
+    unit."""
     first, last = DAYS
     if logical == "date":
         return first, last, 1

@@ -1,4 +1,4 @@
-"""Parses an Avro schema to a tree of types.
+"""Parses an Avro schema into a tree of types.
 
 `fastavro` checks the names; `avro_defaults` computes defaults. An invalid logical type is ignored, as the specification
 asks.
@@ -32,14 +32,14 @@ LOGICAL = {
     "date": ("int",), "time-millis": ("int",), "time-micros": ("long",), "uuid": ("string",),
     "decimal": ("bytes", "fixed"), **dict.fromkeys(TIMES, ("long",)),
 }  # fmt: skip
-"""The types that each may stand on."""
+"""The types that each logical type may annotate."""
 _HIDDEN = ("default", "logicalType")
-"""What `fastavro` must not look at."""
+"""Attributes that `fastavro` must not see."""
 _PREFIX = "moldau."
 
 
 class AvroField(msgspec.Struct, eq=False):
-    """`default`: as JSON has it, or NO_DEFAULT."""
+    """`default`: in its JSON form, or NO_DEFAULT."""
 
     name: str
     type: AvroType
@@ -64,7 +64,7 @@ class AvroType(msgspec.Struct, eq=False):
     scale: int = 0
 
     def without_null(self) -> AvroType | None:
-        """The other type of a union with null, or the type itself; None for another union, which has no column."""
+        """The other type of a union with null, or the type itself; None for any other union, which has no column."""
         if self.kind != "union":
             return self
         others = [one for one in self.branches if one.kind != "null"]
@@ -72,7 +72,7 @@ class AvroType(msgspec.Struct, eq=False):
 
     @property
     def inner(self) -> AvroType:
-        """`items`, of a type that has them."""
+        """`items`, for a type that has them."""
         if self.items is None:
             raise FlowError(f"the Avro type {self.kind} has no items")
         return self.items
@@ -124,7 +124,7 @@ def _hidden_field(field: Json) -> Json:
 
 
 class _Types:
-    """Makes types of what `fastavro` parsed. `named`: what it found of types with a name."""
+    """Builds types from the result of `fastavro`. `named`: its named types."""
 
     def __init__(self, named: Mapping[str, Json]) -> None:
         self._named = named
@@ -164,7 +164,7 @@ def _full(alias: str, name: str) -> str:
 
 
 def _logical(kind: str, schema: Json) -> dict[str, Any]:
-    """As the arguments of a type; nothing for a logical type that is not valid there."""
+    """The logical type as arguments of AvroType; empty if it is not valid for the type."""
     logical = schema.get(f"{_PREFIX}logicalType")
     if not isinstance(logical, str) or kind not in LOGICAL.get(logical, ()):
         return {}
@@ -189,7 +189,7 @@ def said(kind: AvroType) -> str:
 
 
 def column_of(record: AvroType) -> pa.StructType:
-    """The columns of a record. Raises FlowError for a schema that has none."""
+    """The columns of a record. Raises FlowError for a schema without columns."""
     return struct_of(_record(record))
 
 

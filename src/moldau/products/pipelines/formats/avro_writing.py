@@ -1,7 +1,7 @@
 """Encodes rows as Avro.
 
-Checks each value first, because `fastavro` cuts fractions, takes texts for booleans and makes infinities of large
-numbers.
+Checks each value first, because `fastavro` cuts fractions, accepts texts for booleans and turns large numbers into
+infinities.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from moldau.products.pipelines.formats.avro_reading import UNIT_MICROS, is_uuid
 from moldau.products.pipelines.formats.avro_schema import NO_DEFAULT, TIMES, AvroField, AvroType, Json
 
 Change = Callable[[Any], Any]
-"""Raises ValueError for a value that is none of the type."""
+"""Raises ValueError for a value that does not fit the type."""
 
 INTEGER_TIMES = ("date", "time-millis", "time-micros", *TIMES)
-"""Logical types of numbers."""
+"""Logical types that are numbers."""
 _FIRST_DAY = date(1970, 1, 1).toordinal()
 _EXACT = Context(prec=1_000_000)
 
@@ -41,14 +41,15 @@ class RecordWriting:
         self._fields = {one.name: (one, self._change(one.type)) for one in record.fields}
 
     def default(self, field: AvroField) -> Any:
-        """As it is encoded; null, where the field may be null and has no default. Raises ValueError."""
+        """The encoded default; null if the field is nullable and has no default. Raises ValueError."""
         null = next((place for place, one in enumerate(field.type.branches) if one.kind == "null"), None)
         if field.default is NO_DEFAULT and null is not None:
             return self._in_branch(field.type, null, None)
         return default_of(field, lambda kind, place, value: self._in_branch(kind, place, value))
 
     def encoder(self, are_fitting: frozenset[str] = frozenset()) -> Callable[[Mapping[str, Any]], bytes]:
-        """`are_fitting`: fields whose values are of their type as they are, or null in its union with null."""
+        """`are_fitting`: fields whose values need no checks: each is valid for its type, or null in its union with
+        null."""
         import fastavro
 
         changes = [
@@ -75,7 +76,7 @@ class RecordWriting:
 
         return encode
 
-    # -- forms: a record of one field, which takes no bytes, is around each branch of a union, so that it has a name
+    # -- forms: a record of one field, which takes no bytes, wraps each branch of a union to give it a name
 
     def _form(self, kind: AvroType) -> Json:
         if kind.kind == "union":
@@ -127,7 +128,7 @@ class RecordWriting:
         return _PLAIN[kind.kind](kind)
 
     def _union(self, kind: AvroType) -> Change:
-        """The first type that takes the value. A double is before a float, which would lose digits."""
+        """The first type that accepts the value. A double comes before a float, which would lose digits."""
         places = sorted(range(len(kind.branches)), key=lambda place: kind.branches[place].kind == "float")
         branches = [(place, self._change(one)) for place, one in enumerate(kind.branches)]
         null = next((place for place, one in enumerate(kind.branches) if one.kind == "null"), None)
@@ -147,7 +148,7 @@ class RecordWriting:
         return change
 
     def _bare(self, kind: AvroType) -> Change | None:
-        """Of values that are not looked at."""
+        """For values that are not checked."""
         if kind.kind != "union":
             return None
         names = self._branches[id(kind)]
@@ -155,7 +156,7 @@ class RecordWriting:
         return lambda value: null if value is None else (other, {"value": value})
 
     def _of_record(self, record: AvroType) -> Change:
-        """A record may hold itself, so what is done with it is looked up when it is needed."""
+        """A record may contain itself, so its change is looked up when it is needed."""
         if record.name not in self._changes:
             self._changes[record.name] = lambda value: changed(value)
             fields = [(one, self._change(one.type), _given_or(one, self.default)) for one in record.fields]
@@ -164,7 +165,7 @@ class RecordWriting:
 
 
 def _given_or(field: AvroField, default: Callable[[AvroField], Any]) -> Callable[[], Any]:
-    """Gives the default, which is made once. Raises ValueError, also for one that is not of its type."""
+    """Returns the default, which is built once. Raises ValueError, also for a default that does not fit its type."""
     try:
         value = default(field)
     except ValueError as error:
@@ -231,12 +232,12 @@ _TAKEN_FROM: dict[str, tuple[str, ...]] = {
     "timestamp": ("timestamp-millis", "timestamp-micros"),
     "timestamp_ntz": ("local-timestamp-millis", "local-timestamp-micros"),
 }
-"""Which types take values of a column of Spark, by the name of its type."""
+"""The types that accept values of a Spark column, by the name of its type."""
 
 
 def can_take(kind: AvroType, column: Any) -> bool:
-    """Whether some value of a column can be of the Avro type. `column`: a type of Spark. What holds other types is of a
-    Spark type that holds such ones, and of columns of other types nothing is known."""
+    """Whether any value of a column can fit the Avro type. `column`: a Spark type. Nested types are checked only for a
+    column of a nested type; a column of an unknown type may fit."""
     name = column.typeName()
     if kind.kind == "union":
         return name == "void" or any(can_take(one, column) for one in kind.branches)
@@ -332,7 +333,7 @@ def _logical(kind: AvroType) -> Change:
 
 
 def _number_or(act: Callable[[Any], int | None], integer: Change, logical: str) -> Change:
-    """A number is taken as it is. A finer time is cut."""
+    """A number is used unchanged. A finer time is cut."""
 
     def change(value: Any) -> int:
         if isinstance(value, int):

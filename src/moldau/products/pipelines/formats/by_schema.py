@@ -1,4 +1,4 @@
-"""The base of formats with a schema, from a file or from a registry by the id that begins each value."""
+"""The base of formats with a schema, from a file, or from a registry by the id at the start of each value."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SCHEMA_FILE = LocalPath(
 )
 SUBJECT = Text("subject", "The subject of the registry whose newest schema is used.", absent="`<topic>-value`")
 TOPIC = "topic"
-"""The key of a source or target whose topic names the subject."""
+"""The key of a source or target whose topic gives the default subject."""
 UNREGISTERED = -1
 """The id of a schema that comes from a file."""
 IDS_KEPT = 1_000
@@ -51,12 +51,12 @@ IDS_KEPT = 1_000
 
 class SchemaFormat(Format, frozen=True, kw_only=True):
     """`schema_file`: the reader's schema; None: the newest one of `subject` when the pipeline starts. `registry`: None
-    where values are bare."""
+    if values are bare."""
 
     KEYS: ClassVar[tuple[Key, ...]] = (SCHEMA_FILE, REGISTRY, SUBJECT)
 
     JSON_SCHEMA_FILE: ClassVar[str | None] = None
-    """What a schema file that is JSON holds, for people; None for another one."""
+    """The kind of a schema file in JSON, for people; None if such files are not JSON."""
 
     schema_file: Path | None = None
     registry: Registry | None = None
@@ -86,11 +86,11 @@ class SchemaFormat(Format, frozen=True, kw_only=True):
 
     @classmethod
     def parse_more(cls, section: Section) -> dict[str, Any]:
-        """What the pipeline file says beside KEYS of all."""
+        """The format's additional keys."""
         return {}
 
     def facts(self) -> Facts:
-        """None: schemas evolve while a checkpoint stays."""
+        """Empty, because schemas evolve while a checkpoint stays."""
         return {}
 
     def newest_schema(self, form: str = "") -> RegisteredSchema:
@@ -109,8 +109,8 @@ class SchemaFormat(Format, frozen=True, kw_only=True):
         return f"coalesce(_value.{CORRUPT_COLUMN}, 'the record has no value')"
 
     def encoded(self, rows: DataFrame, fields: str) -> DataFrame:
-        """Adds the column `value`, which has the struct `fields` as bytes, in its place. Raises FlowError where those
-        are not the fields of the schema, RegistryError."""
+        """Replaces the struct `fields` by the column `value` with its bytes. Raises FlowError if the fields do not fit
+        the schema, and RegistryError."""
         from moldau.spark.frames.columns import with_column
 
         writer = self.writer()
@@ -118,11 +118,12 @@ class SchemaFormat(Format, frozen=True, kw_only=True):
         return with_column(rows, "value", fields, writer, writer.kind).drop(fields)
 
     def offline(self) -> SchemaFormat:
-        """For records of a test: bare values of the schema in the file. Without a file the registry is asked."""
+        """The format for records of a test: bare values with the schema in the file. Without a file, it asks the
+        registry."""
         return self if self.schema_file is None else msgspec.structs.replace(self, registry=None, subject=None)
 
     def encoder_of_json(self) -> Callable[[Row], bytes]:
-        """Makes values of rows as JSON has them, for records of a test. Raises FlowError, RegistryError."""
+        """Encodes rows in their JSON form, for records of a test. Raises FlowError, RegistryError."""
         writer, kinds = self.writer(), self.values().kind
 
         def encode(row: Row) -> bytes:
@@ -132,15 +133,16 @@ class SchemaFormat(Format, frozen=True, kw_only=True):
 
     @abstractmethod
     def writer(self) -> Writer:
-        """With the schema as it is now. Raises FlowError, RegistryError."""
+        """With the current schema. Raises FlowError, RegistryError."""
 
     @abstractmethod
     def values(self) -> Values:
-        """With the reader's schema as it is now. Raises FlowError, RegistryError."""
+        """With the reader's current schema. Raises FlowError, RegistryError."""
 
 
 class Values:
-    """Decodes values in the tasks. `kind`: a struct of the fields and of CORRUPT_COLUMN: why there are none."""
+    """Decodes values in the tasks. `kind`: a struct of the fields and of CORRUPT_COLUMN, which says why a value has no
+    fields."""
 
     def __init__(self, fields: pa.StructType, registry: Registry | None) -> None:
         import pyarrow as pa
@@ -159,20 +161,20 @@ class Values:
         try:
             return pa.array(rows, self.kind)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            # one of them holds what its column cannot: a date of the year 300,000, say
+            # one has a value that does not fit its column, such as a date of the year 300,000
             return pa.array([self._fitting(row) for row in rows], self.kind)
 
     def at_once(self, values: pa.Array) -> pa.Array | None:
-        """The same, without a look at each value; None where that cannot be done. Raises RegistryError."""
+        """Decodes all values together; None if that is not possible. Raises RegistryError."""
         return None
 
     @abstractmethod
     def reader(self, schema_id: int | None) -> Reader:
-        """Decodes what was written with the schema of that id in the registry; None: with the schema of the file.
-        Raises RegistryError."""
+        """Decodes values of the registry's schema with that id; None: of the schema in the file. Raises
+        RegistryError."""
 
     def _row(self, value: bytes | None, readers: dict[int | None, Reader]) -> Row | None:
-        """`readers`: those that are open, by the ids of schemas."""
+        """`readers`: the open readers, by schema id."""
         if value is None:
             return None
         schema_id, body = None, value
@@ -184,11 +186,12 @@ class Values:
             readers[schema_id] = self._opened(schema_id)
         try:
             return readers[schema_id](body)
-        except Exception as error:  # decoders raise anything for bytes that are damaged
+        except Exception as error:  # decoders raise any error for damaged bytes
             return _corrupt(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
 
     def _opened(self, schema_id: int | None) -> Reader:
-        """One that gives the reason, where there is no such schema, or none that can be read. Raises RegistryError."""
+        """A reader; if the schema does not exist or cannot be used, one that returns the reason. Raises
+        RegistryError."""
         try:
             return self.reader(schema_id)
         except (UnknownSchemaError, FlowError) as error:
@@ -206,17 +209,17 @@ class Values:
 
 
 class Writer:
-    """Encodes rows in the tasks; with a registry, behind the id of their schema."""
+    """Encodes rows in the tasks; with a registry, after the id of their schema."""
 
     def __init__(self, schema: RegisteredSchema, registry: Registry | None, subject: str | None) -> None:
-        """`subject`: gets the schema as its newest version, where the schema has no id yet."""
+        """`subject`: the schema is registered there as the newest version, if it has no id yet."""
         import pyarrow as pa
 
         self.kind = pa.binary()
         self._schema, self._registry, self._subject = schema, registry, subject
 
     def check(self, columns: Sequence[str]) -> None:
-        """Raises FlowError where a row of these columns cannot be written."""
+        """Raises FlowError if rows of these columns cannot be written."""
         fields = self.fields()
         for name in columns:
             if name not in fields:
@@ -227,21 +230,21 @@ class Writer:
 
     @abstractmethod
     def fields(self) -> Mapping[str, bool]:
-        """The names of the schema's fields, and whether a row must have them."""
+        """The names of the schema's fields, each with whether a row must have it."""
 
     @abstractmethod
     def encoder(self) -> Callable[[Row], bytes]:
-        """Encodes a row, without what stands before it. It raises anything for a row that does not fit."""
+        """Encodes a row, without its header. Raises any error for a row that does not fit."""
 
     def encoder_of(self, rows: pa.Array) -> Callable[[Row], bytes]:
-        """One for these rows, whose types may make it cheaper."""
+        """An encoder for these rows; their types may make it cheaper."""
         return self.encoder()
 
     SCHEMA_TYPE: ClassVar[str]
-    """The registry's word for the format."""
+    """The registry's name of the format."""
 
     def before_message(self) -> bytes:
-        """What a registry's format has between the id and the row."""
+        """The bytes that the registry's wire format has between the id and the row."""
         return b""
 
     def __call__(self, rows: pa.Array) -> pa.Array:
@@ -254,11 +257,11 @@ class Writer:
         return pa.array([head + _encoded(encode, row) for row in found], self.kind)
 
     def value_of(self, row: Row) -> bytes:
-        """Of one row. Raises FlowError, RegistryError."""
+        """Encodes one row. Raises FlowError, RegistryError."""
         return self.framed(_encoded(self.encoder(), row))
 
     def framed(self, row: bytes) -> bytes:
-        """A row that is encoded, behind what stands before it. Raises RegistryError."""
+        """An encoded row after its header. Raises RegistryError."""
         return row if self._registry is None else self._head(self._registry) + row
 
     def _head(self, registry: Registry) -> bytes:
@@ -269,7 +272,7 @@ class Writer:
 
 
 def _values(name: str, column: pa.Array) -> list[Any]:
-    """Raises FlowError for a time that Python does not have."""
+    """Raises FlowError for a time outside of Python's range."""
     kind = _in_utc(column.type)
     try:
         in_utc = column if kind == column.type else column.cast(kind)
@@ -280,8 +283,8 @@ def _values(name: str, column: pa.Array) -> list[Any]:
 
 
 def _in_utc(kind: pa.DataType) -> pa.DataType:
-    """The same with its times in UTC. Spark gives them in the session's zone, where those within hours of the years 1
-    and 9999 may be out of Python's range, and old ones have offsets with seconds, which JSON cannot say."""
+    """The type with its times in UTC. Spark uses the session's zone, in which times within hours of the years 1 and
+    9999 may be outside of Python's range, and old times have offsets with seconds, which JSON cannot express."""
     import pyarrow as pa
 
     def inside(field: pa.Field) -> pa.Field:
@@ -299,14 +302,14 @@ def _in_utc(kind: pa.DataType) -> pa.DataType:
 def _encoded(encode: Callable[[Row], bytes], row: Row) -> bytes:
     try:
         return encode(row)
-    except Exception as error:  # encoders raise anything
+    except Exception as error:  # encoders raise any error
         reason = str(error) or type(error).__name__
         raise FlowError(f"a row does not fit the schema: {reason}: {str(row)[:200]}") from error
 
 
 @lru_cache(IDS_KEPT)
 def registered_id(registry: Registry, subject: str, text: str, schema_type: str) -> int:
-    """Asked once in the life of a process."""
+    """Registers each schema once per process."""
     return registry.register(subject, text, schema_type)
 
 

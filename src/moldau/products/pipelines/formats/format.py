@@ -1,7 +1,7 @@
 """The base class of formats.
 
-To add one, write a module beside this one with one subclass of `Format`: the word of the pipeline that asks for it
-(`NAMED_BY`), the keys that describe it (`KEYS`, `parse`), and `decoded`.
+To add one, write a module in this package with one subclass of `Format`: its name in pipeline files (`NAMED_BY`), the
+keys that describe it (`KEYS`, `parse`), and `decoded`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from moldau.spark import DataFrame
 
 FORMAT = "format"
-"""The key of a source and of a topic that names the format; which ones it may name differs."""
+"""The key of a source or topic that names its format. The allowed formats differ."""
 CORRUPT_COLUMN = "_moldau_corrupt"
 DOES_NOT_PARSE = f"_value is null or _value.{CORRUPT_COLUMN} is not null"
-"""Of `decoded`: no value, or one that is not of the format or does not fit its schema."""
+"""SQL over `decoded`: the record has no value, or its value is not of the format or does not fit the schema."""
 
 
 class Format(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,22 +34,22 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     @abstractmethod
     def parse(cls, section: Section, directory: Path) -> Format:
-        """What the pipeline file says; relative paths count from `directory`. Raises SpecError."""
+        """From the keys of the pipeline file; `directory` is the base of relative paths. Raises SpecError."""
 
     def facts(self) -> Facts:
-        """What decides which rows there are."""
+        """The facts that decide which rows exist."""
         fields = msgspec.structs.asdict(self)
         return {name: None if fact is None else str(fact) for name, fact in fields.items()}
 
     def columns(self) -> Mapping[str, str] | None:
-        """The fields and their Spark types, where the pipeline file itself declares them."""
+        """The fields and their Spark types, if the pipeline file declares them."""
         return None
 
     @abstractmethod
     def decoded(self, records: DataFrame) -> DataFrame:
         """Adds the column `_value` to records with a column `value` (bytes or text): a struct of the fields, and of
-        CORRUPT_COLUMN, which is not null where the value could not be decoded."""
+        CORRUPT_COLUMN, which is not null if the value could not be decoded."""
 
     @abstractmethod
     def reason(self) -> str:
-        """As SQL over `decoded`: why DOES_NOT_PARSE."""
+        """SQL over `decoded`: the reason for DOES_NOT_PARSE."""

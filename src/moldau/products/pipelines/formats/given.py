@@ -1,6 +1,6 @@
 """Converts the JSON values of a test to Python values of a column.
 
-Times, decimals and bytes are texts in JSON, as Spark writes them.
+Times, decimals and bytes are JSON texts in Spark's form.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 def json_text(value: object) -> str:
-    """As JSON. A number with a fraction is a Decimal and keeps its digits: `json` knows floats alone, which have 17."""
+    """The value as JSON. A number with a fraction is a Decimal and keeps its digits: `json` would use floats, which
+    have 17."""
     if isinstance(value, Decimal):
         return str(value)
     if isinstance(value, Mapping):
@@ -30,12 +31,12 @@ def json_text(value: object) -> str:
 
 
 def _name(name: object) -> str:
-    """Of a field. What YAML takes for a number, or for true, is a text in JSON."""
+    """The name of a field. YAML may have read it as a number or as true; in JSON it is a text."""
     return json.dumps(name if isinstance(name, str) else json_text(name))
 
 
 def from_json(value: object, kind: pa.DataType) -> object:
-    """`kind`: of the column. Raises FlowError for a value that is none of it."""
+    """`kind`: of the column. Raises FlowError for a value that does not fit it."""
     try:
         return _value(value, kind)
     except (ValueError, TypeError, AttributeError, InvalidOperation) as error:

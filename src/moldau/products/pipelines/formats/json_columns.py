@@ -1,8 +1,8 @@
 """Decodes flat JSON objects to whole columns in Python, much cheaper than Spark's `from_json`.
 
-What a value means is for `from_json` to say. A row is given here only where there is one way to read the value: strict
-JSON, and each field of its column's own type. Any other value (damaged, quoted in another way, a number where a text is
-asked for, a time in words) is null here, and the query asks `from_json` for it.
+`from_json` defines the meaning of a value. This module decodes a value only if it is unambiguous: strict JSON, with
+each field of its column's type. Any other value (damaged, quoted differently, a number for a text column, a time in
+words) is null here, and the query decodes it with `from_json`.
 """
 
 from __future__ import annotations
@@ -34,38 +34,38 @@ _KINDS: Mapping[str, Any] = {
     "string": str,
     TIMESTAMP: str,
 }
-"""What a field of JSON is to be, by the Spark type of its column."""
+"""The type that a JSON field must have, by the Spark type of its column."""
 
-# One form of the many that Spark reads, of moments that exist; 29 February is left to it. Its zones end at 18 hours.
+# One of the many forms that Spark reads, for times that exist. `from_json` reads 29 February. Zones end at 18 hours.
 _DAY = "((0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])|(0[13-9]|1[0-2])-(29|30)|(0[13578]|1[02])-31)"
 _TIME = rf"^[0-9]{{4}}-{_DAY}[T ]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{{1,6}})?"
 _WITH_ZONE = rf"{_TIME}(Z|[+-](0[0-9]|1[0-7]):[0-5][0-9])$"
 _WITHOUT_ZONE = rf"{_TIME}$"
 
-# Spark's parser refuses a depth of more than 1,000, a number of more digits, and a name of more than 50,000 characters.
+# Spark's parser rejects a depth of more than 1,000, a number of more digits, and a name of more than 50,000 characters.
 _SHORT, _LONGEST = 1_000, 50_000
 _MOST_BRACKETS = 900
 _LONG_NUMBER = re.compile(rb"[0-9]{300}")
 
 
 _NAME = re.compile(r'[^"\\\x00-\x1f]*')
-"""Msgspec takes no field whose name JSON has in escapes."""
+"""Msgspec does not find a field whose name needs escapes in JSON."""
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_ .-]+")
 _ESCAPED_ASCII = r"\\u00[2-7]"
 
 
 def knows(fields: Fields) -> bool:
-    """Whether all columns are of types that this module reads."""
+    """Whether this module can read the types of all columns."""
     names = {name for name, kind in fields if (_PLAIN_NAME if kind == TIMESTAMP else _NAME).fullmatch(name)}
     return 0 < len(names) == len(fields) and all(kind in _KINDS for _, kind in fields)
 
 
 class JsonColumns:
-    """Makes columns of values that are JSON. It travels to the tasks."""
+    """Decodes JSON values to columns, in the tasks."""
 
     def __init__(self, fields: Fields, *, is_utc: bool, more: Sequence[str] = ()) -> None:
-        """`fields`: which `knows` knows. `is_utc`: whether a time that names no zone is one of UTC; else `from_json`
-        reads it. `more`: columns of text behind the fields, which are null."""
+        """`fields`: must satisfy `knows`. `is_utc`: a time without a zone is UTC; otherwise `from_json` reads it.
+        `more`: additional null columns of text, after the fields."""
         import pyarrow as pa
 
         types = {"bigint": pa.int64(), "int": pa.int32(), "double": pa.float64(), "boolean": pa.bool_()}
@@ -76,7 +76,7 @@ class JsonColumns:
         self._is_utc = is_utc
 
     def __call__(self, values: pa.Array) -> pa.Array:
-        """`values`: binary. Null where `from_json` is to say what a value is."""
+        """`values`: binary. A row is null if `from_json` must decode its value."""
         import numpy as np
         import pyarrow as pa
 
@@ -97,7 +97,7 @@ class JsonColumns:
         return pa.StructArray.from_arrays([*columns, *others], fields=list(self.kind), mask=mask)
 
     def _times(self, texts: pa.Array) -> tuple[pa.Array, Flags]:
-        """The times, and which of the texts are times; a null is one too."""
+        """The times, and a flag for each text that is a time or null."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -116,7 +116,7 @@ def _attribute(place: int) -> str:
 
 @lru_cache(64)
 def _record_of(fields: Fields) -> type[msgspec.Struct]:
-    """A record with an attribute for each field; what is absent is None."""
+    """A record with an attribute for each field; an absent field is None."""
     return msgspec.defstruct(
         "Record",
         [
@@ -128,7 +128,7 @@ def _record_of(fields: Fields) -> type[msgspec.Struct]:
 
 
 def _rows_of(fields: Fields, values: Iterable[bytes | None]) -> tuple[list[msgspec.Struct], list[int]]:
-    """A record of each value, and the places of those whose values are not strict JSON of these fields."""
+    """A record for each value, and the places of values that are not strict JSON of these fields."""
     record = _record_of(fields)
     decode, nothing = msgspec.json.Decoder(record).decode, record()
     rows: list[msgspec.Struct] = []
@@ -146,8 +146,8 @@ def _rows_of(fields: Fields, values: Iterable[bytes | None]) -> tuple[list[msgsp
 
 
 def _may_come_twice(values: pa.Array, name: str) -> Flags:
-    """Of two values for one name the last one counts, but a first one that is no time makes Spark refuse the record:
-    here only the last one is looked at. The name may stand there with letters in escapes."""
+    """Whether a value may have the name twice. The last of two values counts, but Spark rejects the record if the first
+    is not a time, and only the last is checked here. The name may be written with escapes."""
     import pyarrow.compute as pc
 
     may = pc.or_(
@@ -158,7 +158,7 @@ def _may_come_twice(values: pa.Array, name: str) -> Flags:
 
 
 def _is_within_bounds(value: bytes) -> bool:
-    """Whether Spark's parser has surely no reason to refuse it for its size."""
+    """Whether Spark's parser certainly accepts the value's size and depth."""
     if len(value) > _LONGEST or value.count(b"{") + value.count(b"[") > _MOST_BRACKETS:
         return False
     return _LONG_NUMBER.search(value) is None

@@ -1,6 +1,6 @@
 """Maps a JSON Schema to columns by its types alone, because records of other versions may break its other rules.
 
-What may be of several types, or of any, has no column of its own: it is ANYTHING, and its column has it as JSON.
+A value of several types, or of any, has the kind ANYTHING, and its column holds JSON.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ NULL = "null"
 UNIONS = ("oneOf", "anyOf")
 
 MOST_PARTS = 10_000
-"""Of one schema. References can make more of a short text than anybody waits for."""
+"""The most parts of one schema. References can expand a short text to a huge schema."""
 
 Keywords = Mapping[str, Any]
 
 
 class _Placed(msgspec.Struct, frozen=True):
-    """A part of a schema, and the references that were followed on the way to it."""
+    """A part of a schema, and the references that led to it."""
 
     node: Any
     around: frozenset[str]
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """`inside`: of a struct its properties; of an array or a map what it holds, under no name."""
+    """`inside`: the properties of a struct; the one nameless element kind of an array or map."""
 
     name: str
     inside: tuple[tuple[str, Kind], ...] = ()
@@ -47,7 +47,7 @@ class Kind(msgspec.Struct, frozen=True):
 
 
 def kind_of(schema: JsonSchema) -> Kind:
-    """A struct. Raises FlowError for a schema that has no columns."""
+    """A struct. Raises FlowError for a schema without columns."""
     found = _Kinds(schema).of(_root(schema))
     if found.name != STRUCT:
         raise FlowError("the JSON Schema describes no object with `properties` alone, so it has no columns")
@@ -101,7 +101,7 @@ class _Kinds:
         return next(iter(kinds)) if len(kinds) == 1 else Kind(ANYTHING, is_nullable=is_nullable)
 
     def _alternatives(self, part: _Placed) -> Iterator[Keywords]:
-        """Schemas without unions, of at most one type each, one of which holds."""
+        """The schemas of all branches, without unions and with at most one type each; a value matches one of them."""
         keywords = self.merged(part)
         for union in UNIONS:
             if union in keywords:
@@ -114,8 +114,8 @@ class _Kinds:
             yield {**keywords, "type": one}
 
     def merged(self, part: _Placed) -> Keywords:
-        """The keywords, with the parts in them placed; with those that `allOf` and `$ref` bring, of several of a name
-        the first one. What holds itself has none."""
+        """The keywords, including those from `allOf` and `$ref`, with their subschemas placed. The first of several
+        keywords of one name counts. A schema that contains itself has no keywords."""
         self._left -= 1
         if self._left <= 0:
             raise FlowError(f"the JSON Schema has more than {MOST_PARTS:,} parts")
@@ -162,12 +162,12 @@ class _Kinds:
 
 
 def _with_places(name: str, value: Any, around: frozenset[str]) -> Any:
-    """The value of the keyword, with the parts in it that are looked at."""
+    """The value of the keyword, with its relevant subschemas placed."""
     if name == "properties":
         return {key: _placed(one, around) for key, one in value.items()}
     if name in UNIONS:
         return [_placed(one, around) for one in value]
-    # a list of items is of several types, and what may be anything says nothing
+    # a list of items has several types, and a boolean schema has none
     return _placed(value, around) if name in ("items", "additionalProperties") and isinstance(value, dict) else value
 
 
@@ -176,11 +176,11 @@ def _placed(node: Node, around: frozenset[str]) -> _Placed:
 
 
 _TOLD_BY = {"properties": "object", "items": "array"}
-"""Keywords by which people mean a type."""
+"""Keywords that imply a type."""
 
 
 def _types_of_values(keywords: Keywords) -> list[str] | None:
-    """Where the values themselves are listed."""
+    """The types of the values, if the schema lists values."""
     if "const" not in keywords and "enum" not in keywords:
         return None
     values = [keywords["const"]] if "const" in keywords else keywords["enum"]

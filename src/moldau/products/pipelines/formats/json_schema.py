@@ -1,12 +1,11 @@
 """JSON with a JSON Schema, record by record with `msgspec`.
 
-With a `registry`, a value begins with the id of its schema. JSON names its fields itself, so every version is read with
-the reader's schema: that of `schema_file`, or the newest one of the subject when the pipeline starts. Without a
+With a `registry`, a value begins with the id of its schema. JSON names its fields, so values of every version are read
+with the reader's schema: that of `schema_file`, or the subject's newest one when the pipeline starts. Without a
 registry, values are bare JSON.
 
-A value must be of the types that its columns have; what else the schema asks for (a minimum, a pattern, a property that
-must be there) is not looked at where values are read, for an older version may have asked for less. Where they are
-written, all of the schema is checked.
+A value must have the types of its columns. Reading ignores the schema's other rules (a minimum, a pattern, a required
+property), because an older version may have had fewer. Writing checks the whole schema.
 """
 
 from __future__ import annotations
@@ -57,11 +56,11 @@ if TYPE_CHECKING:
 
 SCHEMAS_KEPT = 100
 MOST_DIGITS = 19
-"""Of a whole number in a column."""
+"""The most digits of a whole number in a column."""
 
 
 class JsonSchemaFormat(SchemaFormat, frozen=True, kw_only=True):
-    """`format: json` of a pipeline that names a registry, or a JSON Schema in a file."""
+    """`format: json` with a registry, or with a JSON Schema in a file."""
 
     JSON_SCHEMA_FILE = "JSON Schema"
 
@@ -80,7 +79,7 @@ class JsonSchemaFormat(SchemaFormat, frozen=True, kw_only=True):
         return lambda row: writer.framed(json_text(row).encode())
 
     def _schema(self) -> RegisteredSchema:
-        """One that has columns. Raises FlowError, RegistryError."""
+        """A schema with columns. Raises FlowError, RegistryError."""
         require_extra("`format: json` with a JSON Schema", "json-schema")
         if self.schema_file is not None:
             schema, name = RegisteredSchema(UNREGISTERED, self.schema_file.read_text("utf-8")), str(self.schema_file)
@@ -131,8 +130,8 @@ class JsonSchemaWriter(Writer):
 
 @lru_cache(IDS_KEPT)
 def _ask(registry: Registry, schema_id: int) -> None:
-    """Once in the life of the process: a value whose id names nothing was not written by a serializer of this registry.
-    Raises RegistryError."""
+    """Asks once per process. A value with an unknown id was not written by a serializer of this registry. Raises
+    RegistryError."""
     registry.schema_of_id(schema_id)
 
 
@@ -159,11 +158,11 @@ def _kind(schema: RegisteredSchema) -> Kind:
 
 
 class _Whole(int):
-    """A number without a fraction, however it is written: 1.0 is one in JSON Schema."""
+    """A number without a fraction, in any notation: 1.0 is a whole number in JSON Schema."""
 
 
 class _Json(str):
-    """A value of any kind, as JSON."""
+    """A value of kind ANYTHING, as JSON."""
 
     __slots__ = ()
 
@@ -173,7 +172,7 @@ _JSON = msgspec.json.Encoder(decimal_format="number")
 
 @lru_cache(SCHEMAS_KEPT)
 def _reader(kind: Kind) -> Reader:
-    # floats of a value of any kind keep their digits
+    # values of kind ANYTHING keep the digits of their floats
     plain, lenient = (
         msgspec.json.Decoder(_python_type(kind, whole), dec_hook=_converted, float_hook=Decimal).decode
         for whole in (int, _Whole)
@@ -182,7 +181,7 @@ def _reader(kind: Kind) -> Reader:
     def read(value: bytes) -> Row:
         try:
             row: Row = plain(value)
-        except msgspec.ValidationError:  # a call of `_converted` for each whole number costs as much as all else
+        except msgspec.ValidationError:  # a call of `_converted` for each whole number would double the cost
             row = lenient(value)
         return row
 
@@ -190,7 +189,7 @@ def _reader(kind: Kind) -> Reader:
 
 
 def _python_type(kind: Kind, whole: type[int]) -> Any:
-    """What `msgspec` makes of a value."""
+    """The type that `msgspec` decodes a value to."""
     if kind.name == STRUCT:
         fields = {name: Optional[_python_type(one, whole)] for name, one in kind.inside}  # noqa: UP045 - of values
         return TypedDict("Object", fields, total=False)  # type: ignore[operator]
@@ -219,8 +218,8 @@ def _converted(kind: type, value: Any) -> _Whole | _Json:
 
 
 def _document_of(kind: Kind) -> Callable[[Any], Any]:
-    """From a value of a column to what `msgspec` writes; it raises ValueError for what JSON has not. A null is left out
-    of an object whose schema allows none."""
+    """Converts a column's value for `msgspec` to write. Raises ValueError for a value that JSON lacks. Omits a null
+    from an object if the schema does not allow it."""
     if kind.name == STRUCT:
         known = {name: (_document_of(one), one.is_nullable) for name, one in kind.inside}
         return lambda row: _object(row, known)
@@ -255,7 +254,7 @@ def _finite(value: Any) -> Any:
 
 
 def _any(value: Any) -> Any:
-    """A text is the JSON of a value."""
+    """A text is the JSON of the value."""
     if not isinstance(value, str):
         return value
     msgspec.json.decode(value)

@@ -1,8 +1,8 @@
-"""Makes JSON of rows and columns in SQL. Spark's `to_json` alone cuts times to milliseconds.
+"""Converts rows and columns to JSON in SQL. Spark's `to_json` alone cuts times to milliseconds.
 
-A time of whole milliseconds has three digits of a second, as `to_json` writes it. A row with any time that is finer has
-six in all of its times: no pattern of Spark writes the one or the other by the value. So has a row with a time in one
-of several fields of a name.
+A time of whole milliseconds has three digits of a second, as in `to_json`. A row with any finer time has six digits in
+all of its times, because no pattern in Spark chooses the digits by the value. So has a row with a time in one of
+several fields of the same name.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _SIX_DIGITS = {
 _TIMES = ("timestamp", "timestamp_ntz")
 
 Kind = str | Mapping[str, Any]
-"""A type of Spark, as its `jsonValue` has it."""
+"""A Spark type, as its `jsonValue`."""
 
 
 def json_of_row(rows: DataFrame, *, with_nulls: bool = False) -> str:
-    """A row as one object. `with_nulls`: a field that is null stands there too."""
+    """A row as one object. `with_nulls`: includes null fields."""
     return _json("struct(*)", _any_is_finer("", rows.schema.jsonValue(), 0), with_nulls)
 
 
@@ -49,8 +49,8 @@ def _to_json(sql: str, with_nulls: bool, options: Mapping[str, str]) -> str:
 
 
 def _is_finer(sql: str, kind: Kind, depth: int) -> str:
-    """A condition in SQL: whether a time in it has more digits than milliseconds. Empty for a type without times.
-    `depth`: of lambdas around it, whose variables each need a name of their own."""
+    """A SQL condition: whether a time in it is finer than milliseconds. Empty for a type without times. `depth`: the
+    number of enclosing lambdas, whose variables need different names."""
     if isinstance(kind, str):
         return f"unix_micros(cast({sql} as timestamp)) % 1000 <> 0" if kind in _TIMES else ""
     if kind["type"] == "struct":
@@ -58,14 +58,14 @@ def _is_finer(sql: str, kind: Kind, depth: int) -> str:
     if kind["type"] == "array":
         return _some_is_finer(sql, kind["elementType"], depth)
     if kind["type"] == "map":
-        # a time as a key is written as the number of its microseconds
+        # a time as a map key is written as its number of microseconds
         return _some_is_finer(f"map_values({sql})", kind["valueType"], depth)
     return ""
 
 
 def _any_is_finer(before: str, struct: Mapping[str, Any], depth: int) -> str:
-    """`before`: what stands before the names of the fields. SQL cannot ask for one of two fields of a name, and takes
-    names that differ in upper and lower case for one: a time in such a field counts as a finer one."""
+    """`before`: the text before the names of the fields. SQL cannot select one of two fields of the same name, and
+    ignores case in names: a time in such a field counts as finer."""
     count = Counter(field["name"].lower() for field in struct["fields"])
     conditions: list[str] = []
     for field in struct["fields"]:

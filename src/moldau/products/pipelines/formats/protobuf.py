@@ -1,10 +1,10 @@
 """Protobuf, message by message, with Google's runtime.
 
-With a `registry`, a value begins with the id of its schema and the place of its message in it. Fields are told by their
-numbers, so every version is read with the reader's schema: that of `schema_file`, or the newest one of the subject when
-the pipeline starts. The writer's schema says which message stands at the place. Without a registry, values are bare
-messages. A `schema_file` is a `.proto`, which is compiled, or a descriptor set, as `protoc --include_imports
---descriptor_set_out` writes it.
+With a `registry`, a value begins with the id of its schema and the place of its message in that schema. Fields are
+identified by number, so values of every version are read with the reader's schema: that of `schema_file`, or the
+subject's newest one when the pipeline starts. The writer's schema gives the message at the place. Without a registry,
+values are bare messages. A `schema_file` is a `.proto`, which is compiled, or a descriptor set, as `protoc
+--include_imports --descriptor_set_out` writes it.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ WELL_KNOWN = (
     *("timestamp", "duration", "wrappers", "struct", "any", "empty", "field_mask"),
     *("descriptor", "source_context", "type", "api"),
 )
-"""Files of `google/protobuf` that schemas use without bringing them, each behind those that it needs."""
+"""Files of `google/protobuf` that schemas use without including them, each after those that it needs."""
 MESSAGE = Text("message", "The full name of the message.", absent="the first one of the schema")
 TIMESTAMP = "google.protobuf.Timestamp"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 READERS_KEPT = 100
 MOST_LEVELS = 100
-"""Of messages in messages."""
+"""The most levels of nested messages."""
 
 Files = tuple[bytes, ...]
-"""Serialized FileDescriptorProtos, each behind those that it needs. The last one is the schema itself."""
+"""Serialized FileDescriptorProtos, each after those that it needs. The last one is the schema itself."""
 
 
 class ProtobufFormat(SchemaFormat, frozen=True, kw_only=True):
-    """`message`: its full name, or None for the first one of the schema."""
+    """`message`: its full name; None: the first message of the schema."""
 
     NAMED_BY = "protobuf"
     KEYS = (*SchemaFormat.KEYS, MESSAGE)
@@ -70,7 +70,7 @@ class ProtobufFormat(SchemaFormat, frozen=True, kw_only=True):
         return ProtobufWriter(schema, files, self.message or _first_message(files), self.registry, self.subject)
 
     def _schema(self) -> tuple[RegisteredSchema, Files]:
-        """As a registry has it, and as it is read here."""
+        """The schema for a registry, and the files to read it with."""
         require_extra("`format: protobuf`", "protobuf")
         if self.schema_file is not None:
             files = _files_of(self.schema_file)
@@ -80,10 +80,10 @@ class ProtobufFormat(SchemaFormat, frozen=True, kw_only=True):
 
 
 class ProtobufValues(Values):
-    """`message`: the full name of one in the last of `files`."""
+    """`message`: the full name of a message in the last of `files`."""
 
     def __init__(self, files: Files, message: str, registry: Registry | None) -> None:
-        """Raises FlowError for a message that is not there, or has no columns."""
+        """Raises FlowError for a message that does not exist, or has no columns."""
         super().__init__(struct_of(_record(_message(files, message))), registry)
         self._files, self._message = files, message
 
@@ -100,7 +100,7 @@ class ProtobufWriter(Writer):
     def __init__(
         self, schema: RegisteredSchema, files: Files, message: str, registry: Registry | None, subject: str | None
     ) -> None:
-        """Raises FlowError for a schema that this cannot register."""
+        """Raises FlowError for a schema that cannot be registered here."""
         super().__init__(schema, registry, subject)
         self._files, self._message = files, message
         if registry is not None and schema.id == UNREGISTERED and len(files) > 1:
@@ -125,16 +125,17 @@ class ProtobufWriter(Writer):
 
 @lru_cache(READERS_KEPT)
 def _place_as_written(registry: Registry, schema_id: int, files: Files, name: str) -> tuple[int, ...]:
-    """Of the message in the schema of that id, which is asked for once in the life of the process. A version may have
-    its messages in another order than the reader's schema. One that lacks the name has the message under another one,
-    at the reader's place. Raises FlowError, RegistryError."""
+    """The place of the message in the schema of that id, which is fetched once per process. Versions may order their
+    messages differently than the reader's schema. If a version lacks the name, its message has another name, at the
+    reader's place. Raises FlowError, RegistryError."""
     written = _registered(registry.schema_of_id(schema_id, "serialized"))
     return _place_of(_find(_pool(written), name) or _message(files, name))
 
 
 @lru_cache(READERS_KEPT)
 def _reader(files: Files, name: str, place: tuple[int, ...] | None) -> Reader:
-    """`place`: that of the message in the schema that wrote it, which stands before it; None: nothing stands there."""
+    """`place`: the message's place in the writer's schema, which precedes the message in a value; None: values are bare
+    messages."""
     from google.protobuf import message_factory
 
     descriptor = _message(files, name)
@@ -176,7 +177,7 @@ def _files_of(path: Path) -> Files:
 
 
 def _registered(schema: RegisteredSchema) -> Files:
-    """A registry that does not know `format=serialized` gives the text. Raises FlowError."""
+    """Registries that do not support `format=serialized` return the text. Raises FlowError."""
     texts = {**dict(schema.references), MAIN: schema.text}
     try:
         return tuple(_renamed(name, base64.b64decode(text, validate=True)) for name, text in texts.items())
@@ -185,7 +186,7 @@ def _registered(schema: RegisteredSchema) -> Files:
 
 
 def _renamed(name: str, data: bytes) -> bytes:
-    """The file under the name by which others refer to it."""
+    """The file under the name that other files use for it."""
     from google.protobuf import descriptor_pb2
 
     file = descriptor_pb2.FileDescriptorProto.FromString(data)
@@ -235,7 +236,7 @@ def _pool(files: Files) -> DescriptorPool:
         parsed = [descriptor_pb2.FileDescriptorProto.FromString(file) for file in files]
         for file in (*_lacking(parsed), *parsed):
             pool.Add(file)
-            pool.FindFileByName(file.name)  # what it lacks is found out here
+            pool.FindFileByName(file.name)  # raises an error for missing imports here
     except (KeyError, TypeError, ValueError) as error:
         raise FlowError(f"the Protobuf schema cannot be read: {error}") from error
     return pool
@@ -250,7 +251,7 @@ def _find(pool: DescriptorPool, name: str) -> Descriptor | None:
 
 
 def _lacking(files: Sequence[FileDescriptorProto]) -> Iterator[FileDescriptorProto]:
-    """The well-known files, and those of other common types that the files import. Raises FlowError."""
+    """The well-known files, and the files of other common types that the schema imports. Raises FlowError."""
     brought = {file.name for file in files}
     imported = {name for file in files for name in file.dependency if is_brought(name)}
     common = (file for name in sorted(imported - brought) for file in _brought_files(name))
@@ -282,7 +283,7 @@ def _well_known() -> Iterator[FileDescriptorProto]:
 
 
 def _place_of(message: Descriptor) -> tuple[int, ...]:
-    """The message's number in its file; that of a nested one stands behind the number of the message around it."""
+    """The message's number in its file. For a nested message, its number comes after that of the enclosing message."""
     around = message.containing_type
     siblings = message.file.message_types_by_name.values() if around is None else around.nested_types
     number = next(number for number, one in enumerate(siblings) if one.full_name == message.full_name)
@@ -290,7 +291,7 @@ def _place_of(message: Descriptor) -> tuple[int, ...]:
 
 
 def _read_place(value: bytes) -> tuple[tuple[int, ...], int]:
-    """And where the message begins. The place (0,) is a single zero. Raises IndexError, ValueError."""
+    """The place, and the start of the message. The place (0,) is a single zero. Raises IndexError, ValueError."""
     count, behind = _read_number(value, 0)
     if count == 0:
         return (0,), behind
@@ -302,7 +303,7 @@ def _read_place(value: bytes) -> tuple[tuple[int, ...], int]:
 
 
 def _read_number(value: bytes, at: int) -> tuple[int, int]:
-    """A zigzag varint of at most 32 bits, and what is behind it."""
+    """A zigzag varint of at most 32 bits, and the place after it."""
     number = 0
     for shift in range(0, 35, 7):
         byte = value[at]
@@ -314,7 +315,7 @@ def _read_number(value: bytes, at: int) -> tuple[int, int]:
 
 
 def _number(number: int) -> bytes:
-    """The reverse, for numbers that are not negative."""
+    """Encodes a non-negative number."""
     number <<= 1
     found = bytearray()
     while number >= 0x80:
@@ -357,7 +358,7 @@ def _shape_of_one(field: FieldDescriptor) -> Shape:
 
 
 def _row_of(message: Descriptor) -> Callable[[Any], Row]:
-    """From a message to its row: a field that can be absent, and is, is null."""
+    """Converts a message to its row. An absent field is null if it can be absent."""
     fields = [(field.name, field.has_presence, _value_of(field)) for field in message.fields]
 
     def row(found: Any) -> Row:
@@ -387,7 +388,7 @@ def _value_of_one(field: FieldDescriptor) -> Callable[[Any], Any]:
         inner = _value_of_one(wrapped)
         return lambda found: inner(found.value)
     if field.enum_type is not None:
-        # of several names of one number the first is the number's own
+        # of several names with one number, the first is used
         names = {one.number: one.name for one in reversed(field.enum_type.values)}
         return lambda found: names.get(found, str(found))
     if field.type == field.TYPE_STRING:
@@ -396,12 +397,12 @@ def _value_of_one(field: FieldDescriptor) -> Callable[[Any], Any]:
 
 
 def _text(found: str | bytes) -> str:
-    """Raises ValueError for bytes that are no UTF-8: proto2 does not check them."""
+    """Raises ValueError for invalid UTF-8, which proto2 allows."""
     return found if isinstance(found, str) else found.decode()
 
 
 def _message_of(message: Descriptor) -> Callable[[Row], dict[str, Any]]:
-    """From a row to what a message is made of: what is null is absent."""
+    """Converts a row to the arguments of a message; null fields are absent."""
     fields = {field.name: _part_of(field) for field in message.fields}
 
     def parts(row: Row) -> dict[str, Any]:
@@ -434,7 +435,7 @@ def _part_of_one(field: FieldDescriptor) -> Callable[[Any], Any]:
 
 
 def _number_of_enum(given: str, enum: str) -> int:
-    """A number without a name is a text of digits in rows. Raises ValueError."""
+    """In rows, an enum number without a name is a text of digits. Raises ValueError."""
     try:
         return int(given)
     except ValueError:
@@ -451,6 +452,6 @@ def _is_map(field: FieldDescriptor) -> bool:
 
 
 def _wrapped(message: Descriptor) -> FieldDescriptor | None:
-    """The value of a message such as google.protobuf.StringValue, which is a value that can be absent."""
+    """The value field of a wrapper message such as google.protobuf.StringValue, which is a value that can be absent."""
     is_wrapper = message.file.name == "google/protobuf/wrappers.proto"
     return message.fields_by_name["value"] if is_wrapper else None

@@ -39,24 +39,24 @@ HEADER_BYTES = 5
 EXAMPLE = "http://localhost:8081"
 ANSWER_SECONDS = 10
 PATIENCE_MS = 60_000
-"""Of a pipeline that runs: a registry that was there comes back."""
+"""The patience of a running pipeline with a registry that is temporarily unavailable."""
 _CONTENT = "application/vnd.schemaregistry.v1+json"
 
 
 class RegistryError(MoldauError):
-    """The registry cannot be reached, or refuses; the message says why."""
+    """The registry is unreachable or rejects the request; the message says why."""
 
 
 class UnknownSchemaError(RegistryError):
-    """There is no such schema, subject or version, or none in the form that was asked for."""
+    """The schema, subject or version does not exist, or not in the requested form."""
 
 
 class RegistryDeniedError(RegistryError):
-    """It asks for a login, or the login may not do this."""
+    """The registry asks for a login, or denies access to the login."""
 
 
 class RegistryUnreachableError(RegistryError):
-    """The registry does not answer, or not now."""
+    """The registry does not answer, or cannot at the moment."""
 
 
 class _Reference(msgspec.Struct, frozen=True):
@@ -66,7 +66,7 @@ class _Reference(msgspec.Struct, frozen=True):
 
 
 class _Text(msgspec.Struct, frozen=True):
-    """What a registry answers of a schema that is asked for by its id."""
+    """The registry's answer to a request for a schema by id."""
 
     schema: str
     references: tuple[_Reference, ...] | None = None
@@ -92,8 +92,8 @@ REGISTRY = Key(
 
 
 class RegisteredSchema(msgspec.Struct, frozen=True):
-    """`references`: the texts that it builds on by the names it has for them, each behind those that it needs. `kind`:
-    in the registry's word."""
+    """`references`: the texts of the schemas that it uses, by the names in it, each after those that it needs. `kind`:
+    in the registry's words."""
 
     id: int
     text: str
@@ -102,7 +102,7 @@ class RegisteredSchema(msgspec.Struct, frozen=True):
 
 
 class Registry(msgspec.Struct, frozen=True):
-    """`patience_ms`: so long it is asked again while it does not answer."""
+    """`patience_ms`: how long requests are retried while the registry does not answer."""
 
     url: str
     patience_ms: int = PATIENCE_MS
@@ -110,8 +110,8 @@ class Registry(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, section: Section, directory: Path) -> Registry | None:
-        """The one under `registry`: its address, or `url` with how it is secured. `directory`: where relative paths
-        begin. Raises SpecError."""
+        """The registry in `registry`: an address, or `url` with security settings. `directory`: the base of relative
+        paths. Raises SpecError."""
         if not section.has(REGISTRY):
             return None
         if section.is_text(REGISTRY):
@@ -123,15 +123,15 @@ class Registry(msgspec.Struct, frozen=True):
         try:
             security = RegistrySecurity.from_properties(properties)
             security.check_sent_to(url)
-            security.properties()  # refuses a secret that is no reference
+            security.properties()  # refuses a secret that is not a reference
         except AccessError as error:
             given.refuse(error.name if given.has(error.name) else None, error.reason)
         return cls(url, security=security)
 
     @classmethod
     def at(cls, address: str, properties: Mapping[str, str], origin: Origin | None, patience_ms: int) -> Registry:
-        """The one at an address that a person gave. It gets the secrets of `properties` (behind `schema.registry.`)
-        only where those are for this address. `origin`: see Origin. Raises AccessError."""
+        """The registry at an address that a person entered. It gets the secrets of `properties` (with the prefix
+        `schema.registry.`) only if they belong to this address. `origin`: see Origin. Raises AccessError."""
         url = (address if "://" in address else f"http://{address}").rstrip("/")
         if "@" in url.partition("://")[2].partition("/")[0]:
             raise AccessError(f"{PREFIX}{URL}", f"takes no user and password; {PREFIX}{USER_INFO} does")
@@ -143,8 +143,8 @@ class Registry(msgspec.Struct, frozen=True):
         return cls(url, patience_ms, security)
 
     def check(self, timeout_ms: int) -> None:
-        """Raises RegistryUnreachableError where nobody answers at the address for so long, RegistryDeniedError where
-        the login is refused."""
+        """Raises RegistryUnreachableError without an answer from the address within `timeout_ms`, RegistryDeniedError
+        if the login is denied."""
         try:
             msgspec.structs.replace(self, patience_ms=timeout_ms)._ask("/schemas/types", tuple[str, ...])
         except RegistryUnreachableError as error:
@@ -152,7 +152,7 @@ class Registry(msgspec.Struct, frozen=True):
         except RegistryDeniedError:
             raise
         except RegistryError:
-            pass  # a registry that does not know this path has answered
+            pass  # a registry that does not know this path has still answered
 
     def schema_of_id(self, schema_id: int, form: str = "") -> RegisteredSchema:
         """`form`: see `newest`. Raises RegistryError."""
@@ -160,14 +160,14 @@ class Registry(msgspec.Struct, frozen=True):
         return self._schema(schema_id, self._ask(f"/schemas/ids/{schema_id}{form}", _Text), form)
 
     def newest(self, subject: str, form: str = "") -> RegisteredSchema:
-        """`form`: `serialized` for descriptors of Protobuf in place of its text. Raises RegistryError."""
+        """`form`: `serialized` for Protobuf descriptors instead of the text. Raises RegistryError."""
         form = f"?format={form}" if form else ""
         found = self._ask(f"/subjects/{_path(subject)}/versions/latest{form}", _Version)
         return self._schema(found.id, found, form)
 
     def register(self, subject: str, text: str, kind: str) -> int:
-        """The id of the schema, which is a version of the subject then. Raises RegistryError, where the registry finds
-        it incompatible with an older version too."""
+        """Registers the schema as a version of the subject; returns its id. Raises RegistryError, also if the schema is
+        incompatible with an older version."""
         body = {"schema": text, "schemaType": kind}
         return self._ask(f"/subjects/{_path(subject)}/versions", _Registered, body).id
 
@@ -180,7 +180,7 @@ class Registry(msgspec.Struct, frozen=True):
         return RegisteredSchema(schema_id, found.schema, tuple(references.items()), found.kind or "AVRO")
 
     def _ask(self, path: str, kind: type[Answer], body: Mapping[str, str] | None = None) -> Answer:
-        """The answer, which is JSON of that kind. `body`: of a POST. A registry that is away is tried again."""
+        """The JSON answer, as `kind`. `body`: for a POST. Retries while the registry is unavailable."""
         return keep_trying(
             lambda: self._ask_once(path, kind, body),
             lambda error: isinstance(error, RegistryUnreachableError),
@@ -218,7 +218,7 @@ class Registry(msgspec.Struct, frozen=True):
 
 
 def _reason(error: OSError | http.client.HTTPException) -> str:
-    """What went wrong, in the words that are said of a broker."""
+    """The reason, in the words used for a broker."""
     cause = error.reason if isinstance(error, urllib.error.URLError) else error
     if isinstance(cause, socket.gaierror):
         return "there is no such host"
@@ -228,7 +228,7 @@ def _reason(error: OSError | http.client.HTTPException) -> str:
 
 
 def _message(error: urllib.error.HTTPError) -> str:
-    """What the registry says, in its own words."""
+    """The registry's own message."""
     try:
         return str(json.loads(error.read())["message"])
     except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):

@@ -4,10 +4,10 @@
     bearer.auth.token           in place of it
     ssl.ca.location, ...        who may sign its certificate, as for a cluster (CLIENT_TLS_SETTINGS)
 
-In a pipeline file they stand below `registry`; in a profile, or in a file of properties, behind
-`schema.registry.`, beside `schema.registry.url`. Secrets are references (see `client.protocol.secrets`): tasks of Spark
-read them where they ask the registry. They go to the registry that they belong to: over TLS or on this machine, and not
-to where an answer redirects to.
+In a pipeline file these settings are in the mapping `registry`. In a profile or properties file, they have the prefix
+`schema.registry.`, like `schema.registry.url`. Secrets are references (see `client.protocol.secrets`), which Spark
+tasks resolve when they ask the registry. Secrets are sent only to their registry, over TLS or on this machine, and
+never to the target of a redirect.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TLS: Final = ClientSecurity(SSL)
 
 
 class RegistrySecurity(msgspec.Struct, frozen=True):
-    """`user_info`, `token`: one of them at most. Raises AccessError."""
+    """At most one of `user_info` and `token` may be set. Raises AccessError."""
 
     user_info: Secret | None = None
     token: Secret | None = None
@@ -51,7 +51,7 @@ class RegistrySecurity(msgspec.Struct, frozen=True):
     def from_properties(
         cls, properties: Mapping[str, str], origin: Origin | None = None, prefix: str = ""
     ) -> RegistrySecurity:
-        """Of the settings with the prefix; others are left alone. `origin`: see Origin. Raises AccessError."""
+        """From the settings with the prefix; ignores others. `origin`: see Origin. Raises AccessError."""
         given = {name: properties[prefix + name] for name in NAMES if prefix + name in properties}
         origin = origin and Origin(origin.path, origin.prefix + prefix)
         tls = ClientSecurity.from_properties({**given, SECURITY_PROTOCOL: SSL}, origin)
@@ -63,33 +63,33 @@ class RegistrySecurity(msgspec.Struct, frozen=True):
         return self == NO_SECURITY
 
     def check_sent_to(self, url: str) -> None:
-        """Raises AccessError where a password or a token would cross a network as it is."""
+        """Raises AccessError if a password or token would be sent unencrypted over a network."""
         name = USER_INFO if self.user_info is not None else TOKEN if self.token is not None else None
         parts = urlsplit(url)
         if name is not None and parts.scheme != "https" and parts.hostname not in LOOPBACK_NAMES:
             raise AccessError(name, "is sent over https:// alone, or to this machine")
 
     def headers(self) -> dict[str, str]:
-        """Of a request. Reads the secret; raises INVALID_CONFIG."""
+        """The headers of a request. Reads the secret; raises INVALID_CONFIG."""
         if self.user_info is not None:
             text = read_secret(self.user_info, USER_INFO)
             return {"Authorization": f"Basic {base64.b64encode(text.encode()).decode()}"}
         if self.token is not None:
             token = read_secret(self.token, TOKEN)
-            if not token.isascii() or not token.isprintable():  # the error of http.client would show it
+            if not token.isascii() or not token.isprintable():  # an error of http.client would show the token
                 raise kafka_error("INVALID_CONFIG", f"{TOKEN} must be printable ASCII")
             return {"Authorization": f"Bearer {token}"}
         return {}
 
     def opener(self, url: str) -> urllib.request.OpenerDirector:
-        """Reads the stores; raises INVALID_CONFIG."""
+        """Reads the key and trust stores; raises INVALID_CONFIG."""
         handlers: list[urllib.request.BaseHandler] = [] if self.is_for_anyone else [_NoRedirects()]
         if url.startswith("https:"):
             handlers.append(urllib.request.HTTPSHandler(context=context_of(self.tls)))
         return urllib.request.build_opener(*handlers)
 
     def properties(self) -> dict[str, str]:
-        """What `from_properties` reads, secrets as references. Raises AccessError for a secret in memory."""
+        """The settings for `from_properties`, with secrets as references. Raises AccessError for a secret in memory."""
         secrets = {USER_INFO: self.user_info, TOKEN: self.token}
         found = {name: secret.reference() for name, secret in secrets.items() if secret is not None}
         return {**found, **{name: text for name, text in self.tls.properties().items() if name != SECURITY_PROTOCOL}}
@@ -99,7 +99,7 @@ NO_SECURITY: Final = RegistrySecurity()
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirect is an error of its status: the header with the secret would go along to another place."""
+    """Treats a redirect as an error, because the header with the secret would be sent to another address."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str

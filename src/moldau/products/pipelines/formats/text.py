@@ -1,6 +1,6 @@
-"""Text formats: JSON, one object a record, and CSV, one line a record, with the schema of the pipeline file.
+"""Text formats: JSON, one object per record, and CSV, one line per record, with the schema of the pipeline file.
 
-`json_schema` has JSON with a JSON Schema.
+JSON with a JSON Schema is in `json_schema`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SCHEMA = Text(
 SEPARATOR = Text("separator", 'The text between fields; a tab is `"\\t"`.', default=",")
 HEADER = Text("header", "The text of a line that is not a record, such as `user,amount`.", absent="none")
 READ = "_moldau_read"
-"""A column of rows that JsonColumns has read; null where it has not."""
+"""A column with the rows that JsonColumns has read; null for the others."""
 _TIME_ZONE, _TIME_PARSER = "spark.sql.session.timeZone", "spark.sql.legacy.timeParserPolicy"
 
 
@@ -52,7 +52,8 @@ class JsonFormat(Format, frozen=True, kw_only=True):
         return columns_of(self.schema)
 
     def decoded(self, records: DataFrame) -> DataFrame:
-        """What JsonColumns does not read, `from_json` does. Where there is a column READ, it has read already."""
+        """`from_json` decodes the values that JsonColumns does not. In a frame with the column READ, JsonColumns has
+        already run."""
         text = _call("from_json", self.schema, {})
         names = [quoted(name) for name in records.columns if name != READ]
         if READ not in records.columns:
@@ -65,7 +66,7 @@ class JsonFormat(Format, frozen=True, kw_only=True):
         return records.selectExpr(*names, f"coalesce({READ}, {text}) as _value")
 
     def reader(self, spark: SparkSession) -> JsonColumns | None:
-        """What reads the values as `from_json` does in this session; None for types that it does not know."""
+        """Decodes values as `from_json` does in this session; None for types that it does not support."""
         parsed = spark.sql(f"select {_call('from_json', self.schema, {})} as _value from (select '' as value)")
         fields = tuple((name, kind) for name, kind in parsed.select("_value.*").dtypes if name != CORRUPT_COLUMN)
         if not knows(fields) or str(spark.conf.get(_TIME_PARSER)).upper() == "LEGACY":
@@ -81,7 +82,7 @@ class JsonFormat(Format, frozen=True, kw_only=True):
 
 
 class CsvFormat(Format, frozen=True, kw_only=True):
-    """`header`: a record that says this is none; None: there is no such record."""
+    """`header`: a record with this text is not a row; None: no header."""
 
     NAMED_BY = "csv"
     KEYS = (SCHEMA, SEPARATOR, HEADER)

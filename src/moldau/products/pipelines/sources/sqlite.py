@@ -107,8 +107,7 @@ class SqliteFeed(ByKeyFeed):
         if newest is None:
             return None
         if self._key_kind == NUMBER:
-            # SQLite can store a text in such a column, and it is greater than all numbers: no row would be read after
-            # it
+            # SQLite can store a text in such a column; it is greater than all numbers, so no later row would be read
             if not isinstance(newest, int):
                 raise DatabaseSourceError(f"the column {self._source.by!r} has {newest!r}, which is no whole number")
             return newest
