@@ -1,6 +1,6 @@
-"""What the metadata log decided, as lines of the node's log: topics that come and go, partitions that changed hands.
+"""Logs committed metadata changes: created and deleted topics, and partitions whose leader or in-sync replicas changed.
 
-Bounded by the event log: of many at once the first has a line of its own, the others are named in one line.
+The event log bounds the output: of many changes at once the first gets a line, and one more line names the others.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from moldau.types import counted
 
 
 def announce(log: EventLog, delta: MetadataDelta) -> None:
-    """Not for the delta of a start, which has all topics."""
+    """Writes one line for each change. Not meant for the first delta after a start, which holds all topics."""
     for topic in delta.deleted_topics.values():
         log.info(
             "topic deleted",
@@ -24,7 +24,7 @@ def announce(log: EventLog, delta: MetadataDelta) -> None:
             continue
         name = escape(touched.name)
         changed = [(index, touched.partitions[index]) for index in indexes if touched.partitions[index].partition_epoch]
-        # all its partitions are looked at only where the topic is new or has got more of them
+        # look at all partitions only if the topic is new or has more of them
         if not changed and not any(each.partition_epoch for each in touched.partitions.values()):
             count = len(touched.partitions)
             message = f"topic {name} is created with {counted(count, 'partition')}"

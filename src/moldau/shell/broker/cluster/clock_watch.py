@@ -1,4 +1,4 @@
-"""Compares this machine's clock with that of the active controller, and tells the log where they are far apart."""
+"""Compares this machine's clock with the active controller's, and logs a warning if they differ too much."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIRST_LOOK_S = 10.0
 LOOK_S = 600.0
 
 Describe = Callable[[], Awaitable["DescribeQuorumResponse"]]
-"""The quorum as its leader describes it, or as this node knows it."""
+"""The quorum, described by its leader or, failing that, by this node."""
 
 
 async def watch_clock(node: OwnNode, describe: Describe) -> None:
@@ -29,7 +29,7 @@ async def watch_clock(node: OwnNode, describe: Describe) -> None:
 
 
 async def look_at_clock(node: OwnNode, describe: Describe) -> None:
-    """One comparison; none where no other node answers as the leader."""
+    """Compares once. Does nothing unless another node answers as the leader."""
     asked_ms, began_ms = node.clock.now_ms(), node.clock.monotonic_ms()
     try:
         found = clock_of_leader(await describe(), node.node_id)

@@ -1,9 +1,9 @@
-"""The active controller as this broker reaches it: in its own process, or at the node that leads the quorum.
+"""Sends requests to the active controller, in this process or at the node that leads the quorum.
 
-What brokers ask for themselves goes as it is, by their own login; what they ask for clients goes in an envelope, with
-who asks (KIP-590).
-While no node is known to lead, or the one that is asked does not any more, a request waits and is tried again, as
-Kafka's channel to the controller does: where an answer was lost, the request may be done twice.
+The broker's own requests use its own login. A client's request travels in an envelope that names the client (KIP-590).
+
+While no leader is known, or the asked node no longer leads, a request waits and is sent again, as in Kafka's channel to
+the controller. If an answer is lost, the request may be executed twice.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from moldau.wire.protocol.messages.cluster import (
 from moldau.wire.protocol.messages.envelope import EnvelopeRequest
 
 MAX_WAITING = 1_000
-"""Requests that wait for another node's controller; one more is refused with REQUEST_TIMED_OUT."""
+"""The most requests that wait for another node's controller. Further ones fail with REQUEST_TIMED_OUT."""
 
 RETRY_BACKOFF_S = 0.05
 NOT_CONTROLLER = ERROR_CODES["NOT_CONTROLLER"]
@@ -42,7 +42,7 @@ _DESCRIBE_QUORUM = DescribeQuorumRequest(
     (DescribeQuorumTopic(METADATA_PARTITION.topic, (DescribeQuorumPartition(METADATA_PARTITION.partition),)),)
 )
 _LOOPBACK = bytes((127, 0, 0, 1))
-"""The address of a client that has none (a test's)."""
+"""The address of a client without one (in tests)."""
 
 
 class Client(Protocol):
@@ -50,16 +50,16 @@ class Client(Protocol):
 
     @property
     def session(self) -> Session:
-        """Who asks, and from where."""
+        """The client's principal and address."""
         ...
 
     @property
     def client_id(self) -> str:
-        """The client id of the request's header; "" for none."""
+        """The client id in the request's header; "" for none."""
         ...
 
     def hand_on(self) -> None:
-        """Another node's controller answers, and writes its audit log."""
+        """Notes that another node's controller answers the request, and writes the audit log."""
         ...
 
 
@@ -68,7 +68,7 @@ class OwnQuorum(Protocol):
 
     @property
     def is_alone(self) -> bool:
-        """This node is the only voter: no other ever leads."""
+        """Whether this node is the only voter, and so no other node ever leads."""
 
     @property
     def is_leader(self) -> bool:
@@ -76,24 +76,24 @@ class OwnQuorum(Protocol):
 
     @property
     def leader_address(self) -> BrokerListener | None:
-        """Where the leader listens for brokers; None: it is this node, or none is known."""
+        """The leader's listener for brokers. None: this node leads, or no leader is known."""
 
     @property
     def kraft_version(self) -> int:
-        """1: its voters stand in the log, 0: they are configured."""
+        """1: the log holds the voters. 0: the configuration does."""
 
     def when_leader_changes(self, watcher: Callable[[], None]) -> None:
-        """Calls `watcher` whenever another node leads than before, this one or none."""
+        """Calls `watcher` at each change of the leader, to or from this node or none."""
 
     async def submit(self, request: Any) -> Any:
-        """The answer of this node's controller. Raises KafkaError, NOT_CONTROLLER while it is not active."""
+        """The answer of this node's controller. Raises KafkaError: NOT_CONTROLLER while it is not active."""
 
     def describe(self) -> QuorumDescription:
-        """What DescribeQuorum answers."""
+        """The content of a DescribeQuorum answer."""
 
 
 class ControllerChannel:
-    """One way to the controller. What takes long there holds back what comes behind it on the same way."""
+    """One connection to the controller. A slow request delays those that follow it on the same channel."""
 
     def __init__(self, quorum: OwnQuorum, network: Network, timeout_ms: int) -> None:
         self._quorum = quorum
@@ -105,7 +105,7 @@ class ControllerChannel:
         quorum.when_leader_changes(self._leader_changed)
 
     def when_lost(self, call: Callable[[], None]) -> None:
-        """Calls `call`, from now on, when the connection to the controller has ended, and when another node leads."""
+        """From now on calls `call` when the connection to the controller has ended, and when the leader has changed."""
         self._on_lost = call
 
     @property
@@ -114,7 +114,7 @@ class ControllerChannel:
         return self._quorum.kraft_version
 
     async def describe_quorum(self) -> DescribeQuorumResponse:
-        """As the leader describes it, in the highest version; where it is not reached, what this node knows."""
+        """The leader's description, in the highest version. If no leader is reached, this node's own."""
         address = self._quorum.leader_address
         if address is not None:
             with suppress(NoAnswerError):
@@ -122,11 +122,11 @@ class ControllerChannel:
         return quorum_response(self._quorum.describe())
 
     async def submit(self, request: Any, client: Client | None = None, *, timeout_ms: int | None = None) -> Any:
-        """The active controller's answer, once its records are committed; `client`: for whom, where it is not this
-        broker itself. `timeout_ms`: in place of the channel's own.
+        """The active controller's answer, once its records are committed. `client`: the client for whom the broker
+        asks; None: for itself. `timeout_ms` replaces the channel's own.
 
-        Raises KafkaError: what the controller refuses as a whole; REQUEST_TIMED_OUT where none was reached in time, or
-        too many wait.
+        Raises KafkaError if the controller rejects the request as a whole, and REQUEST_TIMED_OUT if none was reached in
+        time, or if too many requests wait.
         """
         if self._quorum.is_alone:
             return await self._quorum.submit(request)
@@ -134,7 +134,7 @@ class ControllerChannel:
             raise kafka_error("REQUEST_TIMED_OUT", "too many requests wait for the controller")
         self._waiting += 1
         try:
-            # a task of its own: the first step of a handler is taken outside of any, and a time-out needs one
+            # a time-out needs a task, and a handler takes its first step outside of any
             return await asyncio.get_running_loop().create_task(
                 self._answered_in_time(request, client, self._timeout_ms if timeout_ms is None else timeout_ms)
             )
@@ -142,7 +142,7 @@ class ControllerChannel:
             self._waiting -= 1
 
     def close(self) -> None:
-        """Ends the channel: whoever waits for another node gets no answer."""
+        """Closes the channel. Requests that wait for another node get no answer."""
         if self._peer is not None:
             self._peer.close()
 
@@ -161,7 +161,7 @@ class ControllerChannel:
             await asyncio.sleep(RETRY_BACKOFF_S)
 
     async def _try(self, request: Any, client: Client | None) -> Any:
-        """None: to be tried again. Raises KafkaError."""
+        """The answer; None: try again. Raises KafkaError."""
         address = self._quorum.leader_address
         try:
             if address is None:
@@ -175,8 +175,8 @@ class ControllerChannel:
             raise
 
     def _leader_changed(self) -> None:
-        """Nobody waits any more for a node that may stand still once another one is known to lead; as long as none is
-        known, the last one may come back."""
+        """Moves to the new leader, and no longer waits for the old node, which may hang. While no leader is known,
+        keeps the connection: the old one may come back."""
         address = self._quorum.leader_address
         if self._peer is not None and address is not None:
             self._peer.move_to(address)
@@ -193,7 +193,7 @@ class ControllerChannel:
     async def _ask(self, address: BrokerListener, request: Any, client: Client | None) -> Any:
         """The answer of another node's controller. Raises KafkaError, NoAnswerError."""
         peer = self._peer_at(address)
-        # the controller meters a request, by the client's name, and has the principal from the envelope
+        # the controller meters a request by the client's name, and takes the principal from the envelope
         message = request.request if isinstance(request, MeteredRequest | TokenRequest) else request
         if api_key_of(message) in CONTROLLER_API_VERSIONS:
             answer = await peer.request(message, self._timeout_ms)
@@ -201,7 +201,7 @@ class ControllerChannel:
                 raise kafka_error(answer.error_code)
             return answer
         if client is None:
-            # without an envelope, as in Kafka: the controller then sees who this node is by its login or certificate
+            # without an envelope, as in Kafka: the login or certificate tells the controller who this node is
             answer = await peer.request(message, self._timeout_ms)
             if NOT_CONTROLLER in each_error_code(answer):
                 raise kafka_error("NOT_CONTROLLER")

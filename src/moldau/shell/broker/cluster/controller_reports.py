@@ -1,4 +1,7 @@
-"""What this broker tells the controller of its partitions: one report at a time, of all that has come by then."""
+"""Reports about this broker's partitions to the controller, one request at a time.
+
+A request holds everything reported since the last one.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,10 @@ from moldau.shell.broker.own_node import OwnNode
 from moldau.types import Uuid
 
 MAX_PARTITIONS = 1_000
-"""In one report."""
+"""The most partitions in one request."""
 FIRST_RETRY_S = 0.1
 LAST_RETRY_S = 10.0
-"""Pauses behind reports that the controller did not take: each twice as long as the one before."""
+"""Pauses after requests that the controller did not take. Each pause is twice as long as the one before, up to this."""
 
 PartitionId = tuple[Uuid, int]
 """Topic id and partition."""
@@ -23,8 +26,8 @@ Said = TypeVar("Said")
 
 
 class ControllerReports(Generic[Said]):
-    """Used from the broker's loop only. Nothing is sent before the broker is registered. `send` gives whether the
-    controller was told; else the reports are kept, and sent again after a pause, with what came meanwhile."""
+    """Used from the broker's loop only. Sends nothing before the broker is registered. `send` returns whether the
+    controller took the reports. If not, they are sent again after a pause, together with newer ones."""
 
     def __init__(self, node: OwnNode, send: Callable[[dict[PartitionId, Said]], Awaitable[bool]]) -> None:
         self.broker_epoch = -1
@@ -32,21 +35,21 @@ class ControllerReports(Generic[Said]):
         self._send_one = send
         self._unsent: dict[PartitionId, Said] = {}
         self._sent: dict[PartitionId, Said] = {}
-        """Of the report that is under way, what is to be said again if the controller does not take it."""
+        """The reports in flight, to be sent again if the controller does not take them."""
         self._is_sending = False
 
     def registered(self, broker_epoch: int) -> None:
-        """The controller takes reports from now on."""
+        """The broker is registered: starts to send reports."""
         self.broker_epoch = broker_epoch
         self._begin()
 
     def add(self, partition: PartitionId, said: Said) -> None:
-        """In place of what was said of this partition and not sent yet."""
+        """Replaces an unsent report about this partition."""
         self._unsent[partition] = said
         self._begin()
 
     def forget(self, partition: PartitionId) -> None:
-        """What was said of this partition and not taken yet is not said again: it holds no longer."""
+        """Drops the reports about this partition that the controller has not taken, as they no longer hold."""
         self._sent.pop(partition, None)
         self._unsent.pop(partition, None)
 
@@ -58,7 +61,7 @@ class ControllerReports(Generic[Said]):
     async def _send(self) -> None:
         pause_s = FIRST_RETRY_S
         try:
-            # waits for one turn of the loop: what one event leads to in many partitions is one report
+            # waits for one turn of the loop: the effects of one event on many partitions share one request
             await asyncio.sleep(0)
             while self._unsent:
                 sent = dict(islice(self._unsent.items(), MAX_PARTITIONS))
@@ -68,7 +71,7 @@ class ControllerReports(Generic[Said]):
                 if await self._send_one(sent):
                     pause_s = FIRST_RETRY_S
                     continue
-                self._unsent = self._sent | self._unsent  # what was said meanwhile is newer
+                self._unsent = self._sent | self._unsent  # reports added meanwhile are newer
                 self._sent = {}
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, LAST_RETRY_S)

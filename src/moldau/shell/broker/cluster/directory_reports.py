@@ -1,4 +1,4 @@
-"""Tells the controller in which log directory a partition lies, where the metadata says another one (KIP-858)."""
+"""Reports a partition's log directory to the controller if the metadata names another one (KIP-858)."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class DirectoryReports:
         self._submit = submit
         self._reports = ControllerReports(node, self._send)
         self._is_told = asyncio.Lock()
-        """One request at a time: one that is tried again, for its answer was lost, may come to the controller behind
-        what was said later, and would be the last word."""
+        """Held by the one request in flight. After a lost answer the request is sent again: if it arrived after a later
+        one, it would undo that."""
         self.registered = self._reports.registered
 
     def add(self, topic_id: Uuid, index: int, directory_id: Uuid) -> None:
-        """Reports to the controller in which log directory this partition stands (AssignReplicasToDirs, KIP-858)."""
+        """Reports the log directory of this partition to the controller (AssignReplicasToDirs, KIP-858)."""
         self._reports.add((topic_id, index), directory_id)
 
     async def report(self, topic_id: Uuid, index: int, directory_id: Uuid) -> None:
-        """As `add`, in place of what was added before; returns once the metadata log holds it. Raises KafkaError; the
-        metadata log may hold it all the same, where only the answer was lost."""
+        """Like `add`, replaces earlier reports; returns once the metadata log holds it. Raises KafkaError. If only the
+        answer was lost, the metadata log may hold it all the same."""
         self._reports.forget((topic_id, index))
         async with self._is_told:
             await self._submit(self._request({(topic_id, index): directory_id}))
@@ -60,8 +60,8 @@ class DirectoryReports:
 
 
 def assigned_directories(replicas: Iterable[tuple[PartitionId, Uuid]]) -> tuple[AssignedDirectory, ...]:
-    """`replicas`: topic id and partition, and the directory. They keep their order, so a directory may stand here more
-    than once."""
+    """Groups `replicas` (topic id and partition, directory) for the request. Keeps their order, so a directory may
+    occur more than once."""
     return tuple(
         AssignedDirectory(
             directory_id,

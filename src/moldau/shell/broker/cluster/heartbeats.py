@@ -1,7 +1,8 @@
-"""The life of a broker in a cluster of several nodes: it registers where the controller is active, says again and again
-that it lives, and stops when the others no longer need it (KIP-631).
+"""The life of a broker in a cluster of several nodes (KIP-631).
 
-A broker that is alone with its controller needs none of this: see life_cycle.
+The broker registers with the active controller, sends heartbeats, and stops when the others no longer need it.
+
+For a broker that is alone with its controller see life_cycle.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from moldau.wire.protocol.messages.broker_lifecycle import (
 )
 
 SOON_S = 0.05
-"""Between two requests of a broker that waits for the controller: to register, to serve, to stop."""
+"""The pause between requests while the broker waits to register, to serve or to stop."""
 
 _NOT_YET = tuple(ERROR_CODES[name] for name in ("DUPLICATE_BROKER_REGISTRATION", "REQUEST_TIMED_OUT"))
 """The session of an earlier life has not ended, or no controller is active."""
@@ -34,19 +35,20 @@ _FORGOTTEN = tuple(ERROR_CODES[name] for name in ("BROKER_ID_NOT_REGISTERED", "S
 
 
 class BrokerReport(msgspec.Struct, frozen=True):
-    """What each heartbeat says of the broker."""
+    """The content of each heartbeat."""
 
     metadata_offset: Callable[[], int]
     """The last offset of the metadata log that this node knows to be committed."""
     failed_directories: Callable[[], tuple[Uuid, ...]]
-    """The log directories that do not serve any more."""
+    """The log directories that have failed."""
     cordoned_directories: Callable[[], tuple[Uuid, ...] | None]
     """The log directories that take no new replicas. None: not every node knows of cordoned directories."""
 
 
 class Heartbeats:
     """The heartbeats of one life of a broker. `take_part` returns when the broker has acted on the metadata that the
-    report names, and lets it act on all that comes. `registered` gets each epoch that the controller gives."""
+    report names; from then on the broker acts on all metadata. `registered` gets each epoch that the controller
+    assigns."""
 
     def __init__(
         self,
@@ -74,11 +76,11 @@ class Heartbeats:
         self._is_answered = True
 
     async def start(self) -> None:
-        """Returns when the broker is registered and may serve. Raises KafkaError, TimeoutError: no controller took it
-        in `initial.broker.registration.timeout.ms`.
+        """Returns when the broker is registered and may serve. Raises KafkaError, and TimeoutError if no controller
+        registered it within `initial.broker.registration.timeout.ms`.
 
-        The broker acts on metadata that holds its registration, and on none before: what it led in its last life it may
-        lead no more, for a loss of power may have taken records away that others have (KIP-966)."""
+        The broker first acts on metadata that holds its registration. It may no longer lead what it led in its last
+        life: a power loss may have removed records that other replicas have (KIP-966)."""
         async with asyncio.timeout(self._registration_timeout_s):
             await self._register()
             await self._beat_until(lambda answer: answer.is_caught_up, want_fence=True)
@@ -86,14 +88,14 @@ class Heartbeats:
             await self._beat_until(lambda answer: not answer.is_fenced)
 
     def beat_now(self) -> None:
-        """The controller may think that this broker has died, or does not know of it, or of its directories, yet."""
+        """Sends a heartbeat at once: the controller may have fenced this broker, or may not know this broker or its
+        directories yet."""
         self._is_due.set()
 
     async def go_on(self) -> None:
-        """Sends a heartbeat each `broker.heartbeat.interval.ms`, or sooner (see `beat_now`), until the broker stops. A
-        controller that has forgotten this broker is told of it again; any other trouble is told to the log, and the
-        heartbeat is tried again, also where the controller refused to take the broker again. After a heartbeat without
-        an answer, which took half a session, the next one comes at once."""
+        """Sends a heartbeat each `broker.heartbeat.interval.ms`, or sooner (see `beat_now`), until the broker stops.
+        Registers again if the controller has forgotten this broker. Logs any other error, also a rejected registration,
+        and tries again. A heartbeat without an answer takes half a session, so the next one follows at once."""
         while True:
             now_ms = int(asyncio.get_running_loop().time() * 1_000)
             due_ms = beat_ms(now_ms, self._interval_ms) if self._is_answered else now_ms + SOON_S * 1_000
@@ -102,7 +104,7 @@ class Heartbeats:
                     await self._is_due.wait()
             self._is_due.clear()
             if self._is_stopping:
-                return  # a heartbeat that wants to serve would lift the fence of a broker that has left
+                return  # such a heartbeat would unfence a broker that has left
             try:
                 if not await self._is_known():
                     await self._register()
@@ -110,12 +112,12 @@ class Heartbeats:
                 self._log.warn("registration", f"the controller does not take this broker again: {error}")
 
     async def shut_down(self) -> None:
-        """Returns when the broker leads nothing, and all others know that. Raises KafkaError."""
+        """Returns when the broker leads nothing and all others know it. Raises KafkaError."""
         self._is_stopping = True
         await self._beat_until(lambda answer: answer.should_shut_down, want_shut_down=True)
 
     async def _is_known(self) -> bool:
-        """Beats once; False: the controller has forgotten this broker."""
+        """Sends one heartbeat. False: the controller has forgotten this broker."""
         try:
             await self._beat()
         except KafkaError as error:
@@ -126,7 +128,7 @@ class Heartbeats:
         return True
 
     async def _register(self) -> None:
-        """Raises KafkaError: the controller does not take this broker."""
+        """Registers the broker. Raises KafkaError if the controller rejects it."""
         while True:
             try:
                 answer = await self._submit(self._registration)
@@ -142,7 +144,7 @@ class Heartbeats:
         self._registered(self._epoch)
 
     def _why_unsupported(self, said: str) -> str:
-        """The answer of another node is a code alone, without the name of the feature."""
+        """Explains the rejection: another node's answer is only a code, without the feature's name."""
         ranges = ", ".join(
             f"{feature.name} {feature.min_supported_version} to {feature.max_supported_version}"
             for feature in self._registration.features

@@ -1,9 +1,9 @@
-"""What is asked of another broker for many at once, where its answers wait for replication.
+"""Merges questions to another broker into one request at a time, for answers that wait for replication.
 
-A broker begins no request of a connection before the one in front is answered: one request for each transaction would
-take one round trip to the followers for each. So one request is under way at a time, and what comes meanwhile goes
-together with the next one: nothing waits for more than two of them, as long as one can hold all that wait. What one of
-them holds up (a follower that is late) holds up the others of its request, and those behind it.
+A broker handles the requests of a connection one after the other. One request for each transaction would cost one round
+trip to the followers each. So one request is in flight at a time, and the questions that arrive meanwhile share the
+next one. No question waits for more than two requests, as long as one can hold all that wait. A late follower delays
+all questions of its request, and those that follow.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ import msgspec
 from moldau.shell.peers.peer import NoAnswerError
 
 MAX_MERGED = 200
-"""Questions of one request."""
+"""The most questions in one request."""
 MAX_MERGED_THINGS = 2_000
-"""What they name in all; a question that names more goes alone. To encode so much takes a turn of the loop."""
+"""The most partitions or other things that the questions of a request name. A question that names more travels alone.
+Encoding this many takes one turn of the loop."""
 
 Key = TypeVar("Key", bound=Hashable)
 Question = TypeVar("Question")
@@ -35,8 +36,8 @@ class _Waiting(msgspec.Struct, Generic[Question, Answer]):
 
 
 class MergedRequests(Generic[Key, Question, Answer]):
-    """Questions of one kind to one broker. `send` makes one request of several, by key, and gives the answers that
-    came, by key; it raises NoAnswerError. `spawn`: see OwnNode."""
+    """Questions of one kind to one broker. `send` sends several questions, by key, in one request, and returns the
+    answers received, by key; it raises NoAnswerError. `spawn`: see OwnNode."""
 
     def __init__(
         self,
@@ -47,16 +48,16 @@ class MergedRequests(Generic[Key, Question, Answer]):
         self._send = send
         self._is_under_way = False
         self._waiting: dict[Key, deque[_Waiting[Question, Answer]]] = {}
-        """In order; a request holds one of a key, for answers tell no more of theirs."""
+        """In order of arrival. A request holds one question for each key, as answers are matched by key."""
 
     async def ask(self, key: Key, question: Question, things: int) -> Answer | None:
-        """The answer; None where none came, also to the request in front: the broker is not reached. `things`: how many
-        the question names."""
+        """The answer. None if this request or the one before it got none: the broker is not reached. `things`: how many
+        things the question names."""
         if self._is_under_way:
             answer: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
             self._waiting.setdefault(key, deque()).append(_Waiting(question, things, answer))
             return await answer
-        # the first caller sends the request itself: where nobody else asks, that needs no task
+        # the first caller sends the request itself: without other callers no task is needed
         self._is_under_way = True
         try:
             return (await self._send({key: question})).get(key)
@@ -103,7 +104,7 @@ class MergedRequests(Generic[Key, Question, Answer]):
         return taken
 
     def _give_up(self) -> None:
-        """Ends all that wait: they would have to wait as long again for a broker that does not answer."""
+        """Ends all waiting questions: the broker does not answer, and they would wait as long again."""
         waiting, self._waiting = self._waiting, {}
         for line in waiting.values():
             for each in line:

@@ -1,4 +1,4 @@
-"""The other brokers of the cluster, as this one reaches them: at their listener for brokers, as the metadata has it."""
+"""Connections to the other brokers of the cluster, at the broker listeners that the metadata names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from moldau.wire.protocol.schema import Request
 
 FOUND_ITSELF_S = 60.0
 MAX_NAMED = 8
-"""Brokers of a cluster that one line of the log names."""
+"""The most brokers that one log line names."""
 
 Response = TypeVar("Response", bound=msgspec.Struct)
 
@@ -36,7 +36,7 @@ class OtherBrokers:
         """By broker id and kind of request."""
 
     def metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Takes new addresses from the metadata, before others hear of the change."""
+        """Takes new addresses from the metadata, before other parts handle the change."""
         name = self._node.settings.view.inter_broker_listener
         for broker_id in delta.brokers:
             broker = image.brokers.get(broker_id)
@@ -55,12 +55,13 @@ class OtherBrokers:
                 if is_another_life:
                     peer.begin_anew()
                 elif broker.is_fenced:
-                    # a process that stands still ends no connection: who waits for it would wait for a time-out, though
-                    # another broker leads by now
+                    # a hanging process closes no connection: requests would wait for a time-out, though another broker
+                    # leads by now
                     peer.rest()
 
     def _warn_unreachable(self, broker_id: int, listener_name: str) -> None:
-        """Its partitions are never copied here: that is not for the replicas to say, each of them, again and again."""
+        """Logs once that the partitions of this broker cannot be copied. Otherwise each replica would log it
+        repeatedly."""
         self._node.log.warn(
             "no listener for brokers",
             f"broker {broker_id} is not reached: it has registered no listener {listener_name}, at which this broker "
@@ -71,8 +72,8 @@ class OtherBrokers:
     async def ask(self, broker_id: int, request: Request[Response], timeout_ms: int) -> Response:
         """The answer to a request. Raises NoAnswerError.
 
-        Requests of one kind share a connection, on which the broker begins none before the one in front is answered:
-        those that wait for others there are to be merged (`merged_requests`).
+        Requests of one kind share a connection, and the broker handles them one after the other. Merge requests that
+        wait for other brokers there (`merged_requests`).
         """
         shared = broker_id, type(request)
         peer = self._shared.get(shared) or self.new_peer(broker_id)
@@ -82,7 +83,7 @@ class OtherBrokers:
         return await peer.request(request, timeout_ms)
 
     def new_peer(self, broker_id: int, *, is_prompt: bool = False) -> Peer | None:
-        """The broker behind a connection of its own; None for one that is not known. `is_prompt`: see Peer."""
+        """A new connection to the broker; None if the broker is not known. `is_prompt`: see Peer."""
         address = self._addresses.get(broker_id)
         if address is None:
             return None
@@ -91,8 +92,8 @@ class OtherBrokers:
         return peer
 
     def found_itself(self) -> None:
-        """A fetch of a follower here has arrived here: the leader's address leads to this broker. Says so, and again
-        after FOUND_ITSELF_S, for nothing is copied meanwhile."""
+        """A fetch of a follower here has arrived here: the leader's address leads to this broker. Logs that, and again
+        after FOUND_ITSELF_S, as nothing is copied meanwhile."""
         now_s = self._node.loop.time()
         if now_s < self._tell_again_s:
             return
@@ -113,7 +114,7 @@ class OtherBrokers:
         )
 
     def close(self) -> None:
-        """Nobody is asked any more."""
+        """Closes all connections."""
         for peers in self._peers.values():
             for peer in peers:
                 peer.close()

@@ -1,4 +1,5 @@
-"""Automatic creation of topics, as Metadata asks for it: begun at once, answered by nobody."""
+"""Creates topics automatically, as Metadata requests ask for it. A creation starts at once, and no request waits for
+it."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ TOPIC_ALREADY_EXISTS = ERROR_CODES["TOPIC_ALREADY_EXISTS"]
 
 
 class TopicCreation:
-    """At most one creation per name is under way, and MAX_PENDING in all: a client that asks again does no harm."""
+    """Runs at most one creation for each name, and MAX_PENDING in all, however often clients ask."""
 
     def __init__(
         self,
@@ -31,8 +32,8 @@ class TopicCreation:
         submit: Callable[[CreateTopicsRequest], Awaitable[Any]],
         count_brokers: Callable[[], int],
     ) -> None:
-        """`submit`: asks the controller, and returns when the topics are served here. `count_brokers`: how many are
-        registered."""
+        """`submit` asks the controller, and returns when this broker serves the topics. `count_brokers`: how many
+        brokers are registered."""
         self._node = node
         self._submit = submit
         self._count_brokers = count_brokers
@@ -43,7 +44,7 @@ class TopicCreation:
         return topic_name_fault(name) is None
 
     def begin(self, name: str) -> bool:
-        """Starts the creation of `name` unless it is under way; False if no topic may have that name."""
+        """Starts to create `name` unless a creation is running. False: no topic may have that name."""
         if not self.is_valid_name(name):
             return False
         if name not in self._pending and name != CLUSTER_METADATA_TOPIC and len(self._pending) < MAX_PENDING:
@@ -64,7 +65,7 @@ class TopicCreation:
             self._pending.pop(name, None)
 
     async def create(self, name: str) -> None:
-        """Creates `name` with this broker's defaults, or as an internal topic; silent if it exists.
+        """Creates `name` with this broker's defaults, or as an internal topic. Does nothing if it exists.
 
         Raises KafkaError.
         """
@@ -74,7 +75,7 @@ class TopicCreation:
         for result in response.topics:
             if result.error_code not in (0, TOPIC_ALREADY_EXISTS):
                 error = kafka_error(result.error_code, result.error_message)
-                if name in INTERNAL_TOPICS:  # clients hear only that there is no coordinator
+                if name in INTERNAL_TOPICS:  # clients only learn that no coordinator is available
                     log.warn("internal topic", f"{name} was not created: {escape(str(error))}", about=name)
                 raise error
             if not result.error_code and (lacking := lacking_replicas(topic, settings)):
@@ -84,7 +85,7 @@ class TopicCreation:
 
 
 class ProducerIds:
-    """Producer ids from the block that the controller gave us; a block is never given back."""
+    """Assigns producer ids from the block that the controller gave this broker. Never gives a block back."""
 
     def __init__(self, allocate: Callable[[], Awaitable[AllocateProducerIdsResponse]]) -> None:
         self._allocate = allocate
@@ -92,7 +93,7 @@ class ProducerIds:
         self._end = 0
 
     def take(self) -> int | None:
-        """An id of the current block, None if it is used up."""
+        """An id of the current block; None if the block is used up."""
         if self._next >= self._end:
             return None
         self._next += 1
@@ -102,7 +103,7 @@ class ProducerIds:
         """An id, from a new block if need be. Raises KafkaError."""
         while (producer_id := self.take()) is None:
             block = await self._allocate()
-            # another request may have fetched a block meanwhile; one block too many does no harm, there are enough ids
+            # another request may have fetched a block meanwhile: dropping one block is fine, as there are enough ids
             if self._next >= self._end:
                 self._next = block.producer_id_start
                 self._end = block.producer_id_start + block.producer_id_len
