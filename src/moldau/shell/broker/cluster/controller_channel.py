@@ -59,7 +59,7 @@ class Client(Protocol):
         ...
 
     def hand_on(self) -> None:
-        """Notes that another node's controller answers the request, and writes the audit log."""
+        """Notes that another node's controller answers the request: that node writes the audit log."""
         ...
 
 

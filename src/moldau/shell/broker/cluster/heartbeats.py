@@ -79,8 +79,8 @@ class Heartbeats:
         """Returns when the broker is registered and may serve. Raises KafkaError, and TimeoutError if no controller
         registered it within `initial.broker.registration.timeout.ms`.
 
-        The broker first acts on metadata that holds its registration. It may no longer lead what it led in its last
-        life: a power loss may have removed records that other replicas have (KIP-966)."""
+        Until the metadata holds its registration, the broker acts on none: it may no longer lead what it led in its
+        last life, as a power loss may have removed records that other replicas have (KIP-966)."""
         async with asyncio.timeout(self._registration_timeout_s):
             await self._register()
             await self._beat_until(lambda answer: answer.is_caught_up, want_fence=True)
@@ -104,7 +104,7 @@ class Heartbeats:
                     await self._is_due.wait()
             self._is_due.clear()
             if self._is_stopping:
-                return  # such a heartbeat would unfence a broker that has left
+                return  # a heartbeat now would unfence a broker that has left
             try:
                 if not await self._is_known():
                     await self._register()

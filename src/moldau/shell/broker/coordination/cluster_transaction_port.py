@@ -1,6 +1,6 @@
-"""The transaction port of a broker among others: each leader gets what concerns it, this broker by a call.
+"""The transaction port of a broker among others. Sends each leader its part; calls this broker directly.
 
-Another broker gets what many transactions ask of it in one request, as `merged_requests` says.
+Questions of many transactions to another broker share one request (see `merged_requests`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _Markers = MergedRequests[int, WritableTxnMarker, dict[TopicPartition, int]]
 
 
 class ClusterTransactionPort:
-    """See TransactionPort. `own`: the one to this broker."""
+    """See TransactionPort. `own`: the port to this broker."""
 
     def __init__(self, node: OwnNode, partitions: Partitions, own: TransactionPort, others: OtherBrokers) -> None:
         self._node = node
@@ -68,8 +68,8 @@ class ClusterTransactionPort:
         verify_only: bool,
         transaction_version: int,
     ) -> dict[TopicPartition, int]:
-        """Asks the coordinator of the transactional id, here or at another broker. Gives an error code for each
-        partition: COORDINATOR_NOT_AVAILABLE (15) where no answer comes."""
+        """Asks the coordinator of the transactional id, here or at another broker. Returns an error code for each
+        partition: COORDINATOR_NOT_AVAILABLE (15) if no answer comes."""
         coordinator = self._coordinator_of(transactional_id)
         if coordinator in (self._node.node_id, NO_LEADER):
             return await self._own.add_partitions(
@@ -125,7 +125,7 @@ class ClusterTransactionPort:
     # -- to the leaders of partitions
 
     async def write_markers(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-        """Asks the leader of each partition, all leaders at once, and gives their answers as one, by producer id."""
+        """Asks the leaders of all partitions at once, and merges their answers, by producer id."""
         parts = [part for marker in request.markers for part in self._by_leader(marker).items()]
         if all(leader == self._node.node_id for leader, _ in parts):
             return await self._own.write_markers(request)
@@ -137,7 +137,7 @@ class ClusterTransactionPort:
         )
 
     def _by_leader(self, marker: WritableTxnMarker) -> dict[int, WritableTxnMarker]:
-        """The marker for the partitions of each leader; this broker answers for those that nobody has."""
+        """The marker for each leader's partitions. This broker answers for unknown partitions."""
         places: dict[int, list[TopicPartition]] = {}
         for topic in marker.topics:
             for index in topic.partition_indexes:
@@ -160,7 +160,7 @@ class ClusterTransactionPort:
         }
 
     async def _write(self, leader: int, marker: WritableTxnMarker) -> WritableTxnMarkerResult:
-        """What gets no answer, is answered with NETWORK_EXCEPTION (13)."""
+        """Partitions without an answer get NETWORK_EXCEPTION (13)."""
         if leader == self._node.node_id:
             return (await self._own.write_markers(WriteTxnMarkersRequest((marker,)))).markers[0]
         merged = self._markers.get(leader)

@@ -43,11 +43,12 @@ _NOT_FOR_MARKERS = (
     ERROR_CODES["COORDINATOR_LOAD_IN_PROGRESS"],
     ERROR_CODES["COORDINATOR_NOT_AVAILABLE"],
     ERROR_CODES["NOT_COORDINATOR"],
-    # not translated by Apache Kafka: there a coordinator that gets it forgets all markers of the request
+    # not translated by Apache Kafka, whose coordinator then forgets all markers of the request
     _UNKNOWN_SERVER_ERROR,
 )
-"""A coordinator of Apache Kafka takes them for impossible in the answer for a partition, and never sends the marker
-again: the transaction would hang. As there, it is told the code after which it asks the leader anew."""
+"""Apache Kafka's transaction coordinator does not expect these codes for a partition. It would never send the marker
+again, and the transaction would hang. So, as in Kafka, the answer has NOT_LEADER_OR_FOLLOWER, after which the
+coordinator looks up the leader and tries again."""
 
 
 class GroupLog(ShardLog[GroupRecord]):
@@ -65,7 +66,7 @@ class GroupLog(ShardLog[GroupRecord]):
         super().__init__(node, partition, flusher, high_watermark_moved, "groups", *codec, compression)
 
     def applied(self, records: tuple[GroupRecord, ...], counts: Counts) -> None:
-        """Counts what was written."""
+        """Counts the written records."""
         telemetry = self._node.telemetry
         commits = sum(1 for record in records if isinstance(record, OffsetRecord) and record.value is not None)
         if commits:
@@ -76,8 +77,8 @@ class GroupLog(ShardLog[GroupRecord]):
 
 
 class Verification(msgspec.Struct):
-    """Commits of one producer whose transaction is being verified: their number, and how many markers that may be of
-    this transaction have come meanwhile."""
+    """Commits of one producer whose transaction is being verified: how many wait, and how many markers, possibly of
+    this transaction, have come meanwhile."""
 
     waiting: int = 0
     markers: int = 0
@@ -109,7 +110,7 @@ class Coordinators(Shards[GroupShard]):
         create_topic: Callable[[str], Coroutine[Any, Any, None]],
         memory_bytes: int,
     ) -> None:
-        """`memory_bytes`: what the members of all groups may hold."""
+        """`memory_bytes`: the most memory for the members of all groups."""
 
         def make(partition: Partition) -> GroupShard:
             log = GroupLog(node, partition, flusher, high_watermark_moved)
@@ -124,8 +125,8 @@ class Coordinators(Shards[GroupShard]):
     async def ask(self, group_id: str, request: GroupRequest, shard: GroupShard | None = None) -> GroupResponse:
         """The answer of the group's coordinator, or of `shard`.
 
-        Decided in the first step, in the order of the calls, unless the shard is loading. Never raises KafkaError: an
-        error becomes the response that says so.
+        Decides in the first step, in the order of the calls, unless the shard is loading. Never raises KafkaError:
+        returns a response with the error.
         """
         try:
             shard = shard or self.shard_for(group_id)
@@ -144,11 +145,11 @@ class Coordinators(Shards[GroupShard]):
         producer_epoch: ProducerEpoch,
         verify: Callable[[TopicPartition], Awaitable[int]],
     ) -> GroupResponse:
-        """As `ask`, where the group's partition is in the producer's transaction: one is open in the log, or `verify`
-        gives 0 for the partition. Else what it gives is the error."""
+        """As `ask`, if the group's partition is in the producer's transaction: the log has an open one, or `verify`
+        returns 0 for the partition. Otherwise answers with the error that `verify` returned."""
         try:
             shard = self.shard_for(group_id)
-            # not behind the verification: a marker may come while the shard loads, and must not overtake the request
+            # before the verification: a marker may come while the shard loads, and must not overtake the request
             await shard.loaded()
             producers = shard.partition.log.producer_state
             is_open = shard.is_idle and producers.has_open_transaction(producer_id, producer_epoch)
@@ -164,8 +165,8 @@ class Coordinators(Shards[GroupShard]):
     async def _verified(
         self, shard: GroupShard, producer_id: ProducerId, verify: Callable[[TopicPartition], Awaitable[int]]
     ) -> int:
-        """A marker that comes meanwhile may have ended the transaction: what was committed behind the marker would be
-        pending for ever (the verification guard of KIP-890)."""
+        """Verifies the transaction. A marker that comes meanwhile may have ended it: offsets committed after the marker
+        would stay pending for ever (the verification guard of KIP-890)."""
         verification = shard.verifications.setdefault(producer_id, Verification())
         verification.waiting += 1
         markers = verification.markers
@@ -185,17 +186,19 @@ class Coordinators(Shards[GroupShard]):
         producer_epoch: ProducerEpoch,
         transaction_version: int,
     ) -> int:
-        """Ends the producer's transaction in this partition of `__consumer_offsets`. 0 once the marker is committed,
-        else Kafka's error code, and the marker is not in the log, or nobody knows: 6 where the shard is not here or
-        cannot serve, 47 and 52 for an earlier epoch of the producer or the transaction coordinator, 7 where too many
-        requests wait."""
+        """Ends the producer's transaction in this partition of `__consumer_offsets`.
+
+        Returns 0 once the marker is committed. With any other code the marker is missing from the log, or its fate is
+        unknown: 6 if the shard is not here or cannot serve, 47 and 52 for an earlier epoch of the producer or the
+        transaction coordinator, 7 if too many requests wait.
+        """
         request = EndTransaction(marker, producer_id, producer_epoch, transaction_version)
         try:
             shard = self.shard(index)
             await shard.loaded()
             verification = shard.verifications.get(producer_id)
             if verification is not None and transaction_version < TRANSACTIONS_V2:
-                # in v2 the log refuses what has an earlier epoch, and what has this one is of the next transaction
+                # in v2 the log rejects an earlier epoch, and a marker of this epoch belongs to the next transaction
                 verification.markers += 1
             await shard.ask(request)
         except InvariantError:
@@ -208,16 +211,16 @@ class Coordinators(Shards[GroupShard]):
     # -- what happens to the partitions
 
     def metadata_changed(self, delta: MetadataDelta) -> None:
-        """Shards go and come with the leadership; offsets of deleted topics go, also in shards that nobody has asked
-        yet."""
+        """Ends and starts shards as leaderships change. Removes the offsets of deleted topics, also in shards that are
+        not loaded."""
         self.end_leaderships(delta)
-        # what the earlier leader would have let expire expires here, also in groups that nobody asks about
+        # offsets expire in idle groups too, as they would at the earlier leader
         self.begin_leaderships(delta)
         names = tuple(topic.name for topic in delta.deleted_topics.values())
         if OFFSETS_TOPIC in names:
             self.close(kafka_error("NOT_COORDINATOR"))
         elif names:
             for index in self.indexes():
-                # also those that nobody has asked yet: when they are, the name may be another topic's
+                # also unused shards: at their first request another topic may have the name
                 with contextlib.suppress(KafkaError):
                     self.shard(index).metadata_changed(self._partitions.image, delta)

@@ -1,9 +1,10 @@
-"""The coordinators of one internal topic: one runtime of a machine for each partition of the topic that is here.
+"""The coordinators of one internal topic: one machine and its runtime for each partition that this broker leads.
 
-A shard is loaded from its log at its first use, with pauses that let other work through; requests wait for it. It lives
-as long as this broker leads its partition in one epoch: the next leader loads it from its own log. What a request leads
-to is appended as one batch; replies leave when the high watermark has passed what they rest on, which is at once for a
-single replica unless `flush.messages=1`.
+A shard loads from its log at its first use, with pauses for other work, and requests wait for it. It lives while this
+broker leads its partition in one epoch. The next leader loads its shard from its own log.
+
+The records of a request are appended as one batch. Its reply leaves when the high watermark has passed all records that
+it depends on. With a single replica that is at once, unless `flush.messages=1`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ CREATE_TIMEOUT_S = 15.0
 
 
 class ShardLog(PartitionLog[Record]):
-    """The log of one shard, flushed as its topic asks. `contents`: what the machine serves, in a word."""
+    """The log of one shard, flushed as its topic's settings say. `contents`: a word for messages, such as "groups"."""
 
     def __init__(
         self,
@@ -52,17 +53,17 @@ class ShardLog(PartitionLog[Record]):
         self.contents = contents
 
     def applied(self, records: tuple[Record, ...], counts: Counts) -> None:
-        """What was appended is in the state: it is committed now, or when it is flushed, or when followers have it."""
+        """The state has the appended records. They are committed now, or after a flush, or when followers have them."""
         partition = self.partition
         if partition.waits_for_flush:
             self._flusher.request(partition)
-        # a flush that ended while the records were applied may have committed them: no later one tells of that
+        # a flush that ended while the records were applied may have committed them, and no later event reports that
         is_committed = not partition.waits_for_flush or partition.high_watermark >= self.end_offset
         if partition.has_followers or is_committed:
             self._high_watermark_moved(partition)
 
     def failed(self, error: StorageFailedError) -> None:
-        """The log's directory has failed, and with it all that stands there."""
+        """The log's directory has failed: all logs in it go offline."""
         self._node.directory_failed()
 
     def stopped(self, reason: str) -> None:
@@ -93,9 +94,8 @@ class Shard(MachineRuntime[State, Request, Response, Record]):
 
     @property
     def is_left_out_of_lists(self) -> bool:
-        """Whether its partition went to another broker meanwhile, or its log cannot be read (which the event log says):
-        a list is of what the others hold. A shard that refuses for any other reason fails the list, which is asked for
-        again."""
+        """Whether a list leaves this shard out: another broker leads its partition now, or its log cannot be read
+        (which the event log says). Any other error of a shard fails the list, and the client asks again."""
         return self.closed is not None or self.host.stopped is not None
 
 
@@ -122,22 +122,22 @@ class Shards(Generic[ShardT]):
         self._by_number: dict[int, ShardT] = {}
         self._creating: asyncio.Task[None] | None = None
         self.load_lock = asyncio.Lock()
-        """Held by the shard that folds its log."""
+        """Held by the shard that loads its log."""
         self.load_times = LoadTimes()
 
     @property
     def is_ready(self) -> bool:
-        """Whether the topic is there and served: the metadata names it some turns of the loop before that."""
+        """Whether this broker serves the topic. The metadata names it some turns of the loop earlier."""
         return self.topic in self._partitions.image.topics_by_name and (self._creating is None or self._creating.done())
 
     async def ensure_topic(self) -> None:
-        """Creates the topic unless it is there; concurrent callers share one creation. Raises KafkaError."""
+        """Creates the topic if it is missing. Concurrent callers share one creation. Raises KafkaError."""
         if self.is_ready:
             return
         creating = self._creating
         if creating is None or creating.done():
             creating = self._creating = self._node.loop.create_task(self._create_topic(self.topic))
-            # whoever waited may be gone, and the error with them: it is no news for the log
+            # retrieves the error, also if no caller waits any more: it need not be logged
             creating.add_done_callback(lambda task: task.cancelled() or task.exception())
         # `self._creating` may be the task of a later caller by then
         done, _ = await asyncio.wait((creating,), timeout=CREATE_TIMEOUT_S)
@@ -147,20 +147,20 @@ class Shards(Generic[ShardT]):
 
     def shard_for(self, key: str) -> ShardT:
         """The shard that coordinates the group or transactional id `key`; it may still be loading. Raises
-        NOT_COORDINATOR, as Kafka does while the topic is not there."""
+        NOT_COORDINATOR while the topic does not exist, as Kafka does."""
         topic = self._partitions.image.topics_by_name.get(self.topic)
         if topic is None:
             raise kafka_error("NOT_COORDINATOR")
         return self.shard(partition_for_group(key, len(topic.partitions)))
 
     def leader_for(self, key: str) -> int:
-        """Which broker coordinates `key`; -1: none at the moment, or the topic is not there."""
+        """The broker that coordinates `key`; -1: none at the moment, or the topic does not exist."""
         topic = self._partitions.image.topics_by_name.get(self.topic)
         return NO_LEADER if topic is None else topic.partitions[partition_for_group(key, len(topic.partitions))].leader
 
     def all_shards(self) -> list[ShardT]:
-        """One for each partition of the topic that this node leads and serves. What stands in a log that is offline, or
-        goes to another broker just now, is left out, as Kafka leaves it out: the others are not to suffer for it."""
+        """One for each partition of the topic that this node leads and serves. Leaves out partitions whose log is
+        offline or that just move to another broker, as Kafka does: the others are still listed."""
         shards = []
         for index in self.indexes():
             with contextlib.suppress(KafkaError):
@@ -174,7 +174,7 @@ class Shards(Generic[ShardT]):
         return [index for index, partition in partitions.items() if partition.leader == self._node.node_id]
 
     def shard(self, index: int) -> ShardT:
-        """Raises NOT_COORDINATOR, also where another broker leads the partition."""
+        """The shard of a partition. Raises NOT_COORDINATOR, also if another broker leads the partition."""
         shard = self._shards.get(index)
         if shard is not None:
             if shard.closed is not None:
@@ -190,7 +190,7 @@ class Shards(Generic[ShardT]):
         self._shards[index] = self._by_number[partition.number] = shard
         due_ms = self._node.clock.monotonic_ms()
         if partition.log.log_end_offset == partition.log.log_start_offset:
-            # nothing to fold: the first request of a fresh cluster need not wait for a turn of the loop
+            # nothing to load: the first request of a new cluster need not wait for a turn of the loop
             shard.begin(self._partitions.image)
             self.load_times.add(due_ms, 0)
         else:
@@ -198,7 +198,7 @@ class Shards(Generic[ShardT]):
         return shard
 
     async def _load(self, shard: ShardT, due_ms: int) -> None:
-        # one shard at a time: each holds a part of its log
+        # one shard at a time, as each holds a part of its log in memory
         async with self.load_lock:
             await shard.load(shard.log.replay, self._partitions.image, shard.log.contents)
         if shard.loading is None and shard.host.stopped is None:
@@ -206,20 +206,20 @@ class Shards(Generic[ShardT]):
             self.load_times.add(now_ms, now_ms - due_ms)
 
     def recent_load_times(self) -> tuple[float, float]:
-        """Milliseconds, the average and the maximum in the last minute; NaN where no shard was loaded."""
+        """The average and the maximum load time of the last minute, in milliseconds; NaN if no shard was loaded."""
         return self.load_times.recent(self._node.clock.monotonic_ms())
 
     # -- what happens to the partitions
 
     def partition_committed(self, partition: Partition) -> None:
-        """The high watermark of this partition has moved: answers that waited for it go out."""
+        """The high watermark of this partition has moved: sends the answers that waited for it."""
         shard = self._by_number.get(partition.number)
         if shard is not None:
             shard.committed(partition.high_watermark)
 
     def end_leaderships(self, delta: MetadataDelta) -> None:
-        """Ends the shards whose partition is led by another broker now, or was meanwhile: their clients look for a
-        coordinator again."""
+        """Ends the shards whose partition another broker leads, or led meanwhile. Their clients look for a coordinator
+        again."""
         for place in delta.partitions:
             shard = self._shards.get(place.partition) if place.topic == self.topic else None
             if shard is not None and not shard.partition.is_led_in(shard.leader_epoch):
@@ -227,21 +227,21 @@ class Shards(Generic[ShardT]):
                 shard.close(kafka_error("NOT_COORDINATOR"))
 
     def begin_leaderships(self, delta: MetadataDelta) -> None:
-        """Begins to load the shards whose partition this node leads now: what stands there has its time, also where
-        nobody asks. One whose log is offline is left out, which is logged elsewhere."""
+        """Starts to load the shards whose partition this node leads now: offsets and transactions expire also if no
+        client asks. Leaves out shards whose log is offline, which is logged elsewhere."""
         for place, partition in delta.partitions.items():
             if place.topic == self.topic and partition.leader == self._node.node_id:
                 with contextlib.suppress(KafkaError):
                     self.shard(place.partition)
 
     def directory_failed(self) -> None:
-        """Shards whose log is offline end: their clients look for a coordinator again."""
+        """Ends the shards whose log is offline. Their clients look for a coordinator again."""
         for shard in self._shards.values():
             if shard.partition.is_offline:
                 shard.close(kafka_error("NOT_COORDINATOR"))
 
     def close(self, error: KafkaError) -> None:
-        """Ends all shards; a later request loads them anew."""
+        """Ends all shards; a later request loads them again."""
         shards, self._shards, self._by_number = self._shards, {}, {}
         for shard in shards.values():
             shard.close(error)

@@ -1,5 +1,4 @@
-"""How long coordinators took to load, and what leaders heard of them about partitions of transactions: for the metrics,
-as Apache Kafka counts them."""
+"""Load times of coordinators, and verifications of transaction partitions, for metrics as in Apache Kafka."""
 
 from __future__ import annotations
 
@@ -12,24 +11,24 @@ from moldau.shell.network.request_stats import TIME_BOUNDS_S, Histogram
 WINDOW_MS = 60_000
 """Kafka's own: two samples of 30 s."""
 MOST_LOADS = 10_000
-"""A broker leads fewer coordinators than this; each is loaded once in an epoch."""
+"""More than the coordinators of a broker, each of which loads once in an epoch."""
 
 
 class LoadTimes:
-    """How long the coordinators of one internal topic took to load: from when a coordinator was due until it served."""
+    """Load times of the coordinators of one internal topic, from when a coordinator was due until it served."""
 
     __slots__ = ("_loads",)
 
     def __init__(self) -> None:
         self._loads: deque[tuple[int, int]] = deque(maxlen=MOST_LOADS)
-        """(when it served, how long that took)"""
+        """(time it served, load time), in ms."""
 
     def add(self, now_ms: int, took_ms: int) -> None:
-        """A coordinator serves from now on, and took so long to load."""
+        """A coordinator serves from now on, after loading for `took_ms`."""
         self._loads.append((now_ms, took_ms))
 
     def recent(self, now_ms: int) -> tuple[float, float]:
-        """The average and the maximum in the last minute; NaN where none was loaded."""
+        """The average and the maximum in the last minute; NaN if none was loaded."""
         while self._loads and now_ms - self._loads[0][0] > WINDOW_MS:
             self._loads.popleft()
         took = [took_ms for _, took_ms in self._loads]
@@ -37,14 +36,14 @@ class LoadTimes:
 
 
 class Verifications:
-    """Partitions that were to be in a transaction, or to join one, asked of the coordinator by a leader here."""
+    """Questions of leaders here to a coordinator: whether partitions are in a transaction, or may join it."""
 
     __slots__ = ("count", "failures", "times")
 
     def __init__(self) -> None:
         self.count = 0
         self.failures = 0
-        """Partitions that are not in it."""
+        """Partitions with an error code."""
         self.times = Histogram(TIME_BOUNDS_S)
 
     def add(self, codes: Iterable[int], began_ms: int, now_ms: int) -> None:

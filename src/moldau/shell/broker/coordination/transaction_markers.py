@@ -1,8 +1,8 @@
-"""Gives each partition of a transaction that was decided its marker, again and again until all have it.
+"""Writes the markers of decided transactions, and retries until every partition has its marker.
 
-Most markers are there in one go, and no task is needed; a transaction of which a partition cannot be written now waits
-by itself, and holds up no other: until it is tried again it has no task and takes no place. On a single node the client
-has its answer once every partition was tried; where other brokers have to be asked, before.
+Most transactions get all markers in the first try and need no task. A transaction with a partition that cannot be
+written now waits without a task, and delays no other. On a single node the client gets its answer after the first try
+of every partition; with several brokers, before.
 """
 
 from __future__ import annotations
@@ -29,78 +29,78 @@ from moldau.wire.protocol.messages.transactions import (
 )
 
 MAX_TRIES = 1_000
-"""Transactions that wait for the answer of a partition at once; the others stand in line, each of them once."""
+"""The most transactions that wait for the answers of partitions at once. The others queue, each once."""
 TRIES_OF_ONE_TURN = 20
 FIRST_RETRY_S = 0.02
 LAST_RETRY_S = 1.0
 RETRIES_OF_ONE_SECOND = 2_000
-"""Where more transactions are held up than so many, each is tried again less often: thousands that cannot end would
-take the time of all others."""
+"""With more delayed transactions than this, each is retried less often. Thousands of retries each second would take the
+time of all others."""
 
 _DONE = (
     0,
-    # the partition has seen a later epoch of the producer: this transaction is over there
+    # the partition has seen a later epoch of the producer, so this transaction has ended there
     ERROR_CODES["INVALID_PRODUCER_EPOCH"],
 )
 
 
 class EndingTransaction(Protocol):
-    """One transaction that was decided, as its coordinator has it."""
+    """One decided transaction, as its coordinator sees it."""
 
     transactional_id: str
 
     @property
     def is_here(self) -> bool:
-        """Whether it is still this broker that must end the transaction."""
+        """Whether this broker must still end the transaction."""
 
     def metadata(self) -> TransactionMetadata | None:
-        """What was decided; None once it has ended."""
+        """The decision; None once the transaction has ended."""
 
     @property
     def coordinator_epoch(self) -> int:
-        """The leader epoch of the coordinator's partition of `__transaction_state`; markers name it."""
+        """The leader epoch of the coordinator's partition of `__transaction_state`. Markers hold it."""
         ...
 
     async def report(self, request: MarkersWritten) -> int:
-        """Every partition has its marker. Gives an error code."""
+        """Reports that every partition has its marker. Returns an error code."""
 
 
 class _Ending(msgspec.Struct, eq=False):
-    """How far a transaction is."""
+    """The progress of one ending transaction."""
 
     transaction: EndingTransaction
     decided: TransactionMetadata | None = None
-    """None: it was not tried yet."""
+    """None: not tried yet."""
     pending: tuple[TopicPartition, ...] = ()
     """The partitions that have no marker yet."""
     is_marked: bool = False
     delay_s: float = FIRST_RETRY_S
-    """Before the next try, at least."""
+    """The least delay before the next try."""
 
 
 class Markers:
-    """All transactions of this broker that are being ended."""
+    """All transactions that this broker is ending."""
 
     def __init__(self, node: OwnNode, port: TransactionPort, has_partition: Callable[[TopicPartition], bool]) -> None:
-        """`has_partition`: what the metadata names. A partition whose topic was deleted needs no marker."""
+        """`has_partition`: whether the metadata has the partition. Partitions of deleted topics need no marker."""
         self._node = node
         self._port = port
         self._has_partition = has_partition
         self._line: OrderedDict[str | _Ending, _Ending] = OrderedDict()
-        """Transactions to be tried: by transactional id for the first time, later by themselves."""
+        """The queue of tries. Keys: the transactional id for the first try, later the `_Ending` itself."""
         self._is_scheduled = False
         self._unmarked: dict[str, tuple[TopicPartition, ...]] = {}
-        """By the transactional ids of those in flight."""
+        """By transactional id: the partitions without a marker, for transactions in flight."""
         self._first_tries: dict[str, asyncio.Event] = {}
-        """Of those under way, by transactional id: set once a partition has to be tried again, or all is done."""
+        """By transactional id, for running first tries. Set once a partition must be retried, or all is done."""
         self._tries = 0
-        """Tries under way, at most MAX_TRIES."""
+        """Running tries, at most MAX_TRIES."""
         self._held_up = 0
-        """Transactions that are to be tried again."""
+        """Transactions that wait for a retry."""
         self.unnoted = 0
-        """Transactions in flight whose markers are all written."""
+        """Transactions in flight with all markers written, but not the last record."""
         self.retries = 0
-        """How often a partition, or the last record, was tried again."""
+        """Retries of a partition or of the last record."""
 
     @property
     def in_flight(self) -> int:
@@ -108,17 +108,17 @@ class Markers:
         return self._tries + self._held_up
 
     def unmarked(self, transactional_id: str) -> tuple[TopicPartition, ...] | None:
-        """The partitions of an ending transaction that have no marker yet; None: no marker of it was tried."""
+        """The partitions of an ending transaction that have no marker yet. None: no marker was tried yet."""
         return self._unmarked.get(transactional_id)
 
     def add(self, transaction: EndingTransaction) -> None:
-        """Ends `transaction`, beginning in the next turn of the loop at the latest."""
+        """Ends `transaction`. Starts in the next turn of the loop at the latest."""
         self._line[transaction.transactional_id] = _Ending(transaction)
         self._schedule()
 
     async def wait_tried(self, transactional_id: str) -> None:
-        """Waits until the transaction has ended, or has to wait for a partition. The end is begun now, unless very many
-        are in front of it, and most transactions end in this first step."""
+        """Waits until the transaction has ended or must wait for a partition. Starts the first try now, unless
+        MAX_TRIES are running. Most transactions end in it."""
         if transactional_id in self._line and self._tries < MAX_TRIES:
             self._try(self._line.pop(transactional_id))
         tried = self._first_tries.get(transactional_id)
@@ -186,7 +186,7 @@ class Markers:
         self._schedule()
 
     async def _end(self, ending: _Ending) -> bool:
-        """Whether nothing is left to do for this broker: it has ended the transaction, or another one must."""
+        """Tries to end the transaction. True: this broker has ended it, or another one must."""
         transaction = ending.transaction
         decided = ending.decided or transaction.metadata()
         if decided is None or not transaction.is_here:
@@ -200,7 +200,8 @@ class Markers:
         return not ending.pending and await self._note(ending, decided)
 
     async def _note(self, ending: _Ending, decided: TransactionMetadata) -> bool:
-        """Whether it is noted that all markers are written, or another broker must do it."""
+        """Writes the last record, that all markers are written. True: it is written, or another broker must write
+        it."""
         if not ending.is_marked:
             ending.is_marked = True
             self.unnoted += 1
@@ -211,7 +212,7 @@ class Markers:
     async def _write(
         self, transaction: EndingTransaction, decided: TransactionMetadata, pending: tuple[TopicPartition, ...]
     ) -> tuple[TopicPartition, ...]:
-        """The partitions of `pending` that have no marker yet."""
+        """Writes markers to `pending`, and returns the partitions that still have none."""
         topics = partitions_by_topic(pending)
         marker = WritableTxnMarker(
             producer_id=decided.producer_id,

@@ -1,7 +1,7 @@
-"""What a transaction coordinator asks of the leaders of partitions, and leaders of a coordinator.
+"""The port between transaction coordinators and the leaders of partitions.
 
-Here is the port to what this broker leads. `cluster_transaction_door` opens to all brokers, and nobody who uses it
-knows the difference.
+This module has the interface and its implementation for this broker alone. `cluster_transaction_port` reaches all
+brokers, and its callers see no difference.
 """
 
 from __future__ import annotations
@@ -32,17 +32,18 @@ from moldau.wire.records.control import EndTransactionMarker
 
 KAFKA_STORAGE_ERROR = ERROR_CODES["KAFKA_STORAGE_ERROR"]
 MARKER_THINGS = 10
-"""To append a marker takes as long as so many small things."""
+"""Appending a marker takes as long as this many small operations."""
 SHORT_WORK_MARKERS = 5
-"""A request with more of them pauses."""
+"""A request with more markers pauses."""
 MARKERS_AT_ONCE = 200
-"""Of one request that are written before the first of them is waited for."""
+"""The most markers of a request that are written before the first wait."""
 
 _Appended = tuple[TopicPartition, Partition, int, LeaderEpoch]
-"""Where a marker was written, its end offset, and the epoch of the leader that wrote it: still to be waited for."""
+"""A written marker to wait for: its place, its partition, its end offset, and the epoch of the leader that wrote it."""
 
 EndOffsets = Callable[[int, EndTransactionMarker, ProducerId, ProducerEpoch, int], Coroutine[Any, Any, int]]
-"""Ends the pending offsets of a producer in one partition of `__consumer_offsets`: see Coordinators.end_transaction."""
+"""Commits or drops a producer's pending offsets in one partition of `__consumer_offsets`: see
+Coordinators.end_transaction."""
 
 
 class AddPartitions(Protocol):
@@ -61,20 +62,20 @@ class AddPartitions(Protocol):
 
 
 class TransactionPort(Protocol):
-    """The port to the leaders of partitions, and from them to the coordinators of transactions."""
+    """The port from coordinators to the leaders of partitions, and from leaders to transaction coordinators."""
 
     @property
     def add_partitions(self) -> AddPartitions:
-        """What a leader asks before it takes the first batch of a transaction (AddPartitionsToTxn 4-5)."""
+        """A leader calls this before it appends the first batch of a transaction (AddPartitionsToTxn 4-5)."""
         ...
 
     async def write_markers(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-        """Ends transactions on the partitions that the request names. One error code for each: 0 once the marker is as
-        safe as the topic asks. A partition that is named twice is answered once."""
+        """Ends transactions on the partitions that the request names. Returns one error code for each: 0 once the
+        marker is as durable as the topic asks. A partition that is named twice is answered once."""
 
 
 class _Written(msgspec.Struct):
-    """A marker in the logs that take it: what is known of each partition, and what must still be waited for."""
+    """The state of one marker: the code of each partition, and the appends still to wait for."""
 
     marker: WritableTxnMarker
     codes: dict[TopicPartition, int]
@@ -105,8 +106,8 @@ class LocalTransactionPort:
         self.add_partitions = add_partitions
 
     async def write_markers(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-        """See TransactionPort. All are written, in their order, before the first of them is waited for (of more than
-        MARKERS_AT_ONCE, so many): replicated together, they take the time of one. More than a few of them pause."""
+        """See TransactionPort. Writes all markers, in order, before it waits for the first (MARKERS_AT_ONCE at a time):
+        replicated together, they take the time of one. Pauses if there are more than a few."""
         results: list[WritableTxnMarkerResult] = []
         for begin in range(0, len(request.markers), MARKERS_AT_ONCE):
             results += await self._write_all(request.markers[begin : begin + MARKERS_AT_ONCE])
@@ -160,8 +161,8 @@ class LocalTransactionPort:
             yield
 
     def _append(self, place: TopicPartition, marker: WritableTxnMarker, appended: list[_Appended]) -> None:
-        """Raises as Partition.append_marker, 3, 42, and 17 for a log that holds no transactions of clients. What must
-        still be waited for goes into `appended`."""
+        """Appends the marker, and adds an append to wait for to `appended`. Raises as Partition.append_marker, and 3,
+        42, and 17 for a log without transactions of clients."""
         if place.topic == OFFSETS_TOPIC:
             return
         partition = self._partitions.find(place.topic, place.partition)
@@ -186,7 +187,7 @@ class LocalTransactionPort:
             appended.append((place, partition, end_offset, partition.leader_epoch))
 
     async def _wait_safe(self, partition: Partition, end_offset: int, leader_epoch: LeaderEpoch) -> None:
-        """As acks=all. Raises KafkaError."""
+        """Waits as for acks=all. Raises KafkaError."""
         if end_offset - partition.log.recovery_point >= partition.flush_messages:
             await self._flusher.wait(partition, Offset(end_offset))
         await self._waits.wait_acknowledged(partition, end_offset, leader_epoch)

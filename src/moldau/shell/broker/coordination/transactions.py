@@ -1,9 +1,8 @@
-"""The transaction coordinators of this broker: one runtime of the transaction machine for each partition of
-`__transaction_state`.
+"""The transaction coordinators of this broker: one shard for each partition of `__transaction_state`.
 
-When a record with a decision (a Prepare state) is committed, the partitions get their markers, and when all have them
-the transaction is complete. The client gets its answer with the decision; on a single node, behind the markers. After a
-load, what was decided is ended in the same way.
+When a record with a decision (a Prepare state) is committed, the partitions get their markers. When all have them, the
+transaction is complete. The client gets its answer after the decision; on a single node, after the markers. After a
+load, decided transactions end in the same way.
 """
 
 from __future__ import annotations
@@ -63,10 +62,10 @@ class TransactionLog(ShardLog[TransactionRecord]):
         codec = encode_transaction_record, decode_transaction_record
         super().__init__(node, partition, flusher, high_watermark_moved, "transactions", *codec)
         self.decided: deque[tuple[int, str]] = deque()
-        """(end offset of the record, transactional id) of what was decided and may not be committed yet."""
+        """(end offset of the record, transactional id) of decisions that may not be committed yet."""
 
     def applied(self, records: tuple[TransactionRecord, ...], counts: Counts) -> None:
-        """Notes whose markers are due once the records are committed."""
+        """Notes the transactions whose markers are due once the records are committed."""
         for record in records:
             if record.metadata is not None and record.metadata.state in PREPARED:
                 self.decided.append((self.end_offset, record.transactional_id))
@@ -84,7 +83,7 @@ class TransactionShard(Shard[TransactionsState, TransactionRequest, TransactionR
         self._markers = markers
 
     def begin(self, image: MetadataImage) -> None:
-        """What was decided before the log was loaded is ended now."""
+        """Ends the transactions that were decided before the load."""
         super().begin(image)
         if self.host.stopped is None:
             for name, metadata in self.host.state.transactions.items():
@@ -139,7 +138,7 @@ class TransactionCoordinators(Shards[TransactionShard]):
         own_port: TransactionPort,
         port: TransactionPort,
     ) -> None:
-        """`own_door` leads to this broker alone: what comes from another coordinator goes no further."""
+        """`own_port` reaches this broker alone: requests of other coordinators go no further."""
 
         def make(partition: Partition) -> TransactionShard:
             log = TransactionLog(node, partition, flusher, high_watermark_moved)
@@ -159,8 +158,8 @@ class TransactionCoordinators(Shards[TransactionShard]):
     async def ask(
         self, transactional_id: str, request: TransactionRequest, shard: TransactionShard | None = None
     ) -> TransactionResponse:
-        """The answer of the id's coordinator, or of `shard`; decided in the first step, in the order of the calls,
-        unless the shard is loading. Never raises KafkaError: an error is a TransactionAnswer with its code."""
+        """The answer of the id's coordinator, or of `shard`. Decides in the first step, in the order of the calls,
+        unless the shard is loading. Never raises KafkaError: returns a TransactionAnswer with the code."""
         code = fault_of(request, self._node.settings.view.transaction_max_timeout_ms)
         if code:
             return TransactionAnswer(code)
@@ -171,8 +170,8 @@ class TransactionCoordinators(Shards[TransactionShard]):
         return await ask(shard, request)
 
     async def change(self, request: InitProducerId | EndTransaction) -> TransactionAnswer:
-        """As `ask`, with a new producer id where the decision needs one. On a single node every partition of a
-        transaction that ends has been tried then: what the client asks next sees the end."""
+        """As `ask`, with a new producer id if the decision needs one. On a single node, waits until every partition of
+        an ending transaction was tried: the client's next request sees the end."""
         answer = cast(TransactionAnswer, await self.ask(request.transactional_id, request))
         while answer.needs_producer_id:
             try:
@@ -199,9 +198,8 @@ class TransactionCoordinators(Shards[TransactionShard]):
         verify_only: bool,
         transaction_version: int,
     ) -> dict[TopicPartition, int]:
-        """An error code for each partition: 0 where it has joined the producer's open transaction, or, with
-        `verify_only`, where it is in it. Ends in its first step, unless the coordinator is loading or must wait for a
-        flush."""
+        """An error code for each partition: 0 if it has joined the producer's open transaction or, with `verify_only`,
+        if it is in it. Ends in its first step, unless the coordinator is loading or must wait for a flush."""
         ids = transactional_id, producer_id, producer_epoch
         request: AddPartitions | VerifyPartitions
         if verify_only:
@@ -223,7 +221,7 @@ class TransactionCoordinators(Shards[TransactionShard]):
         verify_only: bool,
         transaction_version: int,
     ) -> dict[TopicPartition, int]:
-        """As `add_partitions`, of the broker that coordinates the id: what a leader here asks."""
+        """As `add_partitions`, for leaders here: asks the broker that coordinates the id."""
         began_ms = self._node.clock.monotonic_ms()
         codes = await self._port.add_partitions(
             transactional_id,
@@ -237,8 +235,8 @@ class TransactionCoordinators(Shards[TransactionShard]):
         return codes
 
     def loaded_states(self) -> Iterator[tuple[int, Mapping[str, TransactionMetadata]]]:
-        """The transactions of each coordinator that has loaded them, by partition of `__transaction_state` and by
-        transactional id."""
+        """The transactions of each loaded coordinator, by partition of `__transaction_state` and by transactional
+        id."""
         for index, shard in self._shards.items():
             if shard.loading is None and shard.closed is None:
                 yield index, shard.host.state.transactions
@@ -246,13 +244,13 @@ class TransactionCoordinators(Shards[TransactionShard]):
     # -- what happens to the broker
 
     def load(self) -> None:
-        """Begins to load every shard that is here: what was decided must be ended, and what is open has its time, also
-        where nobody asks."""
+        """Starts to load every shard here: decided transactions must end, and open ones expire also if no client
+        asks."""
         self.all_shards()
 
     def metadata_changed(self, delta: MetadataDelta) -> None:
-        """The topic may be gone, or led by others, or the level of `transaction.version` another one. What other
-        coordinators have decided is ended from here where this broker leads now."""
+        """Follows the deletion of the topic, changes of its leaders and of the level of `transaction.version`. Where
+        this broker leads now, it ends the transactions that the earlier coordinator decided."""
         self.end_leaderships(delta)
         self.begin_leaderships(delta)
         if any(topic.name == self.topic for topic in delta.deleted_topics.values()):
@@ -263,7 +261,7 @@ class TransactionCoordinators(Shards[TransactionShard]):
 
 
 async def ask(shard: TransactionShard, request: TransactionRequest) -> TransactionResponse:
-    """The answer of `shard`; an error is a TransactionAnswer with its code."""
+    """The answer of `shard`; a TransactionAnswer with the code for an error."""
     try:
         return await shard.ask(request)
     except InvariantError:
