@@ -1,6 +1,6 @@
 """The broker of a node: logs, replicas, coordinators and the handlers of requests.
 
-`role` puts the parts together; the parts do not know it. Read it first, then `own_node`, `partitions`, `logs`,
+`role` builds and connects the parts, which do not import it. Read it first, then `own_node`, `partitions`, `logs`,
 `replicas`, `coordination` and `handlers`.
 
 cluster/: the broker among other nodes: registration, heartbeats, reports
@@ -9,7 +9,7 @@ dynamic_settings: the settings in force (KIP-226)
 fetch_turns: bytes that fetches read in one turn of the loop
 handlers/: one handler for each API
 logs/: flushes, cleaning, checkpoints, moves
-own_node: what each part of the broker is made with
+own_node: the ports and settings that each part gets
 partitions: the partitions of this broker
 quotas: quotas in force
 replicas/: followers, in-sync replicas, throttles

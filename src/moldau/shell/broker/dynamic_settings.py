@@ -1,8 +1,8 @@
-"""The settings in force at a broker: what it was started with, and what the metadata log says since (KIP-226).
+"""The settings in force at a broker: its settings at the start, and later changes from the metadata log (KIP-226).
 
-`broker.settings` is a frozen view. It is replaced as soon as the record of a change is committed, before the client
-that asked is answered, and made again from the metadata at the next start. Code that needs a dynamic setting reads it
-from `broker.settings` each time; code that must act on a change adds a callback to `on_change`.
+`broker.settings` is a frozen view. A committed change replaces it before the client that asked is answered, and the
+next start rebuilds it from the metadata. Code reads a dynamic setting from `broker.settings` each time. Code that must
+act on a change adds a callback to `on_change`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class DynamicSettings:
     def __init__(self, static: BrokerSettings, log: EventLog) -> None:
         self._log = log
         self.static = static
-        """What the node was started with."""
+        """The settings at the start of the node."""
         self.view = static
-        """What is in force: the `settings` of the broker."""
+        """The settings in force: `broker.settings`."""
         self.on_change: list[Callable[[BrokerSettings], None]] = []
-        """Called, in order, with each new view, once `view` is it; they must not raise."""
+        """Called in order with each new view, once it is in `view`. They must not raise."""
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Takes the broker settings that `delta` changed; `image` holds them already."""
@@ -51,7 +51,8 @@ class DynamicSettings:
             callback(view)
 
     def _different(self, view: BrokerSettings) -> list[str]:
-        """By value: a default that the metadata spells out, as that of a new cluster does, is no difference."""
+        """The names of settings that differ from the start. Compares values: a default that the metadata of a new
+        cluster spells out is no difference."""
         texts, known = self.static.texts, ROWS_BY_NAME
         changed = sorted(name for name in view.texts if view.texts[name] != texts.get(name))
         return [name for name in changed if name not in known or view.get(name) != self.static.get(name)]

@@ -1,8 +1,8 @@
-"""Bounds the bytes that fetches read in one turn of the loop: 200 woken fetches must not hold up other requests.
+"""Bounds the bytes that fetches read in one turn of the loop: 200 woken fetches must not delay other requests.
 
-Reading a MiB and handing it to the kernel takes about half a millisecond. A fetch that finds much when the bytes
-of a turn are given away waits for a later turn, in order; between two turns every other connection is served. A fetch
-for which there is little is answered at once.
+Reading a MiB and passing it to the kernel takes about half a millisecond. Once a turn has read its bytes, a fetch of
+much data waits for a later turn, in order. Between two turns every other connection is served. A fetch of little data
+is answered at once.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Callable
 
 TURN_BYTES = 2 << 20
 LITTLE_BYTES = 32 << 10
-"""What a fetch may bring also when the turn has given away its bytes."""
+"""A fetch may read this much even after the turn has read its bytes."""
 
 
 class FetchTurns:
-    """The turns of one loop, as fetches share them; used from that loop."""
+    """Shares the turns of one loop among its fetches. Used from that loop only."""
 
     __slots__ = ("_is_scheduled", "_loop", "_read_bytes", "_waiting")
 
@@ -33,14 +33,14 @@ class FetchTurns:
         return self._read_bytes >= TURN_BYTES or bool(self._waiting)
 
     def read(self, byte_count: int) -> None:
-        """Counts what was read in this turn. The count begins again with a later turn once it is half of TURN_BYTES: a
-        call for each fetch of 64 KiB would cost 3 us."""
+        """Counts bytes read in this turn. From half of TURN_BYTES on, a later turn resets the count: a call for each
+        fetch of 64 KiB would cost 3 us."""
         self._read_bytes += byte_count
         if self._read_bytes >= TURN_BYTES // 2:
             self._schedule()
 
     def wait(self, look: Callable[[], None]) -> None:
-        """Calls `look` in a later turn, after those that wait already."""
+        """Calls `look` in a later turn, after the waiting ones."""
         self._waiting.append(look)
         self._schedule()
 

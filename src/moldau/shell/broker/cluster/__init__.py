@@ -5,9 +5,9 @@ clock_watch: compares clocks with the active controller
 controller_channel: requests to the active controller
 controller_reports: one report to the controller at a time
 directory_reports: reports log directories of replicas (KIP-858)
-heartbeats: registration and heartbeats of a broker of several
+heartbeats: registration and heartbeats among several brokers
 life_cycle: registration and stop of a broker alone (KIP-631, 841)
-merged_requests: requests of many to another broker, merged into one
+merged_requests: merges questions to another broker into one request
 other_brokers: connections to other brokers
 topic_creation: automatic creation of topics
 """

@@ -2,7 +2,7 @@
 
 Most transactions get all markers in the first try and need no task. A transaction with a partition that cannot be
 written now waits without a task, and delays no other. On a single node the client gets its answer after the first try
-of every partition; with several brokers, before.
+of every partition; with several brokers, earlier.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ group_admin: DescribeGroups and ListGroups
 group_deletion: DeleteGroups and OffsetDelete
 group_membership: JoinGroup, SyncGroup, Heartbeat, LeaveGroup
 group_offsets: OffsetCommit, TxnOffsetCommit, OffsetFetch
-groups: what handlers ask a group coordinator
+groups: asks a group coordinator
 leader_epochs: OffsetForLeaderEpoch
 leader_hints: the current leader in answers (KIP-951)
 list_offsets: ListOffsets
@@ -26,7 +26,7 @@ producer_ids: InitProducerId
 producers: DescribeProducers
 rewritten_batches: reads and compresses batches before the append
 rows: large answers of Produce and Fetch as messages
-table: which module serves which API, with which rights
+table: the module and the rights of each API
 transaction_admin: DescribeTransactions and ListTransactions
 transactional_batches: verifies the partitions of transactional batches
 transactions: AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, WriteTxnMarkers

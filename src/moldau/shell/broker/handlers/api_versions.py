@@ -1,4 +1,4 @@
-"""ApiVersions: what this listener serves."""
+"""ApiVersions: the APIs and versions of this listener."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _api_keys = versions_of(API_VERSIONS)
 
 async def act_api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
     """Versions 0-5. v1 throttle time, v3 client software (KIP-511) and features (KIP-584), v4 features with minimum 0,
-    v5 129 where the client meant another node (KIP-1242).
+    v5 129 if the client meant another node (KIP-1242).
 
     Any other version gets 35 in a body of version 0 from the dispatcher (KIP-511). Ignored on purpose: nothing. Not
     subject to `context.authorize`, as in Kafka: a client must learn the versions before it can authenticate.

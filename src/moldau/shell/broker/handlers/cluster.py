@@ -1,4 +1,4 @@
-"""The cluster itself: its brokers, its quorum."""
+"""DescribeCluster and DescribeQuorum: the brokers and the quorum of the cluster."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def act_describe_cluster(
 ) -> DescribeClusterResponse:
     """Versions 0-2. KIP-700; v1 endpoint types (KIP-919), v2 fenced brokers (KIP-1073).
 
-    Controllers are asked for on a controller's listener only: 114 here. Ignored on purpose: nothing.
+    Only a controller's listener describes controllers: 114 here. Ignored on purpose: nothing.
     """
     throttle_time_ms = context.throttle()
     refused = refused_endpoints(request.endpoint_type, EndpointType.BROKER, context.api_version)
@@ -56,7 +56,7 @@ async def act_describe_cluster(
 
 
 def _described(broker: Broker, context: RequestContext, registered: BrokerImage) -> DescribeClusterBroker | None:
-    """A broker as this client reaches it; None for one that has no listener of that name."""
+    """A broker with its address on the client's listener; None if it has no listener of that name."""
     address = broker.address_of(registered.broker_id, context)
     if address is None:
         return None
@@ -68,8 +68,8 @@ async def act_describe_quorum(
 ) -> DescribeQuorumResponse:
     """Versions 0-2. KIP-595; v1 times of the last fetch (KIP-836), v2 directory ids and nodes (KIP-853).
 
-    Only `__cluster_metadata`, partition 0, alone, has an answer; as the leader describes it.
-    Ignored on purpose: the throttle time, which this answer has no field for.
+    Answers only for `__cluster_metadata`, partition 0, alone, with the leader's description. Ignored on purpose: the
+    throttle time, which this answer has no field for.
     """
     context.throttle()
     try:

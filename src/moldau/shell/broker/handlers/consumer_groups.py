@@ -1,4 +1,4 @@
-"""Consumer groups whose assignment the broker makes (KIP-848): refused at once, as Kafka does at `group.version` 0."""
+"""Rejects consumer groups with server-side assignment (KIP-848), as Kafka does at `group.version` 0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FindCoordinator: which broker serves a group or a transactional id."""
+"""FindCoordinator: the broker that coordinates a group or a transactional id."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _find(context: RequestContext, key_type: int, key: str) -> Coordinator:
 
 
 def _located(broker: Broker, context: RequestContext, owner: Shards[Any], found: Coordinator) -> Coordinator:
-    """The broker that leads the partition of the key; none while that has no leader that this client reaches."""
+    """The leader of the key's partition; COORDINATOR_NOT_AVAILABLE while this client reaches none."""
     if found.error_code:
         return found
     leader = owner.leader_for(found.key)
@@ -87,7 +87,7 @@ def _failed(key: str, code: int) -> Coordinator:
 
 
 def _unauthorized(context: RequestContext, key: str, right: Right) -> Coordinator:
-    """With the text that Apache Kafka gives: none to those who ask for many keys."""
+    """The error, with Apache Kafka's text: none in versions with many keys."""
     text = "" if context.api_version >= MANY_KEYS_FROM else right.refusal_text
     return Coordinator(key, NO_NODE, "", NO_NODE, right.refusal, text)
 

@@ -30,9 +30,9 @@ async def act_delete_records(
 ) -> DeleteRecordsResponse:
     """Versions 0-2. All of KIP-107; v2 flexible (KIP-482).
 
-    Answered once the new log start offsets are on the disk: unlike in Apache Kafka, what was deleted does not come back
-    after a crash. Files go at the next retention check. A partition that stands twice counts once, with its
-    last offset. Followers drop the records too: the answer waits for those that live, at most the timeout (7).
+    Answers once the new log start offsets are on the disk: unlike in Apache Kafka, deleted records do not come back
+    after a crash. The next retention check removes the files. A partition that is named twice counts once, with its
+    last offset. Followers delete the records too: the answer waits for the live ones, at most for the timeout (7).
     Ignored on purpose: nothing.
     """
     asked: dict[str, dict[int, int]] = {}
@@ -49,13 +49,13 @@ async def act_delete_records(
             results[name][index] = _delete_one(broker, context, name, index, offset, accepted)
             await context.pause()
     if accepted:
-        # also if nothing moved: what an earlier request moved may not be on the disk yet
+        # also if no offset moved: an earlier request's may not be on the disk yet
         await _save(broker, context, results, accepted)
         deadline_s = broker.loop.time() + max(0, request.timeout_ms) / 1_000
         for each, is_moved in accepted:
             if each.has_followers and not each.is_offline:
                 if is_moved:
-                    broker.waits.changed(each)  # so that the followers are told with their next answer
+                    broker.waits.changed(each)  # followers learn the new offset with their next answer
                 await _wait_for_followers(broker, context, results, each, deadline_s)
             await context.pause()
     topics = []
@@ -69,7 +69,7 @@ async def act_delete_records(
 def _delete_one(
     broker: Broker, context: RequestContext, name: str, index: int, offset: int, accepted: list[tuple[Partition, bool]]
 ) -> Result:
-    """Adds to `accepted` the partition, and whether its log start offset moved."""
+    """Deletes records of one partition. Adds to `accepted` the partition, and whether its log start offset moved."""
     try:
         found = _deletable_partition(broker, context, name, index)
         accepted.append((found, _delete(found, offset)))
@@ -79,7 +79,7 @@ def _delete_one(
 
 
 def _deletable_partition(broker: Broker, context: RequestContext, topic: str, index: int) -> Partition:
-    """Raises what a partition whose records may not be deleted gets: 29, 3, 17, 56, 6."""
+    """The partition, if its records may be deleted. Raises 29, 3, 17, 56, 6."""
     if not context.authorize(DELETE_TOPIC, topic):
         raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
     partition = broker.partitions.find(topic, index)
@@ -92,7 +92,8 @@ def _deletable_partition(broker: Broker, context: RequestContext, topic: str, in
 
 
 def _delete(partition: Partition, offset: int) -> bool:
-    """Whether the log start offset moved. Raises 44 for a topic that is only compacted, 1 past the high watermark."""
+    """Returns whether the log start offset moved. Raises 44 for a topic that is only compacted, 1 past the high
+    watermark."""
     log = partition.log
     policy = log.settings.cleanup_policy
     if "compact" in policy and "delete" not in policy:
@@ -117,7 +118,7 @@ async def _save(
     try:
         await context.wait(broker.flusher.save_log_start_offsets([partition for partition, _ in accepted]))
     except StorageFullError:
-        # it holds until a crash, as it does in Apache Kafka; the checkpoint by the clock tries again
+        # the deletion holds until a crash, as in Apache Kafka; the periodic checkpoint tries again
         broker.checkpoints.changed()
     for partition, _ in accepted:
         if partition.is_offline:

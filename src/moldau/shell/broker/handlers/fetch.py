@@ -1,4 +1,4 @@
-"""Fetch: reads record batches, at once or when enough are there."""
+"""Fetch: reads record batches, at once or when enough are available."""
 
 from __future__ import annotations
 
@@ -49,14 +49,15 @@ READ_COMMITTED = 1
 INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
 FETCH_SESSION_ID_NOT_FOUND = ERROR_CODES["FETCH_SESSION_ID_NOT_FOUND"]
 MANY_BYTES = 32 << 10
-"""A longer request may name a thousand partitions: it is decoded and answered with pauses."""
+"""A longer request may name a thousand partitions, and is decoded and answered with pauses."""
 MAX_SESSION_PARTITIONS = 5_000
-"""A session of more partitions takes longer to keep than other clients should wait."""
+"""Keeping a session of more partitions would take longer than other clients should wait."""
 LOOK_AGAIN_S = 0.1
 MAX_LONG_WAIT_S = 1
-"""A long request keeps others out of the memory for long requests while it waits: its client asks again."""
+"""A waiting long request occupies the memory for long requests. It is answered after this time, and its client asks
+again."""
 MAX_MIN_BYTES = MAX_ANSWER_BYTES // 2
-"""Nobody waits for more than this: an answer of whole batches is more than half full when it is full."""
+"""No fetch waits for more bytes: an answer of whole batches may be full when it is just over half full."""
 
 
 def act_fetch(broker: Broker, context: RequestContext, frame: memoryview, position: int) -> Answer | PendingResponse:
@@ -64,10 +65,10 @@ def act_fetch(broker: Broker, context: RequestContext, frame: memoryview, positi
     (KIP-320), v11 rack (KIP-392), v12 last fetched epoch (KIP-595), v13 topic ids (KIP-516), v15 replica state
     (KIP-903), v16 leader hints (KIP-951), v17 directory ids (KIP-853), v18 a follower's high watermark (KIP-1166).
 
-    Consumers read from followers, too, from version 11 on; the leader sends them to a replica in their rack where
-    `replica.selector.class` asks for that. Ignored on purpose: the directory and the high watermark that a follower
-    names. A follower needs ClusterAction, else each partition gets 29, as in Kafka. read_committed
-    reads to the last stable offset, and names the transactions that were aborted.
+    From version 11 on consumers read from followers too. If `replica.selector.class` asks for it, the leader sends a
+    consumer to a replica in its rack. Ignored on purpose: the directory and the high watermark that a follower names. A
+    follower needs ClusterAction, else each partition gets 29, as in Kafka. read_committed reads to the last stable
+    offset, and names the aborted transactions.
     """
     if len(frame) > MANY_BYTES:
         return context.serve_long(frame, position)
@@ -75,7 +76,7 @@ def act_fetch(broker: Broker, context: RequestContext, frame: memoryview, positi
     question = decode_fetch_request(frame, position, version)
     entries = question[-3]
     if len(entries) > 1:
-        # of a partition that stands twice the last one counts, in the place of the first
+        # of a partition that is named twice the last entry counts, in the place of the first
         entries = list({entry[:2]: entry for entry in entries}.values())
     try:
         fetch = _begin(broker, context, question, entries)
@@ -98,9 +99,9 @@ def act_fetch(broker: Broker, context: RequestContext, frame: memoryview, positi
 
 
 async def act_fetch_many(broker: Broker, context: RequestContext, request: FetchRequest) -> FetchResponse:
-    """As `act_fetch`, for a request that may name more partitions than are read in a millisecond. While there is too
-    little it looks again from time to time, for MAX_LONG_WAIT_S at most. Very many get no session: a client does
-    without."""
+    """As `act_fetch`, for a request with more partitions than can be read in a millisecond. While the records are too
+    few, looks again from time to time, for MAX_LONG_WAIT_S at most. Very many partitions get no session: the client
+    continues without."""
     question = await context.finish(fetch_question(request, context.api_version))
     by_place: dict[tuple[bytes, int], FetchEntry] = {}
     for entry in question[-3]:
@@ -137,7 +138,7 @@ async def act_fetch_many(broker: Broker, context: RequestContext, request: Fetch
 
 
 async def _rows(context: RequestContext, results: list[FetchResult]) -> tuple[FetchableTopicResponse, ...]:
-    """For more results than `encode_fetch_response` is quick with."""
+    """The rows of many results, made with pauses: `encode_fetch_response` would take long for them."""
 
     def topic_of(topic: bytes, rows: tuple[PartitionData, ...]) -> FetchableTopicResponse:
         if context.api_version >= TOPIC_IDS_FROM:
@@ -175,7 +176,8 @@ def _row(
 def _begin(
     broker: Broker, context: RequestContext, question: FetchQuestion, entries: list[FetchEntry]
 ) -> ParkedFetch | int:
-    """The fetch of `entries` or of its session, or the error of the whole. Raises what each entry is refused for."""
+    """The fetch of `entries` or of its session, or the error code of the whole request. Raises the error of each
+    entry."""
     reader, _, min_bytes, max_bytes, isolation_level, session_id, session_epoch, _, forgotten, rack = question
     is_follower = reader[0] >= 0
     if is_follower:
@@ -183,10 +185,10 @@ def _begin(
         if not context.authorize(CLUSTER_ACTION):
             raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
     elif reader[0] not in (CONSUMER_REPLICA_ID, FUTURE_LOCAL_REPLICA_ID):
-        reader = CONSUMER_REPLICA_ID, -1  # as Kafka takes any other negative id, also that of a debugging reader
+        reader = CONSUMER_REPLICA_ID, -1  # as in Kafka, any other negative id is a consumer, also a debugging reader's
     if not 0 <= isolation_level <= READ_COMMITTED or max_bytes < 0:
         if session_epoch > INITIAL_EPOCH:
-            # its partitions stand in the session, which the refused request leaves as it is
+            # its partitions are in the session, which a rejected request does not change
             return INVALID_REQUEST
         raise kafka_error("INVALID_REQUEST")
     session: SessionAnswer | None = None
@@ -204,7 +206,7 @@ def _begin(
             return begun
         if begun is not None:
             session = begun
-            # the watch of a follower's session names what changed, so not all partitions are looked at
+            # the watch of a follower's session names the changed partitions: no look at all of them
             entries = [] if is_follower and is_watched(begun.session) else begun.entries
     max_bytes = min(max_bytes, broker.fetch_max_bytes)
     if not is_follower and (quota_bytes := context.max_fetch_bytes()) is not None:

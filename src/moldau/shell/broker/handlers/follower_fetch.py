@@ -1,4 +1,4 @@
-"""The fetch of a follower: notes how far the follower is, and looks at partitions that changed."""
+"""The fetch of a follower: notes the follower's position, and looks at the changed partitions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from moldau.wire.protocol.fast_fetch import FetchEntry, FetchResult
 
 
 class FollowerFetch(ParkedFetch):
-    """See ParkedFetch. From the second request of its session on it looks, as a rule, only at what may have news."""
+    """See ParkedFetch. From the second request of its session on, it usually looks only at partitions that may have
+    news."""
 
     is_follower = True
     __slots__ = ("_looks_at_all", "_watch")
@@ -29,9 +30,9 @@ class FollowerFetch(ParkedFetch):
         self._looks_at_all = True
 
     def note(self, named: list[FetchEntry]) -> Pausing[None]:
-        """What each entry says of the follower that asks: that it has everything below. Once for each request, before
-        it is looked at first, so that the answer has the high watermark that follows; what is refused says nothing.
-        `named`: by this request, the others of its session stand where they stood."""
+        """Notes that the follower has all records below the offset of each entry. Runs once for each request before the
+        first look, so the answer has the resulting high watermark. Rejected entries are not noted. `named`: the entries
+        of this request. The follower's position in the other partitions of the session has not changed."""
         broker, noted = self.broker, self.entries
         if self.replica_id == broker.node_id:
             broker.others.found_itself()
@@ -64,11 +65,12 @@ class FollowerFetch(ParkedFetch):
 
     @property
     def has_nothing_to_wait_for(self) -> bool:
-        """As in ParkedFetch; a watched session waits for all its partitions, also where this request looks at none."""
+        """As in ParkedFetch. A watched session waits for all its partitions, even if this request looks at none."""
         return self._watch is None and not self.entries
 
     def collect(self, **how: Any) -> list[FetchResult]:
-        """Where followers serve the consumers of their rack, these wait for the high watermark: it is told at once."""
+        """As in ParkedFetch. If followers serve the consumers of their rack, a new high watermark is answered at once,
+        as those consumers wait for it."""
         results = super().collect(**how)
         if self._watch is not None and self.broker.settings.replica_selector_class == RACK_AWARE:
             self.is_urgent = self.is_urgent or self._watch.is_high_watermark_news(results)
@@ -82,8 +84,8 @@ class FollowerFetch(ParkedFetch):
     # -- waiting
 
     def _wait_ms(self, max_wait_ms: int) -> int:
-        """As long as its follower asks for, together with those of others: a broker that has nothing to do would wake
-        for each of them alone, twice a second."""
+        """The follower's wait, aligned with those of others: otherwise an idle broker would wake for each follower
+        alone, twice a second."""
         now_ms = self.broker.clock.monotonic_ms()
         return beat_ms(now_ms, max_wait_ms) - now_ms
 
@@ -100,11 +102,11 @@ class FollowerFetch(ParkedFetch):
             self._watch.leave(self)
 
     def _counted(self) -> int:
-        """What a follower finds it may read: nothing else is waited for."""
+        """The bytes that the follower may read: it waits for nothing else."""
         return self.size
 
     def partition_changed(self, partition: Partition) -> None:
-        """Looks again, unless the change brought nothing to read: the next answer tells what else is new."""
+        """Looks again if the change brought records. The next answer has other news."""
         if self._watch is None:
             super().partition_changed(partition)
             return
@@ -114,10 +116,11 @@ class FollowerFetch(ParkedFetch):
         self._look_again()
 
     def _has_all_of(self, partition: Partition, entry: FetchEntry) -> bool:
-        """Whether a look would find nothing to send: the follower has all that this leader has. Each of the partitions
-        of a new topic changes while the fetch is parked, and a look is at all that changed since the last answer."""
+        """Whether the follower has all records of this leader, and a look would find nothing. A look covers all
+        partitions that changed since the last answer, and each partition of a new topic changes while the fetch is
+        parked."""
         if self.broker.settings.replica_selector_class == RACK_AWARE:
-            return False  # the high watermark is told at once
+            return False  # a new high watermark is answered at once
         if entry[2] != partition.leader_epoch or partition.is_offline or entry[3] != partition.log.log_end_offset:
             return False
         try:

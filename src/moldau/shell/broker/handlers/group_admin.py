@@ -1,4 +1,4 @@
-"""DescribeGroups and ListGroups: what people and tools ask about groups."""
+"""DescribeGroups and ListGroups: requests of administrators about groups."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
 ONE_SHARD = 10
-"""To ask a shard without groups takes as long as to list so many."""
+"""Asking a shard without groups takes as long as listing this many groups."""
 
 
 async def act_describe_groups(
@@ -34,8 +34,8 @@ async def act_describe_groups(
     """Versions 0-6. v3 authorized operations (KIP-430), v4 static members (KIP-345), v5 flexible, v6 error 69 for an
     unknown group (KIP-1043).
 
-    Ignored on purpose: a group that is named twice is answered once, so that a short request cannot ask for a large
-    group ten thousand times.
+    Ignored on purpose: a group that is named twice is answered once. A short request cannot ask for a large group ten
+    thousand times.
     """
     throttle_time_ms = context.throttle()
     groups = []

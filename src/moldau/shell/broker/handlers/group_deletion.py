@@ -1,4 +1,4 @@
-"""DeleteGroups and OffsetDelete: groups and committed offsets are removed on request."""
+"""DeleteGroups and OffsetDelete: remove groups and committed offsets on request."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ UNKNOWN_TOPIC_OR_PARTITION = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
 async def act_delete_groups(
     broker: Broker, context: RequestContext, request: DeleteGroupsRequest
 ) -> DeleteGroupsResponse:
-    """Versions 0-3. KIP-229; v1 throttle time, v2 flexible (KIP-482), v3 error messages (KIP-1331): always null, as in
-    Kafka where only a plugin for streams groups fails.
+    """Versions 0-3. KIP-229; v1 throttle time, v2 flexible (KIP-482), v3 error messages (KIP-1331), which are always
+    null: in Kafka only a plugin for streams groups sets one.
 
-    A group that stands twice is deleted once, with one result. Ignored on purpose: nothing.
+    A group that is named twice is deleted once, with one result. Ignored on purpose: nothing.
     """
     throttle_time_ms = context.throttle()
     deletions: deque[Awaitable[GroupResponse]] = deque()
     for group_id in distinct(request.groups_names):
-        # begun for all before the first is waited for: one flush is enough for many
+        # starts all before it waits for the first: one flush is enough for many
         deletions.append(begun(ask_group(broker, context, DELETE_GROUP, group_id, DeleteGroup(group_id))))
         await context.pause()
     results = []
@@ -60,7 +60,7 @@ async def act_offset_delete(
 ) -> OffsetDeleteResponse:
     """Versions 0-0. KIP-496.
 
-    The group is asked even if none of its topics is known, as in Kafka: its error comes first. Ignored on purpose:
+    Asks the group even if none of the topics is known, as in Kafka: the group's error comes first. Ignored on purpose:
     nothing.
     """
     throttle_time_ms = context.throttle()
@@ -85,7 +85,8 @@ async def act_offset_delete(
 async def _sorted(
     broker: Broker, context: RequestContext, topic: OffsetDeleteRequestTopic
 ) -> tuple[list[OffsetDeleteRequestPartition], list[OffsetDeleteResponsePartition]]:
-    """What the coordinator is asked, and what is refused before: no right 29, unknown topic or partition 3."""
+    """The partitions for the coordinator, and those rejected before: 29 without the right, 3 for an unknown topic or
+    partition."""
     known: list[OffsetDeleteRequestPartition] = []
     codes: list[OffsetDeleteResponsePartition] = []
     is_allowed = context.authorize(READ_TOPIC, topic.name)
@@ -103,13 +104,13 @@ async def _sorted(
 
 
 def _join(refused: list[OffsetDeleteResponseTopic], answer: OffsetDeleteResponse) -> Pausing[OffsetDeleteResponse]:
-    """One entry for each topic name; an error of the group leaves nothing to say of topics."""
+    """Merges both into one entry for each topic name. An error of the group stands alone, without topics."""
     if answer.error_code or not refused:
         return answer
     joined: dict[str, list[OffsetDeleteResponsePartition]] = {}
     for topic in (*refused, *answer.topics):
         joined.setdefault(topic.name, []).extend(topic.partitions)
         yield
-    # taken out one by one: to free 100,000 lists at once takes 10 ms
+    # takes out one by one, as freeing 100,000 lists at once takes 10 ms
     topics = each_of(OffsetDeleteResponseTopic(name, tuple(joined.pop(name))) for name in list(joined))
     return msgspec.structs.replace(answer, topics=(yield from topics))

@@ -1,4 +1,4 @@
-"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup: who is in a group, asked of the group's coordinator."""
+"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup: group membership, decided by the group's coordinator."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
 FEW_PROTOCOLS = 50
-"""As clients have them: their sizes are added up at once."""
+"""Clients have no more than this: their sizes are added up without a pause."""
 
 
 async def act_join_group(broker: Broker, context: RequestContext, request: JoinGroupRequest) -> GroupResponse:
     """Versions 0-9. v1 rebalance timeout (KIP-62), v4 member id first (KIP-394), v5 static members (KIP-345), v7
     protocol type (KIP-559), v8 reason (KIP-800), v9 the leader may skip the assignment (KIP-814).
 
-    Answered when the join phase is over. Ignored on purpose: the reason, which Kafka only logs.
+    Answers when the join phase ends. Ignored on purpose: the reason, which Kafka only logs.
     """
     if len(request.protocols) <= FEW_PROTOCOLS:
         context.holds_values(sum(len(protocol.metadata) for protocol in request.protocols))
@@ -36,7 +36,7 @@ async def act_join_group(broker: Broker, context: RequestContext, request: JoinG
 async def act_sync_group(broker: Broker, context: RequestContext, request: SyncGroupRequest) -> GroupResponse:
     """Versions 0-5. v3 static members (KIP-345), v4 flexible (KIP-482), v5 protocol type and name (KIP-559).
 
-    Answered when the leader has sent the assignment. Ignored on purpose: nothing.
+    Answers when the leader has sent the assignment. Ignored on purpose: nothing.
     """
     return await _asked(broker, context, request)
 

@@ -1,4 +1,4 @@
-"""OffsetCommit, TxnOffsetCommit and OffsetFetch: where a group stands, asked of the group's coordinator."""
+"""OffsetCommit, TxnOffsetCommit and OffsetFetch: a group's committed offsets, kept by the group's coordinator."""
 
 from __future__ import annotations
 
@@ -60,11 +60,12 @@ FIRST_THAT_WAITS_FOR_LOADING = 2
 """Versions of TxnOffsetCommit."""
 
 _AS_OFFSET_COMMIT = 8
-"""The version of OffsetCommit that a TxnOffsetCommit by name is like; one by topic id: the first with topic ids."""
+"""TxnOffsetCommit by topic name is handled as this version of OffsetCommit; by topic id, as the first with topic
+ids."""
 
 
 class ImageLookup:
-    """Topics as the metadata has them."""
+    """Looks up topics in the metadata."""
 
     __slots__ = ("_image",)
 
@@ -119,7 +120,7 @@ async def act_txn_offset_commit(
 ) -> TxnOffsetCommitResponse:
     """Versions 0-6. KIP-98; v2 leader epoch (KIP-320), v3 members (KIP-447) and flexible, v4 TRANSACTION_ABORTABLE, v5
     the group's partition joins the transaction by itself (both KIP-890), v6 topic ids, and 69 for a generation of a
-    group that is not there (KIP-1319).
+    missing group (KIP-1319).
 
     Ignored on purpose: nothing.
     """
@@ -174,7 +175,7 @@ async def _commit_in_transaction(
     if plan.accepted.topics:
         asked, group_id = asked_for(plan.accepted), request.group_id
         if group_id == "" or producer_id < 0:
-            # without a producer the commit would count at once
+            # without a producer the offsets would be committed at once
             code = INVALID_GROUP_ID if group_id == "" else INVALID_PRODUCER_ID_MAPPING
             answer = cast(OffsetCommitResponse, await context.finish(refusal(asked, code)))
         else:
@@ -184,7 +185,7 @@ async def _commit_in_transaction(
 
 
 def _missing_right(context: RequestContext, request: TxnOffsetCommitRequest) -> int:
-    """What the whole request is refused for; 0: nothing."""
+    """The code that rejects the whole request; 0: none."""
     if not context.authorize(WRITE_TRANSACTIONAL_ID, request.transactional_id):
         return WRITE_TRANSACTIONAL_ID.refusal
     return 0 if context.authorize(READ_GROUP, request.group_id) else READ_GROUP.refusal
@@ -193,8 +194,8 @@ def _missing_right(context: RequestContext, request: TxnOffsetCommitRequest) -> 
 async def _verify(
     broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest, partition: TopicPartition
 ) -> int:
-    """0 if the group's partition is in the producer's transaction, or joins now; else the error, in the words that this
-    version knows."""
+    """0 if the group's partition is in the producer's transaction or joins it now; else an error code that this version
+    knows."""
     version = context.api_version
     joins = version >= FIRST_THAT_JOINS
     if not joins and not broker.settings.transaction_partition_verification_enable:
@@ -221,12 +222,13 @@ async def act_offset_fetch(broker: Broker, context: RequestContext, request: Off
     """Versions 1-10. v2 all topics and an error of the whole (KIP-88), v5 leader epoch (KIP-320), v7 require stable
     (KIP-447), v8 many groups (KIP-709), v9 member epoch (KIP-848), v10 topic ids (KIP-516).
 
-    A group all of whose topics are asked for more than once is answered once: a short request would make a long answer.
+    A group that is asked for all topics more than once is answered once: a short request would get a long answer.
     Ignored on purpose: nothing.
     """
     throttle_time_ms = context.throttle()
 
-    # versions 0 and 1 have no error of the whole: each partition has that of the group, also of a topic without a right
+    # versions 0 and 1 have no error of the whole request: each partition gets the group's, even without a right to the
+    # topic
     is_refused = context.api_version < 2 and not context.authorize(DESCRIBE_GROUP, request.group_id)
 
     def may_describe(name: str) -> bool:
@@ -235,7 +237,7 @@ async def act_offset_fetch(broker: Broker, context: RequestContext, request: Off
     groups = await _once_each(context, request.groups)
     found: list[OffsetFetchResponseGroup] = []
     response = OffsetFetchResponse()
-    # version 8 and later ask of many groups, those before of one, which stands in the request itself
+    # versions from 8 on have a list of groups; earlier ones ask for one group, which the request itself names
     for group in groups or (None,):
         some = () if group is None else (group,)
         asked = request if some == request.groups else msgspec.structs.replace(request, groups=some)

@@ -1,4 +1,4 @@
-"""What handlers ask the coordinator of a group."""
+"""Asks the coordinator of a group for the handlers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 def group_request(context: RequestContext, message: GroupMessage) -> GroupRequest:
-    """`message` with what the coordinator has to know of the client that asks."""
+    """`message` with the version, the client id and the address of the client."""
     return GroupRequest(message, context.api_version, context.client_id, context.session.client_address)
 
 
 async def ask_group(
     broker: Broker, context: RequestContext, right: Right, group_id: str, message: GroupMessage
 ) -> GroupResponse:
-    """The answer of the group's coordinator, or the refusal of a client that lacks this right to the group."""
+    """The answer of the group's coordinator, or an error if the client lacks this right to the group."""
     asked = group_request(context, message)
     if not context.authorize(right, group_id):
         return await context.finish(refusal(asked, right.refusal))

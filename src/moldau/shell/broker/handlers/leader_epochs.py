@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where a leader epoch ends, for clients that look for a truncation."""
+"""OffsetForLeaderEpoch: the end offset of a leader epoch, for clients that check for truncation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def act_offset_for_leader_epoch(
     """Versions 2-4. v2 current leader epoch (KIP-320), v3 replica id (KIP-392), v4 flexible (KIP-482); epochs as of
     KIP-101 and KIP-279.
 
-    Ignored on purpose: the replica id (any reader is answered alike, as by Apache Kafka).
+    Ignored on purpose: the replica id (all readers get the same answer, as from Apache Kafka).
     """
     topics = []
     is_broker = context.authorize(CLUSTER_ACTION)

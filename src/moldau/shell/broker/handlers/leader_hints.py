@@ -1,6 +1,6 @@
-"""Names the leader, and its address, to a client that asked the wrong broker (KIP-951).
+"""Tells a client that asked the wrong broker the leader and its address (KIP-951).
 
-The client writes or reads there with its next request, and needs no Metadata request."""
+The client sends its next request there, without a Metadata request before."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
 TOPIC_IDS_FROM = 13
-"""Of Produce and of Fetch."""
+"""Version of both Produce and Fetch."""
 
 
 def name_leaders(
     broker: Broker, context: RequestContext, results: list[Any], codes: tuple[int, ...]
 ) -> list[LeaderNode]:
-    """Puts the leader into each result of Produce or Fetch that is refused with one of `codes`, as its seventh field.
-    Gives where those leaders are that serve."""
+    """Puts the leader into each result of Produce or Fetch with one of `codes`, as its seventh field. Returns the
+    addresses of the leaders that are not fenced."""
     nodes: dict[int, LeaderNode] = {}
     for place, result in enumerate(results):
         if result[2] not in codes:

@@ -1,4 +1,4 @@
-"""ListOffsets: where a partition begins and ends, and where a timestamp is."""
+"""ListOffsets: the start and end offsets of partitions, and offsets of timestamps."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ KAFKA_STORAGE_ERROR = ERROR_CODES["KAFKA_STORAGE_ERROR"]
 Found = tuple[int, int, int, int]
 """Error code, timestamp, offset, leader epoch."""
 MAX_TRIES = 5
-"""So often a partition is searched that moves to another log directory meanwhile."""
+"""The most searches of a partition that moves to another log directory meanwhile."""
 
 
 class Search(msgspec.Struct, frozen=True):
-    """What finds it, off the loop. `log`: the one of `partition` that `planned` looks at."""
+    """A search off the loop. `log`: the log of `partition` that `planned` searches."""
 
     partition: Partition
     timestamp_ms: int
@@ -60,21 +60,22 @@ class Search(msgspec.Struct, frozen=True):
 
     @classmethod
     def plan(cls, partition: Partition, timestamp_ms: int) -> Search:
-        """Raises StorageFailedError."""
+        """Plans the search of a timestamp. Raises StorageFailedError."""
         log = partition.log
         if timestamp_ms == MAX_TIMESTAMP:
             return cls(partition, timestamp_ms, log, log.plan_max_timestamp_search())
         return cls(partition, timestamp_ms, log, log.plan_timestamp_search(timestamp_ms))
 
     async def look(self, context: RequestContext, workers: Workers) -> FoundOffset | None:
-        """Raises KafkaError, DamagedBatchError; StorageFailedError, and the directory is offline."""
+        """Runs the search. Raises KafkaError, DamagedBatchError, and StorageFailedError (the directory is offline
+        then)."""
         search = self
         for _ in range(MAX_TRIES):
             with search.log.health.watched():
                 found = await context.wait(workers.run(search.planned.run))
             if search.partition.log is search.log:
                 return found
-            # it lies in another log directory now, and the files that were searched are closed
+            # the log is in another directory now, and the searched files are closed
             search = Search.plan(self.partition, self.timestamp_ms)
         raise kafka_error("NOT_LEADER_OR_FOLLOWER", "the partition moves between log directories")
 
@@ -84,8 +85,8 @@ async def act_list_offsets(broker: Broker, context: RequestContext, request: Lis
     largest timestamp (KIP-734), v8 and v9 local and tiered ends (KIP-405, KIP-1005), v10 timeout (KIP-1075), v11
     earliest pending upload (KIP-1023).
 
-    A partition that stands twice is answered once, with 42. Ignored on purpose: the timeout and the tiered ends
-    (nothing is tiered: they find nothing, as in Kafka without remote storage). A follower is told the log end.
+    A partition that is named twice is answered once, with 42. Ignored on purpose: the timeout and the tiered ends
+    (which find nothing, as in Kafka without remote storage). A follower gets the log end.
     """
     counts: dict[tuple[str, int], int] = {}
     for topic in request.topics:
@@ -124,7 +125,7 @@ def _find(
 
 
 async def _search(broker: Broker, context: RequestContext, request: ListOffsetsRequest, search: Search) -> Found:
-    """What the search finds, off the loop."""
+    """Runs the search off the loop."""
     try:
         record = await search.look(context, broker.workers)
     except StorageFailedError:
@@ -147,7 +148,7 @@ def _read_bound(partition: Partition, request: ListOffsetsRequest) -> int:
 
 
 def _is_end_unknown(partition: Partition, request: ListOffsetsRequest) -> bool:
-    """Whether a consumer that was told where the log ends might be told that it went back."""
+    """Whether a consumer that gets the log end now could later see it go back."""
     return request.replica_id == CONSUMER_REPLICA_ID and partition.is_high_watermark_behind
 
 
@@ -166,7 +167,7 @@ def _row(context: RequestContext, asked: ListOffsetsPartition, found: Found) -> 
 def _look_up(
     broker: Broker, context: RequestContext, request: ListOffsetsRequest, topic: str, asked: ListOffsetsPartition
 ) -> Found | Search:
-    """What is found, or the search that will find it in Workers. Raises KafkaError."""
+    """The answer, or the search to run in Workers. Raises KafkaError."""
     if not context.authorize(DESCRIBE_TOPIC, topic):
         raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
     if not 0 <= request.isolation_level <= READ_COMMITTED:

@@ -1,4 +1,4 @@
-"""DescribeLogDirs and AlterReplicaLogDirs: which partition lies in which log directory, and moving it to another."""
+"""DescribeLogDirs and AlterReplicaLogDirs: describe log directories, and move partitions between them."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ async def act_describe_log_dirs(
     """Versions 1-5. v1 throttling (KIP-219), v2 flexible (KIP-482), v3 error of the request (KIP-784), v4 total and
     usable bytes (KIP-827), v5 cordoned directories (KIP-1066).
 
-    The answer has every directory, also one without any of the partitions asked for. It leaves the metadata log out,
-    as in Apache Kafka. Ignored on purpose: nothing.
+    The answer has every directory, even without any of the requested partitions. It leaves out the metadata log, as in
+    Apache Kafka. Ignored on purpose: nothing.
     """
     if not context.authorize(DESCRIBE_CLUSTER):
         return DescribeLogDirsResponse(throttle_time_ms=context.throttle(), error_code=DESCRIBE_CLUSTER.refusal)
@@ -54,14 +54,14 @@ async def act_describe_log_dirs(
             await context.pause(1 + len(topic.partitions))
     logs = broker.partitions.logs
     results = []
-    # all at one instant: a partition that moves while the answer is made stands in it once
+    # all at one instant: a partition that moves meanwhile occurs once in the answer
     lying = {directory.path: list(directory.logs.items()) for directory in logs}
     moving = list(broker.moves.futures.items())
     for directory in logs:
         if directory.health.is_offline:
             results.append(DescribeLogDirsResult(KAFKA_STORAGE_ERROR, directory.path))
             continue
-        # it asks the file system, which may be one of the network
+        # asks the file system, which may be a network file system
         total_bytes, usable_bytes = await context.wait(broker.workers.run(partial(space_of, directory.disk)))
         results.append(
             DescribeLogDirsResult(
@@ -93,7 +93,7 @@ async def _topics(
             found.setdefault(name, []).append(partition)
 
     for topic_partition, log in lying:
-        # the leader is its own replica: it lags behind nobody
+        # a leader has no lag
         add(topic_partition, log.size_bytes, 0, False)
         await context.pause()
     for topic_partition, future in moving:
@@ -110,8 +110,8 @@ async def act_alter_replica_log_dirs(
 ) -> AlterReplicaLogDirsResponse:
     """Versions 1-2. All of KIP-113; v2 flexible (KIP-482).
 
-    0 says that the move has begun: the copy catches up beside the log that serves, and takes its place (DescribeLogDirs
-    shows it). A partition that stands twice goes where its last entry says. Ignored on purpose: nothing.
+    0 means that the move has started: a new copy of the log catches up, then replaces the log (DescribeLogDirs shows
+    both). A partition that is named twice goes to its last target. Ignored on purpose: nothing.
     """
     is_allowed = context.authorize(ALTER_CLUSTER)
     targets: dict[str, dict[int, str]] = {}
@@ -124,7 +124,7 @@ async def act_alter_replica_log_dirs(
     context.run_to_end()
     for name in list(targets):
         partitions = []
-        # taken out one by one: to free 100,000 dictionaries at once takes 10 ms
+        # takes out one by one, as freeing 100,000 dictionaries at once takes 10 ms
         for index, path in targets.pop(name).items():
             code = ALTER_CLUSTER.refusal
             if is_allowed:
@@ -136,7 +136,8 @@ async def act_alter_replica_log_dirs(
 
 
 def _move(broker: Broker, topic: str, index: int, path: str) -> int:
-    """The error code: 57 for a path that is none of ours, 56, 3, and 9 where no replica is here."""
+    """Starts the move. Returns an error code: 57 for a path that is not in `log.dirs`, 56, 3, and 9 without a replica
+    here."""
     logs = broker.partitions.logs
     target = logs.by_path(path)
     try:
@@ -148,7 +149,7 @@ def _move(broker: Broker, topic: str, index: int, path: str) -> int:
         if partition.is_offline:
             raise kafka_error("KAFKA_STORAGE_ERROR")
     except KafkaError as error:
-        # 9 is what this API has always told clients for 6
+        # this API has always used 9 in place of 6
         return REPLICA_NOT_AVAILABLE if error.code == NOT_LEADER_OR_FOLLOWER else error.code
     broker.moves.move(partition, target)
     return 0

@@ -41,11 +41,11 @@ NO_OPERATIONS = -2147483648
 
 async def act_metadata(broker: Broker, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
     """Versions 0-13. v1 null for all topics, v2 cluster id (KIP-78), v3 throttle time, v4 auto-creation flag (KIP-204),
-    v5 offline replicas (KIP-112), v7 leader epoch (KIP-320), v8 authorized operations (KIP-430), v10 topic ids and
-    v12 lookup by them (KIP-516), v11 no cluster operations (KIP-700), v13 an error of the whole (KIP-1102).
+    v5 offline replicas (KIP-112), v7 leader epoch (KIP-320), v8 authorized operations (KIP-430), v10 topic ids and v12
+    lookup by them (KIP-516), v11 no cluster operations (KIP-700), v13 an error of the whole request (KIP-1102).
 
-    An unknown topic that may be created gets 3, and is created: the client asks again. A partition whose leader this
-    client cannot reach gets 5, or 72 where the leader has no listener of that name. Ignored on purpose: nothing.
+    An unknown topic that may be created gets 3 and is created; the client asks again. A partition gets 5 if this client
+    cannot reach its leader, or 72 if the leader has no listener of that name. Ignored on purpose: nothing.
     """
     version, image = context.api_version, broker.image
     serving = broker.serving_brokers(context)
@@ -94,9 +94,9 @@ def _response(
 def _find(
     broker: Broker, context: RequestContext, request: MetadataRequest, asked: MetadataRequestTopic
 ) -> TopicImage | MetadataResponseTopic:
-    """The topic, or the answer of one that is not there, or not for this client."""
+    """The topic, or an error row if it does not exist or is not for this client."""
     if context.api_version < LOOKUP_BY_ID_FROM and (asked.name is None or asked.topic_id != ZERO_UUID):
-        # v10 and v11 can ask by id, but their answers have no way to leave the name out.
+        # v10 and v11 can ask by id, but their answers must have a name.
         return _error(asked.name or "", ZERO_UUID, INVALID_REQUEST)
     if asked.name is None:
         if asked.topic_id == ZERO_UUID:
@@ -105,7 +105,7 @@ def _find(
         if topic is None:
             return _error(None, asked.topic_id, UNKNOWN_TOPIC_ID)
         if not context.authorize(DESCRIBE_TOPIC, topic.name):
-            return _error(None, asked.topic_id, DESCRIBE_TOPIC.refusal)  # as in Kafka an id is no secret
+            return _error(None, asked.topic_id, DESCRIBE_TOPIC.refusal)  # as in Kafka, an id is no secret
         return topic
     name = asked.name
     if not context.authorize(DESCRIBE_TOPIC, name):

@@ -1,4 +1,4 @@
-"""Finds a replica in the rack of a consumer, if `replica.selector.class` asks for that (KIP-392)."""
+"""Finds a replica in the rack of a consumer, if `replica.selector.class` asks for it (KIP-392)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def near_replica(
     broker: Broker, context: RequestContext, partition: Partition, rack: str, offset: int
 ) -> PreferredReadReplica | None:
-    """The in-sync replica of `rack` that holds `offset` and has most of the log; None: this one serves. As Kafka's
-    RackAwareReplicaSelector."""
+    """The in-sync replica of `rack` that holds `offset` and has the most of the log, as in Kafka's
+    RackAwareReplicaSelector. None: this broker serves."""
     leader = partition.leader
     if leader is None or broker.settings.replica_selector_class != RACK_AWARE or broker.settings.broker_rack == rack:
         return None
