@@ -56,23 +56,23 @@ ENTRIES_BETWEEN_PAUSES = 50
 MAX_COLD_READS = 64
 ONE_PARTITION_BYTES = 1 << 20
 MAX_ANSWER_BYTES = 4 << 20
-"""More is asked for with the next fetch: reading 32 MiB holds up everybody else for 20 ms."""
+"""The next fetch asks for the rest: reading 32 MiB would delay all other clients by 20 ms."""
 
 
 def refused(entry: FetchEntry, code: int) -> FetchResult:
     """The result of a partition that is not read, with its error code."""
-    # as Kafka: empty where the partition is not known or not allowed, null for what its log refuses
+    # as in Kafka: empty if the partition is unknown or not authorized, null for an error of its log
     return (entry[0], entry[1], code, -1, -1, -1, None, None, () if code in REFUSED_BEFORE_THE_LOG else None)
 
 
 def _aborted(
     partition: Partition, offset: int, read: Read | tuple[int, int] | PreferredReadReplica
 ) -> AbortedTransactions:
-    """The aborted transactions with records among those that were read from `offset`. Raises 56."""
+    """The aborted transactions of the records that were read from `offset`. Raises 56."""
     if not isinstance(read, Read) or not (read.records or read.later):
         return ()
     end_offset = offset if read.later is None else read.later.next_offset
-    with suppress(ProtocolError):  # damaged bytes: what lies behind them is of no use to the reader
+    with suppress(ProtocolError):  # damaged bytes: the reader cannot use what follows them
         for _, header in iterate_batches(read.records or b""):
             end_offset = header.next_offset
     found = partition.aborted_transactions(offset, end_offset)
@@ -80,7 +80,7 @@ def _aborted(
 
 
 class FetchTerms(msgspec.Struct, frozen=True):
-    """Who fetches, and how much."""
+    """The reader, and the limits of its fetch."""
 
     reader: Reader
     rack: str
@@ -90,10 +90,10 @@ class FetchTerms(msgspec.Struct, frozen=True):
 
 
 class ParkedFetch:
-    """One fetch from its first look to its answer. Holds no view of the frame."""
+    """One fetch, from its first look to its answer. Keeps no view of the frame."""
 
     is_follower: ClassVar[bool] = False
-    """A broker asks, which holds replicas of what it fetches."""
+    """Whether the reader is a broker that holds replicas."""
     __slots__ = (
         "_cold",
         "_gathered",
@@ -139,7 +139,7 @@ class ParkedFetch:
         self.session = session
         self._cold: ColdRead | None = None
         self._is_cut = False
-        """There is more than the little that was asked for."""
+        """Whether more is available than the little that the look may read."""
         self._response: PendingResponse | None = None
         self._partitions: list[Partition] = []
         self._seen: dict[int, int] = {}
@@ -147,22 +147,22 @@ class ParkedFetch:
         self._timer: asyncio.TimerHandle | None = None
         self._is_answering = False
         self._is_next = False
-        """Queued for a later turn of the loop while it is parked."""
+        """Whether it is parked and queued for a later turn of the loop."""
 
     @property
     def has_nothing_to_wait_for(self) -> bool:
-        """Whether the fetch is about no partition: it is answered at once."""
+        """Whether the fetch has no partitions, and is answered at once."""
         return not self.entries
 
     @property
     def is_cold(self) -> bool:
-        """Whether the last look found records that must be read from the disk first."""
+        """Whether the last look found records that must first be read from the disk."""
         return self._cold is not None
 
     # -- looking
 
     def look(self) -> list[FetchResult] | None:
-        """As `collect`; None where there is much, and this turn of the loop has given away its bytes."""
+        """As `collect`. None if there is much to read, and this turn of the loop has read its bytes."""
         turns = self.broker.fetch_turns
         if not turns.is_over:
             results = self.collect()
@@ -173,19 +173,19 @@ class ParkedFetch:
         return None if self._is_cut or self.is_cold else results
 
     def _look_in_later_turn(self) -> list[FetchResult]:
-        """As `collect`; called by FetchTurns, for a fetch that waited for a later turn of the loop."""
+        """As `collect`, for a fetch that waited for a later turn of the loop."""
         results = self.collect()
         self.broker.fetch_turns.read(self.size)
         return results
 
     def look_later(self, max_wait_ms: int) -> PendingResponse:
-        """Reserves the place of the answer, and looks in a later turn of the loop."""
+        """Reserves the answer's place in the order of the connection, and looks in a later turn of the loop."""
         response = self._response = self.context.reply.reserve()
         self.broker.fetch_turns.wait(partial(self._look_first, response, max_wait_ms))
         return response
 
     def _look_first(self, response: PendingResponse, max_wait_ms: int) -> None:
-        # a method: a function in a function that refers to itself is a cycle, which keeps the answer in memory
+        # a method, as a nested function that refers to itself is a cycle, which keeps the answer in memory
         reply = self.context.reply
         if reply.is_closed:
             return
@@ -211,8 +211,8 @@ class ParkedFetch:
         is_cold_left_out: bool = False,
         is_only_little: bool = False,
     ) -> list[FetchResult]:
-        """Reads what there is now. Sets `size` (bytes), `is_urgent` (must be answered now), `is_cold` (disk needed: the
-        results are not complete). `taken_bytes`: what the answer holds already; it is in `size` too."""
+        """Reads the available records. Sets `size` (bytes), `is_urgent` (answer now) and `is_cold` (needs the disk: the
+        results are incomplete). `taken_bytes`: the bytes already in the answer; `size` includes them."""
         results: list[FetchResult] = []
         unknown: list[FetchResult] = []
         none_aborted: AbortedTransactions | None = () if self.is_read_committed else None
@@ -232,7 +232,7 @@ class ParkedFetch:
             is_cut_short = budget > LITTLE_BYTES
             budget = min(budget, LITTLE_BYTES)
         elif len(self.entries) == 1:
-            # one partition is asked again at once, so a large answer saves nothing, and costs fresh pages of memory:
+            # a fetch of one partition is repeated at once, so a large answer saves nothing and costs new memory pages:
             # 0.24 CPU s per GB in answers of 8 MiB, 0.12 in answers of 1 MiB
             budget = min(budget, max(ONE_PARTITION_BYTES, 2 * self.min_bytes))
         for entry in self.entries:
@@ -245,7 +245,7 @@ class ParkedFetch:
                 self.is_urgent = True
                 self.broker.telemetry.count(FAILED_FETCH_REQUESTS)
                 self.broker.telemetry.count(FETCH_ERRORS, str(error.code))
-                # as in Kafka, what never came to a log stands behind the rest
+                # as in Kafka, errors from before the log come after all other results
                 (unknown if error.code in REFUSED_BEFORE_THE_LOG else results).append(refused(entry, error.code))
                 continue
             if read is not None and not isinstance(read, Read):
@@ -264,8 +264,8 @@ class ParkedFetch:
             elif read is TOO_LARGE:
                 self._is_cut = True
                 if is_cut_short:
-                    return results  # a later turn looks at all again
-                # as Kafka: where a batch does not fit any more, no aborted transactions are named
+                    return results  # a later turn looks at all partitions again
+                # as in Kafka: if the next batch does not fit, the result names no aborted transactions
                 aborted = None
             results.append(self._found(entry, partition, records, None, aborted))
         if is_only_little and self.size > LITTLE_BYTES // 2:
@@ -273,7 +273,7 @@ class ParkedFetch:
         return results + unknown if unknown else results
 
     async def collect_pausing(self) -> list[FetchResult]:
-        """As `collect`, for very many partitions; waits for the disk where that is needed."""
+        """As `collect`, for very many partitions, with pauses. Waits for the disk if needed."""
         entries, results, unknown = self.entries, list[FetchResult](), list[FetchResult]()
         size, is_urgent, cold_reads, at = 0, False, 0, 0
         while at < len(entries):
@@ -301,8 +301,8 @@ class ParkedFetch:
     def _read(
         self, entry: FetchEntry, budget: int, held_bytes: int, is_oversize_allowed: bool, is_cut_short: bool
     ) -> tuple[Partition, Read | tuple[int, int] | PreferredReadReplica | None]:
-        """What one partition gives: batches, a diverging epoch, another replica to read, or None for nothing. Raises
-        KafkaError. `is_cut_short`: `budget` is less than what the fetch may hold."""
+        """Reads one partition: returns batches, a diverging epoch, another replica to read, or None for nothing. Raises
+        KafkaError. `is_cut_short`: `budget` is below the limit of the fetch."""
         partition = self._readable_partition(entry)
         _, _, current_leader_epoch, offset, last_fetched_epoch, _, partition_max_bytes = entry
         if self.is_follower:
@@ -333,7 +333,7 @@ class ParkedFetch:
         if budget <= 0 and not is_first:
             return partition, None
         try:
-            # a part of what a later turn reads as a whole would be read for nothing
+            # a later turn reads all of it: reading a part now would be wasted
             is_all_or_none = is_cut_short and budget < partition_max_bytes
             max_bytes = budget if budget < partition_max_bytes else partition_max_bytes
             read = log.read(offset, max_bytes, end_offset, is_first, held_bytes, is_all_or_none)
@@ -343,9 +343,9 @@ class ParkedFetch:
         return partition, read
 
     def _readable_partition(self, entry: FetchEntry) -> Partition:
-        """Raises 100, 29, 3, 6."""
+        """The partition, if the reader may read it. Raises 100, 29, 3, 6."""
         topic = entry[0]
-        # a follower was asked for ClusterAction instead
+        # a follower's right, ClusterAction, is checked elsewhere
         if self.context.api_version >= TOPIC_IDS_FROM:
             hosted = self.broker.partitions.by_id.get(topic)
             if hosted is None:
@@ -384,7 +384,7 @@ class ParkedFetch:
         )
 
     def encode(self, results: list[FetchResult]) -> list[Part]:
-        """Gives the whole framed response."""
+        """Encodes the whole response, with its frame."""
         context = self.context
         throttle_time_ms, error_code, session_id, results, nodes = self.finish(results)
         return encode_fetch_response(
@@ -398,11 +398,11 @@ class ParkedFetch:
         )
 
     def finish(self, results: list[FetchResult]) -> tuple[int, int, int, list[FetchResult], Sequence[LeaderNode]]:
-        """Throttle time in ms, error code and session id of the answer, the results in it, and the leaders that they
+        """Completes the answer: its throttle time in ms, error code, session id, results, and the leaders that these
         name."""
         throttle_time_ms = 0 if self.is_follower else self.context.throttle(self.size)
         if throttle_time_ms:
-            # over its quota a client gets nothing now, and no session begins: it asks again after the wait
+            # a client over its quota gets nothing and no session now: it asks again after the wait
             results = []
         elif self.size:
             self._count(results)
@@ -433,9 +433,11 @@ class ParkedFetch:
     # -- waiting
 
     def park(self, max_wait_ms: int, results: list[FetchResult]) -> PendingResponse | Answer:
-        """Reserves the place of the answer, and waits for enough bytes, an error, or `max_wait_ms`. Where too many
-        wait, it is answered with `results`, what the look before has found: another look may find less in the page
-        cache, and a new session must be told of each partition."""
+        """Reserves the place of the answer, and waits for enough bytes, an error, or `max_wait_ms`.
+
+        If too many fetches wait, answers with `results`, which the previous look found: another look may find less in
+        the page cache, and the answer of a new session must name each partition.
+        """
         broker = self.broker
         context = self.context
         if broker.parked_fetches >= broker.max_parked_fetches:
@@ -449,11 +451,11 @@ class ParkedFetch:
         return response
 
     def _wait_ms(self, max_wait_ms: int) -> int:
-        """How long it waits."""
+        """The length of the wait."""
         return max_wait_ms
 
     def _register(self) -> None:
-        """From now on `partition_changed` is called."""
+        """Starts the calls of `partition_changed`."""
         partitions = self.broker.partitions
         topics = partitions.by_id if self.context.api_version >= TOPIC_IDS_FROM else partitions.by_name
         self._partitions = [topics[entry[0]].partitions[entry[1]] for entry in self.entries]
@@ -466,7 +468,7 @@ class ParkedFetch:
         self.broker.waits.remove(self._partitions, self)
 
     def partition_changed(self, partition: Partition) -> None:
-        """Looks again once `min_bytes` have come in, or a partition is gone."""
+        """Looks again once `min_bytes` have arrived, or this broker lost a partition."""
         appended_bytes = partition.appended_bytes
         self._gathered += appended_bytes - self._seen.get(partition.number, appended_bytes)
         self._seen[partition.number] = appended_bytes
@@ -496,7 +498,7 @@ class ParkedFetch:
             self._judge(self._look_in_later_turn())
 
     def _judge(self, results: list[FetchResult]) -> None:
-        """Answers if there is enough, else goes on waiting."""
+        """Answers if there are enough bytes, else continues to wait."""
         if self.is_cold:
             self._leave()
             self.broker.spawn(self._read_cold())
@@ -506,8 +508,8 @@ class ParkedFetch:
             self._gathered = self._counted()
 
     def _counted(self) -> int:
-        """The bytes that were found; or as many as are waited for, where a partition holds more that may not be read
-        yet: then it looks again at each change, for the high watermark or a marker may let all of them be read."""
+        """The bytes found, or `min_bytes` if a partition holds records that may not be read yet. In that case each
+        change causes a look, as the high watermark or a marker may release all of them."""
         for each in self._partitions:
             end_offset = each.last_stable_offset if self.is_read_committed else each.position.high_watermark
             if end_offset < each.log.log_end_offset:
@@ -515,7 +517,7 @@ class ParkedFetch:
         return self.size
 
     def _answer_later(self) -> None:
-        """The wait is over, or there is enough: answers as soon as the transport takes more."""
+        """The wait is over, or there are enough bytes: answers once the transport takes more."""
         if not self._is_answering:
             self._is_answering = True
             self._leave()
@@ -556,13 +558,13 @@ class ParkedFetch:
     # -- reading what the page cache does not hold
 
     def answer_from_disk(self) -> PendingResponse:
-        """Reads through Workers, so that a slow disk stalls this connection only."""
+        """Reads through Workers: a slow disk stalls only this connection."""
         self._response = self.context.reply.reserve()
         self.broker.spawn(self._read_cold())
         return self._response
 
     async def _read_cold(self) -> None:
-        """Brings what is missing into the page cache, piece by piece, and looks again until nothing is."""
+        """Reads missing pieces into the page cache, and looks again until none is missing."""
         for _ in range(MAX_COLD_READS):
             cold = self._cold
             if cold is None:
@@ -572,5 +574,5 @@ class ParkedFetch:
             if not self.is_cold:
                 self._answer(results)
                 return
-        # the page cache does not keep what is read: answer with what there is, even if only the partitions before
+        # the page cache does not keep the pieces: answers with what it has, even if only of the first partitions
         self._answer(self.collect(is_cold_left_out=True))

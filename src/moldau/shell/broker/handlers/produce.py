@@ -1,6 +1,6 @@
 """Produce: appends record batches to partitions.
 
-`core/replication/produce_plan.py` decides; this carries the plan out, waits, and answers.
+`core/replication/produce_plan.py` decides; this module carries out the plan, waits, and answers.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ if TYPE_CHECKING:
 LEADERS_FROM = 10
 NOT_LEADER = (ERROR_CODES["NOT_LEADER_OR_FOLLOWER"],)
 MANY_ENTRIES = 200
-"""More than so many are decoded and appended with pauses."""
+"""More entries than this are decoded and appended with pauses."""
 LARGE_BATCH_BYTES = 1 << 10
-"""The objects of a smaller batch take as much memory as the batch."""
+"""In a smaller batch the objects take as much memory as the records."""
 MESSAGE_TOO_LARGE = ERROR_CODES["MESSAGE_TOO_LARGE"]
 OUT_OF_ORDER_SEQUENCE_NUMBER = ERROR_CODES["OUT_OF_ORDER_SEQUENCE_NUMBER"]
 CORRUPT_MESSAGE = ERROR_CODES["CORRUPT_MESSAGE"]
@@ -82,13 +82,12 @@ def act_produce(
     """Versions 3-13. v3 record batches v2 (KIP-98), v5 log start offset, v7 zstd (KIP-110), v8 record errors (KIP-467),
     v9 flexible, v10 leader hints (KIP-951), v11 and v12 transactions (KIP-890), v13 topic ids (KIP-516).
 
-    Named are records without a key on a compacted topic, and with timestamps that the topic does not take.
-    Ignored on purpose: nothing. Better than Kafka: without a transactional id only the
-    transactional batches of a request are refused (53), and a transaction takes no batch of another id (48).
+    Record errors name records without a key on a compacted topic, and records with timestamps that the topic does not
+    take. Ignored on purpose: nothing. Better than Kafka: without a transactional id only the transactional batches of a
+    request are rejected (53), and a transaction takes no batch of another transactional id (48).
 
-    acks=1 is answered after the append, and after the flush where `flush.messages` asks for one now; acks=all also not
-    before the high watermark has passed. With acks=0 any error closes the connection, as nothing else informs the
-    client.
+    acks=1 is answered after the append, and after the flush if `flush.messages` asks for one now. acks=all also waits
+    for the high watermark. With acks=0 any error closes the connection, as nothing else informs the client.
     """
     version = context.api_version
     try:
@@ -126,7 +125,7 @@ def act_produce(
 
 
 async def act_produce_many(broker: Broker, context: RequestContext, request: ProduceRequest) -> ProduceResponse | None:
-    """As `act_produce`, for a request of many partitions, or with batches that take long to read."""
+    """As `act_produce`, for a request with many partitions, or with batches that take long to read."""
     version, acks = context.api_version, request.acks
     entries: Entries = []
     large_bytes = 0
@@ -175,7 +174,7 @@ def _name_leaders(broker: Broker, context: RequestContext, results: list[Produce
 async def _response(
     broker: Broker, context: RequestContext, results: list[ProduceResult], throttle_ms: int = 0
 ) -> ProduceResponse:
-    """For more results than `encode_produce_response` is quick with."""
+    """The response with many results, made with pauses: `encode_produce_response` would take long for them."""
     nodes = tuple(NodeEndpoint(*astuple(node)) for node in _name_leaders(broker, context, results))
 
     def topic_of(topic: bytes, rows: tuple[PartitionProduceResponse, ...]) -> TopicProduceResponse:
@@ -213,7 +212,7 @@ def _append(
     rejected: Rejected,
     prepared: Prepared,
 ) -> None:
-    """Appends each of `entries`, and does what the plan asks for."""
+    """Appends each of `entries`, and does the follow-up work that the plan asks for."""
     for topic, index, records in entries:
         if rejected and (topic, index) in rejected:
             todo = plan.reject(topic, index, rejected[topic, index])
@@ -228,7 +227,7 @@ def _append(
         if todo & FLUSH:
             broker.flusher.request(partition)
         if todo & WAKE:
-            # as broker.partition_appended, without the coordinators: their partitions are not written from here
+            # as broker.partition_appended, without the coordinators: Produce does not write their partitions
             broker.touched[partition.number] = partition
             if partition.number in broker.waits.by_number:
                 broker.waits.changed(partition)
@@ -240,7 +239,7 @@ def _append(
 
 
 def _error_of_all(context: RequestContext, acks: int, transactional_id: str | None) -> KafkaError | None:
-    """The error of every partition, if the request itself is wrong."""
+    """The error of every partition, if the request itself is invalid."""
     try:
         check_acks(acks)
     except KafkaError as error:
@@ -265,7 +264,7 @@ def _count_failed(broker: Broker, result: ProduceResult, records: memoryview | N
 
 
 def _kept(entries: Entries) -> Entries:
-    """Entries that live longer than the frame, to be patched in place."""
+    """Copies entries that must outlive the frame, and are patched in place."""
     return [(topic, index, None if each is None else memoryview(bytearray(each))) for topic, index, each in entries]
 
 
@@ -288,7 +287,7 @@ async def _produce_when_verified(
     timeout_ms: int,
     frame_bytes: int,
 ) -> Answer | None:
-    """The end of `act_produce` after the coordinator's answer. No later Produce of the connection begins before the
+    """Completes `act_produce` after the coordinator's answer. No later Produce of the connection starts before the
     append."""
     rejected = await context.wait(verifying) | whole(find_repeated(entries))
     _append(broker, context, plan, entries, broker.clock.now_ms(), rejected, {})
@@ -316,7 +315,7 @@ async def _finish(
     broker: Broker, context: RequestContext, plan: ProducePlan, timeout_ms: int, may_produce_begin: bool = False
 ) -> None:
     """Waits for everything that the answer needs after the append. `may_produce_begin`: later Produce requests of the
-    connection do not wait for this one already."""
+    connection may start already."""
     if not may_produce_begin:
         await explain(broker, context, plan)
         context.reply.let_produce_begin()

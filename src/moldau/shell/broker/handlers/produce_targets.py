@@ -19,7 +19,7 @@ Entries = list[ProduceEntry]
 
 
 def writable_partition(broker: Broker, context: RequestContext, topic: bytes, index: int) -> Partition:
-    """Raises what a target that may not be written gets: 100, 3, 29, 17, 6."""
+    """The partition, if the client may write to it. Raises 100, 3, 29, 17, 6."""
     if context.api_version >= TOPIC_IDS_FROM:
         hosted = broker.partitions.by_id.get(topic)
         if hosted is None:

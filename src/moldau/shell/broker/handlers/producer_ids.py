@@ -1,4 +1,4 @@
-"""InitProducerId: producer ids for idempotence, and those of transactional ids."""
+"""InitProducerId: producer ids for idempotent and transactional producers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
 FENCED_FROM = 4
-"""Version that knows PRODUCER_FENCED (KIP-588)."""
+"""The first version with PRODUCER_FENCED (KIP-588)."""
 
 
 async def act_init_producer_id(
@@ -26,8 +26,8 @@ async def act_init_producer_id(
     """Versions 0-5. v2 flexible (KIP-482), v3 known id and epoch (KIP-360), v4 PRODUCER_FENCED (KIP-588), v5
     transactions v2 (KIP-890).
 
-    With a transactional id: its producer id, with an epoch that fences whoever used it until now. Ignored on purpose:
-    the id and epoch of an idempotent producer, which gets a fresh id, as from Kafka.
+    A transactional id gets its producer id, with an epoch that fences its earlier producer. Ignored on purpose: the id
+    and epoch of an idempotent producer, which gets a new id, as from Kafka.
     """
     throttle_time_ms = context.throttle()
 

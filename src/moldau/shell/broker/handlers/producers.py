@@ -1,4 +1,4 @@
-"""DescribeProducers: the producers that partitions remember."""
+"""DescribeProducers: the producers in the state of partitions."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ async def act_describe_producers(
 ) -> DescribeProducersResponse:
     """Versions 0-0. All of KIP-664.
 
-    Better than Kafka: a response has a bound (44 for what is beyond it), however often a request names the same
-    partition. Ignored on purpose: nothing.
+    Better than Kafka: a response is bounded (44 for partitions beyond the bound), however often a request names the
+    same partition. Ignored on purpose: nothing.
     """
     topics = []
     producers = 0
@@ -47,7 +47,7 @@ async def act_describe_producers(
 
 
 def _topic_refusal(broker: Broker, context: RequestContext, name: str) -> KafkaError | None:
-    """What every partition of the topic is answered with: 17, 29, 3."""
+    """The error of every partition of the topic: 17, 29, 3. None: no error."""
     fault = topic_name_fault(name)
     if fault is not None:
         return kafka_error("INVALID_TOPIC_EXCEPTION", fault)
@@ -61,7 +61,7 @@ def _topic_refusal(broker: Broker, context: RequestContext, name: str) -> KafkaE
 async def _describe(
     broker: Broker, context: RequestContext, refusal: KafkaError | None, topic: str, index: int, described: int
 ) -> DescribeProducersPartitionResponse:
-    """`described`: how many producers the response holds already."""
+    """Describes one partition. `described`: the number of producers in the response so far."""
     if refusal is not None:
         return DescribeProducersPartitionResponse(index, refusal.code, refusal.message)
     try:

@@ -1,6 +1,6 @@
-"""Reads produced batches record by record before the append, and compresses them again where a topic asks for that.
+"""Reads produced batches record by record before the append, and recompresses them if the topic asks for it.
 
-Such topics are compacted, have a codec, or have `moldau.record.validation` above `header`.
+This concerns topics that are compacted, have a codec, or set `moldau.record.validation` above `header`.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
 MAX_PREPARED_BYTES = 16 << 20
-"""Of batches that were compressed again: beyond them they are appended before the next one is read."""
+"""Once recompressed batches hold this much, they are appended before the next one is read."""
 
 
 def has_much_to_read(broker: Broker, entries: Entries, version: int) -> bool:
-    """Whether the batches take long to read. A few short ones are read by the append."""
+    """Whether the batches take long to read. The append reads a few short ones itself."""
     total = 0
     for topic, index, records in entries:
         if records is not None:
@@ -53,8 +53,8 @@ def _records_to_read(broker: Broker, topic: bytes, index: int, records: memoryvi
 async def rewrite_batches(
     broker: Broker, context: RequestContext, entries: Entries, start: int
 ) -> tuple[Prepared, int]:
-    """The batches to append in place of those from `entries[start]` on, and the place after the last of them. It ends
-    early when they hold much memory: a batch that is stored without its codec may grow a thousandfold."""
+    """The batches to append in place of those from `entries[start]` on, and the index after the last one. Stops early
+    when they hold much memory: a batch may grow a thousandfold when stored without its codec."""
     prepared: Prepared = {}
     held_bytes = 0
     for end, (topic, index, records) in enumerate(islice(entries, start, None), start + 1):
@@ -86,7 +86,7 @@ async def explain(broker: Broker, context: RequestContext, plan: ProducePlan) ->
 
 
 def _alone(error: KafkaError) -> KafkaError:
-    """`error` without its trace, which would hold the expanded batch for as long as the error is kept."""
+    """`error` without its traceback, which would keep the expanded batch in memory."""
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)
 
@@ -107,7 +107,7 @@ async def _rewrite(broker: Broker, context: RequestContext, topic: bytes, index:
     if rewrite.is_compression_changed:
         await context.wait(broker.workers.run(rewrite.pack))
     rewritten = rewrite.finish()
-    # the append checks this too; a batch that it would reject is not kept until then
+    # the append checks this too; checking here avoids keeping a batch that it would reject
     check_batch_size(rewritten, settings.max_message_bytes)
     return rewritten
 
@@ -133,7 +133,7 @@ async def _read_through(
 async def _explained(
     broker: Broker, context: RequestContext, partition: Partition, records: Buffer, now_ms: int
 ) -> KafkaError | None:
-    """The error that names the records with wrong timestamps (KIP-467). None: no record has one."""
+    """The error that names the records with wrong timestamps (KIP-467). None: no record has a wrong one."""
     try:
         await _read_through(broker, context, partition, records, read_header(records), now_ms)
     except KafkaError as found:

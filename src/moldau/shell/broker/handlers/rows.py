@@ -1,4 +1,4 @@
-"""Answers of Produce and Fetch that name very many partitions, as messages."""
+"""Groups the results of Produce and Fetch by topic, for answers with very many partitions."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def rows_by_topic(
     row_of: Callable[..., Row],
     topic_of: Callable[[bytes, tuple[Row, ...]], Topic],
 ) -> Pausing[tuple[Topic, ...]]:
-    """`row_of` gets the fields of a result behind its topic, `topic_of` the topic and its rows. Results of one topic
-    stand side by side."""
+    """Groups `results` by topic. `row_of` gets the fields of a result after its topic, `topic_of` the topic and its
+    rows. The results of one topic must be adjacent."""
     topics: list[Topic] = []
     rows: list[Row] = []
     for place, (topic, *fields) in enumerate(results):

@@ -1,4 +1,4 @@
-"""Which module serves which API. Versions come from `wire.protocol.api_keys`, the one place that knows them."""
+"""The module that serves each API, and the rights it checks. Only `wire.protocol.api_keys` defines versions."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from moldau.wire.protocol.api_keys import ApiKey
 
 _PACKAGE = "moldau.shell.broker.handlers."
 _RAW = (ApiKey.PRODUCE, ApiKey.FETCH)
-"""Handlers that get frames; the requests that are long to decode come to another function of theirs."""
+"""Handlers that get frames. They have another function for requests that take long to decode."""
 _ENDING_WITH_CONNECTION = (
-    *(ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP),  # they wait for other members of the group
-    # they wait, and change nothing
+    *(ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP),  # wait for other members of the group
+    # wait, and change nothing
     *(ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FETCH),
     *(ApiKey.DESCRIBE_GROUPS, ApiKey.LIST_GROUPS, ApiKey.DESCRIBE_LOG_DIRS),
     *(ApiKey.DESCRIBE_TRANSACTIONS, ApiKey.LIST_TRANSACTIONS),
 )
 
-# the function is called as the API is: act_list_offsets
-# an API stands beside the rights that its handler asks for: which of them depends on what a request names
+# the function has the name of the API: act_list_offsets. Next to an API are the rights that its handler may check,
+# depending on the request
 _APIS_BY_MODULE: dict[str, dict[ApiKey, tuple[Right, ...]]] = {
     "produce": {
         ApiKey.PRODUCE: (WRITE_TOPIC, WRITE_TRANSACTIONAL_ID),

@@ -1,4 +1,4 @@
-"""DescribeTransactions and ListTransactions: what people and tools ask about transactions."""
+"""DescribeTransactions and ListTransactions: requests of administrators about transactions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 COORDINATOR_LOAD_IN_PROGRESS = ERROR_CODES["COORDINATOR_LOAD_IN_PROGRESS"]
 INVALID_REGULAR_EXPRESSION = ERROR_CODES["INVALID_REGULAR_EXPRESSION"]
 ONE_SHARD = 10
-"""To ask a shard without transactions takes as long as to list so many."""
+"""Asking a shard without transactions takes as long as listing this many transactions."""
 
 
 async def act_describe_transactions(
@@ -53,7 +53,7 @@ async def act_describe_transactions(
 
 
 async def _describe(broker: Broker, context: RequestContext, transactional_id: str) -> DescribedTransaction:
-    """With those of its topics that the client may describe."""
+    """Describes one transaction, with the topics that the client may describe."""
     if not context.authorize(DESCRIBE_TRANSACTIONAL_ID, transactional_id):
         return DescribedTransaction(DESCRIBE_TRANSACTIONAL_ID.refusal, transactional_id)
     asked = DescribeTransaction(transactional_id, broker.transactions.markers.unmarked(transactional_id))
@@ -101,7 +101,7 @@ async def act_list_transactions(
 async def _states(
     context: RequestContext, names: tuple[str, ...]
 ) -> tuple[tuple[TransactionState, ...] | None, tuple[str, ...]]:
-    """What is asked for, None for all; and the names that are no states."""
+    """The states asked for (None: all), and the names of unknown states."""
     known: dict[TransactionState, None] = {}
     unknown: dict[str, None] = {}
     for name in names:

@@ -1,7 +1,8 @@
 """Verifies the partitions of transactional batches, or adds them to the transaction.
 
-Transactions v1, up to Produce v11: the client has added them, and the coordinator verifies that (KIP-890). Transactions
-v2, from v12 on: they join by being written to. Once the transaction is open on a partition, nobody is asked any more.
+In transactions v1, up to Produce v11, the client adds partitions and the coordinator verifies that (KIP-890). In
+transactions v2, from v12 on, a partition joins with the first write. Once the transaction is open on a partition, the
+coordinator is not asked again.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class _Asked(msgspec.Struct, frozen=True, eq=False):
 
 
 class Unverified(msgspec.Struct, frozen=True):
-    """The batches of a request whose partitions are not known to be in the transaction; holds no view of the frame."""
+    """The batches of a request whose partitions may not be in the transaction. Keeps no view of the frame."""
 
     producer: Producer = (-1, -1)
     asked: list[_Asked] = []
@@ -64,7 +65,7 @@ class Unverified(msgspec.Struct, frozen=True):
 
 
 def producer_of(records: Buffer | None) -> tuple[int, int, int] | None:
-    """Producer id, epoch and base sequence of a transactional batch; None for every other one."""
+    """Producer id, epoch and base sequence of a transactional batch; None for any other batch."""
     if records is None or len(records) < HEADER_SIZE or not records[ATTRIBUTES_POSITION + 1] & TRANSACTIONAL_FLAG:
         return None
     producer: tuple[int, int, int] = _unpack_producer(records, _PRODUCER_POSITION)
@@ -72,7 +73,7 @@ def producer_of(records: Buffer | None) -> tuple[int, int, int] | None:
 
 
 def find_unverified(broker: Broker, context: RequestContext, transactional_id: str, entries: Entries) -> Unverified:
-    """What the append refuses anyway is left to the append."""
+    """Finds the batches to verify. Leaves out those that the append will reject anyway."""
     joins = context.api_version >= JOINS_FROM
     if not joins and not broker.settings.transaction_partition_verification_enable:
         return Unverified()
@@ -105,7 +106,7 @@ def find_unverified(broker: Broker, context: RequestContext, transactional_id: s
 
 
 async def verify(broker: Broker, context: RequestContext, transactional_id: str, unverified: Unverified) -> Rejected:
-    """Asks the coordinator about all partitions at once, and gives the refusals. Ends in its first step if the
+    """Asks the coordinator about all partitions at once, and returns the errors. Ends in its first step if the
     coordinator does."""
     rejected = dict(unverified.rejected)
     if not unverified.asked:
@@ -118,7 +119,7 @@ async def verify(broker: Broker, context: RequestContext, transactional_id: str,
         if not joins or CONCURRENT_TRANSACTIONS not in codes.values() or now_s >= end_s:
             rejected.update((each.key, refusal(code, context.api_version)) for each, code in codes.items() if code)
             return rejected
-        # the transaction before ends: that takes milliseconds, and to send the batches again is dear
+        # the previous transaction is ending, which takes milliseconds; sending the batches again would cost more
         with suppress(KafkaError):
             retry_s = now_s + broker.settings.add_partitions_to_txn_retry_backoff_ms / 1_000
             await context.wait(broker.loop.create_future(), retry_s)
@@ -127,7 +128,7 @@ async def verify(broker: Broker, context: RequestContext, transactional_id: str,
 async def _ask(
     broker: Broker, context: RequestContext, transactional_id: str, unverified: Unverified, *, joins: bool
 ) -> dict[_Asked, int]:
-    """The coordinator's answer for each partition; the logs of those with 0 take the batches from now on."""
+    """The coordinator's answer for each partition. The logs of partitions with 0 accept the batches from now on."""
     producer, asked = unverified.producer, unverified.asked
     now_ms = broker.clock.now_ms()
     verifications = [
@@ -141,7 +142,7 @@ async def _ask(
             )
         )
     except BaseException:
-        # the client is gone, and sends its batches again
+        # the client has disconnected, and will send its batches again
         for each, verification in zip(asked, verifications, strict=True):
             verification.expect(each.base_sequence)
         raise
@@ -156,9 +157,9 @@ async def _ask(
 
 
 def refusal(code: int, version: int) -> KafkaError:
-    """The error in the words that clients of this version know."""
+    """The error that clients of this version understand."""
     if code in _RETRIED or (code == CONCURRENT_TRANSACTIONS and version < JOINS_FROM):
-        # an old client tries again after this one, and not after the coordinator's own
+        # an old client retries after this error, but not after the coordinator's own
         said = kafka_error(code).name
         return kafka_error(
             "NOT_ENOUGH_REPLICAS", f"it is not known whether the partition is in the transaction: {said}"

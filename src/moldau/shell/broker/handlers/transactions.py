@@ -43,13 +43,13 @@ PRODUCER_FENCED = ERROR_CODES["PRODUCER_FENCED"]
 UNKNOWN_TOPIC_OR_PARTITION = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
 
 BROKERS_FROM = 4
-"""Version of AddPartitionsToTxn."""
+"""The first version of AddPartitionsToTxn for brokers."""
 FENCED_FROM = 2
-"""Versions of AddPartitionsToTxn, AddOffsetsToTxn and EndTxn that know PRODUCER_FENCED (KIP-588)."""
+"""The first version of AddPartitionsToTxn, AddOffsetsToTxn and EndTxn with PRODUCER_FENCED (KIP-588)."""
 TRANSACTIONS_AT_ONCE = 200
-"""Of one AddPartitionsToTxn that are asked for before the first answer is waited for."""
+"""The most transactions of one AddPartitionsToTxn that are asked for before the first wait."""
 EPOCH_FOR_EACH_FROM = 5
-"""Version of EndTxn that belongs to transactions v2."""
+"""The first version of EndTxn in transactions v2."""
 
 
 def known_code(code: int, version: int, fenced_from: int = FENCED_FROM) -> int:
@@ -58,7 +58,7 @@ def known_code(code: int, version: int, fenced_from: int = FENCED_FROM) -> int:
 
 
 def may_write(context: RequestContext, transactional_id: str) -> bool:
-    """Whether the client has the right to write with this transactional id."""
+    """Whether the client may write with this transactional id."""
     return context.authorize(WRITE_TRANSACTIONAL_ID, transactional_id)
 
 
@@ -68,7 +68,7 @@ async def act_add_partitions_to_txn(
     """Versions 0-5. KIP-98; v2 PRODUCER_FENCED (KIP-588), v4 many transactions, from brokers, and verification, v5
     TRANSACTION_ABORTABLE (both KIP-890).
 
-    One partition that cannot join keeps all of its transaction out (55). Ignored on purpose: nothing; a partition that
+    If one partition cannot join, no other of its transaction does (55). Ignored on purpose: nothing; a partition that
     is named twice is answered once.
     """
     throttle_time_ms = context.throttle()
@@ -95,8 +95,8 @@ async def act_add_partitions_to_txn(
 async def _add_all(
     broker: Broker, context: RequestContext, transactions: Sequence[AddPartitionsToTxnTransaction]
 ) -> list[AddPartitionsToTxnResult]:
-    """All are asked for, in their order, before the first answer is waited for: what is written for them is replicated
-    together, and takes the time of one."""
+    """Asks for all transactions, in order, before it waits for the first answer: their records are replicated together,
+    in the time of one."""
     asked = []
     for transaction in transactions:
         asked.append(await _asked(broker, context, transaction))
@@ -112,7 +112,7 @@ async def _add_all(
 async def _asked(
     broker: Broker, context: RequestContext, transaction: AddPartitionsToTxnTransaction
 ) -> Ended[dict[TopicPartition, int]] | Waiting[dict[TopicPartition, int]]:
-    """An error code for each partition: where all may join, the coordinator has begun to decide."""
+    """An error code for each partition. If all may join, the coordinator has started to decide."""
     name, version = transaction.transactional_id, context.api_version
     places = await context.finish(_places(transaction.topics))
     if version < BROKERS_FROM and not may_write(context, name):
@@ -146,7 +146,7 @@ def _places(topics: tuple[AddPartitionsToTxnTopic, ...]) -> Pausing[dict[TopicPa
 def _faults(
     broker: Broker, context: RequestContext, places: Mapping[TopicPartition, None]
 ) -> Pausing[dict[TopicPartition, int]]:
-    """Empty if all may join; else every partition with its code."""
+    """Every partition with its code; empty if all may join."""
     is_of_client = context.api_version < BROKERS_FROM
     topics = broker.image.topics_by_name
     codes: dict[TopicPartition, int] = {}
@@ -208,7 +208,7 @@ async def act_end_txn(broker: Broker, context: RequestContext, request: EndTxnRe
     """Versions 0-5. KIP-98; v2 PRODUCER_FENCED (KIP-588), v3 flexible, v4 TRANSACTION_ABORTABLE, v5 transactions v2,
     where each end raises the epoch (both KIP-890).
 
-    Answered once the decision is committed; its markers are written before on a single node, else they follow.
+    Answers once the decision is committed. The markers follow; on a single node they are written before the answer.
     Ignored on purpose: nothing.
     """
     throttle_time_ms = context.throttle()
@@ -231,8 +231,8 @@ async def act_write_txn_markers(
 ) -> WriteTxnMarkersResponse:
     """Versions 1-2. KIP-98; v2 the transaction version (KIP-1228).
 
-    From coordinators on other brokers, and from administrators who end a transaction that hangs (KIP-664).
-    As in Kafka no quota holds it up: the ends of transactions would wait. Ignored on purpose: nothing.
+    Coordinators on other brokers send it, and administrators to end a hanging transaction (KIP-664). As in Kafka no
+    quota applies, as it would delay the ends of transactions. Ignored on purpose: nothing.
     """
     if not context.authorize(ALTER_CLUSTER):
         try:
