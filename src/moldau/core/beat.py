@@ -9,7 +9,7 @@ from __future__ import annotations
 BEAT_MS = 500
 SOONER_MS = 50
 LATER_MS = 10
-"""Timers fire a little sooner than they should: a wait that began just before a beat ends at one, too."""
+"""Timers fire slightly early, so a wait that began just before a beat also ends at a beat."""
 
 
 def beat_ms(now_ms: int, wait_ms: int) -> int:

@@ -8,12 +8,12 @@ if TYPE_CHECKING:
     from moldau.wire.protocol.messages.cluster import DescribeQuorumResponse
 
 CLOCK_SKEW_MS = 5_000
-"""From here on timestamps and timeouts of clients and brokers begin to disagree visibly."""
+"""From here on the timestamps and timeouts of clients and brokers visibly disagree."""
 
 
 def clock_skew_ms(there_ms: int, asked_ms: float, took_ms: float) -> int:
-    """How far the other clock is ahead of ours; negative: late. It showed `there_ms` between the request, at `asked_ms`
-    on our clock, and the response, `took_ms` later. Only a time outside that interval is skew."""
+    """How far the other clock is ahead of ours; negative: it is behind. It read `there_ms` between the request, at
+    `asked_ms` on our clock, and the response, `took_ms` later. Only a time outside that interval is skew."""
     return round(min(0, there_ms + 1 - asked_ms) or max(0, there_ms - asked_ms - took_ms))
 
 

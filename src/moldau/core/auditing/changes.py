@@ -1,7 +1,7 @@
 """The rows of the audit log for a request that changes something.
 
-One row for each thing that the request names, from the request and its response. Values of settings, salts and
-passwords are left out.
+A request gives one row for each thing that it names, made from the request and its response. Values of settings, salts
+and passwords are left out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.sasl_tokens import SCRAM_NUMBERS
 
 MAX_NAMES: Final = 20
-"""Of settings, partitions or quotas that one row names."""
+"""The most settings, partitions or quotas that one row names."""
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -35,7 +35,7 @@ Rows = Iterator[Change]
 
 def changes_of(api_key: int, request: Any, response: Any, about: str = "") -> Rows | None:
     """The rows, one by one. None if the API changes nothing that is audited, or the request only validates. `about`:
-    the name of a thing that the request names by a secret, such as a token by its HMAC; "": unknown."""
+    the name of a thing that the request names by a secret, such as a token by its HMAC; "" if unknown."""
     if api_key in _ROWS_OF_TOKENS:
         return _ROWS_OF_TOKENS[api_key](about, request, response)
     rows = _ROWS.get(api_key)
@@ -250,11 +250,11 @@ _ROWS_OF_TOKENS: Final[dict[int, Callable[[str, Any, Any], Rows]]] = {
     ApiKey.RENEW_DELEGATION_TOKEN: _renewed_token,
     ApiKey.EXPIRE_DELEGATION_TOKEN: _expired_token,
 }
-"""A request names a token by its HMAC, which is a secret: a row has its id."""
+"""A request names a token by its HMAC, which is a secret. The row has the token's id instead."""
 
 
 def _names(names: Iterator[str]) -> str:
-    """With commas between them; of more than MAX_NAMES the first, and that there are more."""
+    """The names, separated by commas. Beyond MAX_NAMES only the first ones, with a remark that more follow."""
     found: list[str] = []
     for name in names:
         if len(found) == MAX_NAMES:

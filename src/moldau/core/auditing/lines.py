@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 MAX_TEXT: Final = 1_000
-"""Characters of a text in a line; a longer one is cut, and ends with "...". A name on the wire may have 32 KiB."""
+"""The most characters of a text in a line; a longer one is cut and ends with "...". Kafka names have up to 32 KiB."""
 
 CHANGE: Final = "change"
 AUTHENTICATION: Final = "authentication"
@@ -25,7 +25,7 @@ DENIED: Final = "denied"
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """The client and its address. `forwarded_by`: the address of the broker that forwarded the request; "": none."""
+    """The client and its address. `forwarded_by`: the address of the broker that forwarded the request, or ""."""
 
     principal: str
     address: str

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 CLIENT_LINES: Final = 10
-"""Of one client (its address and principal) in WINDOW_MS."""
+"""The most lines of one client (its address and principal) in WINDOW_MS."""
 ALL_LINES: Final = 200
-"""Of all clients in WINDOW_MS."""
+"""The most lines of all clients in WINDOW_MS."""
 WINDOW_MS: Final = 10_000
 MAX_CLIENTS: Final = 10_000
-"""Remembered at once; past them the one that came first is forgotten."""
+"""The most clients that are remembered at once. Above it the one that came first is forgotten."""
 
 Client = tuple[str, str]
 """Address and principal."""
@@ -39,8 +39,8 @@ class RepeatedRefusals:
         self._all = _Window(0)
 
     def admit(self, client: Client, now_ms: int) -> int | None:
-        """Denials of this client that were left out since its last line. None: do not write this one. `now_ms`:
-        steady."""
+        """The number of this client's denials that were left out since its last line. None: do not write this denial.
+        `now_ms`: steady."""
         window = self._clients.get(client)
         if window is None:
             if len(self._clients) >= MAX_CLIENTS:
@@ -55,17 +55,18 @@ class RepeatedRefusals:
         return left_out
 
     def ended(self, now_ms: int) -> list[tuple[Client, int]]:
-        """Clients whose window is over, with their denials that no line has counted. Call it from time to time."""
+        """The clients whose window is over, with the number of denials that no line has counted yet. Call it from time
+        to time."""
         over = [client for client, window in self._clients.items() if now_ms - window.began_ms >= WINDOW_MS]
         found = [(client, self._clients.pop(client).left_out) for client in over]
         return [(client, left_out) for client, left_out in found if left_out]
 
     def _forget_one(self) -> None:
-        """The first one; what it lost is counted as that of all."""
+        """Forgets the first client, and adds its uncounted denials to those of all forgotten clients."""
         client = next(iter(self._clients))
         self._all.left_out += self._clients.pop(client).left_out
 
     def take_forgotten(self) -> int:
-        """Denials of forgotten clients that no line has counted."""
+        """The number of denials of forgotten clients that no line has counted."""
         left_out, self._all.left_out = self._all.left_out, 0
         return left_out

@@ -6,11 +6,12 @@ import msgspec
 
 MAX_DELAY_MS = 10_000
 MAX_ADDRESSES = 10_000
-"""Past it the address whose last failure is longest ago is forgotten."""
+"""Above it, the address with the oldest last failure is forgotten."""
 MAX_WAITING = 100
-"""Refused connections of one address that wait for their answer; a further one is closed at once, without an answer."""
+"""The most failed connections of one address that wait for their response. A further one is closed at once, without a
+response."""
 FORGOTTEN_AFTER_MS = 60_000
-"""Without another failure of the address."""
+"""An address is forgotten after so long without another failure."""
 
 
 class _Address(msgspec.Struct):
@@ -57,7 +58,8 @@ class FailedAttempts:
 
 
 def _network(address: str) -> str:
-    """The address; of IPv6 the first 64 bits of it, for a client has all addresses that begin so."""
+    """The address, or the first 64 bits of an IPv6 address, because one client may have all addresses of such a
+    prefix."""
     if ":" not in address or "." in address:
         return address
     head, _, tail = address.partition("%")[0].partition("::")

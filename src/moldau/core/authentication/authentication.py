@@ -30,9 +30,9 @@ from moldau.wire.protocol.messages.sasl import (
 )
 
 REAUTHENTICATION_INTERVAL_MS = 1_000
-"""A connection may begin to authenticate again no sooner after it last began."""
+"""The shortest time between two beginnings of an authentication on one connection."""
 MAX_TOKEN_BYTES = 16 << 10
-"""A longer token is refused unread: names and nonces are kept until the exchange ends, and each is hashed."""
+"""A longer token is rejected unread: names and nonces are kept until the exchange ends, and each is hashed."""
 _ILLEGAL_STATE = ERROR_CODES["ILLEGAL_SASL_STATE"]
 _FAILED = ERROR_CODES["SASL_AUTHENTICATION_FAILED"]
 _UNSUPPORTED_MECHANISM = ERROR_CODES["UNSUPPORTED_SASL_MECHANISM"]
@@ -56,7 +56,7 @@ class Admit(msgspec.Struct, frozen=True):
     mechanism: str
     expires_at_ms: int | None
     token_id: str = ""
-    """Of the delegation token that the client has logged in with."""
+    """The id of the delegation token with which the client logged in; "" for other logins."""
 
 
 class Refuse(msgspec.Struct, frozen=True):
@@ -156,7 +156,7 @@ class Authentication:
         if self._state is _State.HANDSHAKE and key == ApiKey.API_VERSIONS:
             return (Serve(),)
         if self._state is _State.HANDSHAKE and key != ApiKey.SASL_HANDSHAKE:
-            # before anything of it is decoded: nobody needs the more complex requests here
+            # before the rest is decoded: a client needs no complex request here
             raise ProtocolError(f"request key {key} during the {self._state.value}")
         header, position = decode_request_header(received)
         api = declared_api(ApiKey(header.api_key))
@@ -181,7 +181,7 @@ class Authentication:
         return (Close(""),) if now_ms > expires_at_ms or self._has_lost_token() else (Serve(),)
 
     def _has_lost_token(self) -> bool:
-        """Whether its token was removed or now ends sooner than when the client logged in."""
+        """Whether the client's token was removed, or expires earlier than it did at the login."""
         who = self._admitted
         if who is None or not who.token_id:
             return False
@@ -230,7 +230,7 @@ class Authentication:
             raise AuthenticationRefusedError(told, told)
         lifetime_ms = self._mechanisms.max_session_ms(self._mechanism)
         if accepted.lifetime_ms is not None:
-            # a token may have expired, within the skew; 0, which Kafka answers then, tells a client that it may stay
+            # a token may have expired within the skew: Kafka then sends 0, which tells the client that it may stay
             of_token_ms = max(accepted.lifetime_ms, 1)
             lifetime_ms = min(lifetime_ms, of_token_ms) if lifetime_ms else of_token_ms
         expires_at_ms = now_ms + lifetime_ms if lifetime_ms else None
@@ -243,7 +243,7 @@ class Authentication:
         return (Refuse(response, self._attempts.failed(self._address, now_ms), reason),)
 
     def _invalid_credentials(self) -> str:
-        """Of a client that was admitted, and of one that was not."""
+        """The message for a first authentication and for a reauthentication."""
         which = "authentication" if self._admitted is None else "re-authentication"
         return f"Authentication failed during {which} due to invalid credentials with SASL mechanism {self._mechanism}"
 
@@ -280,10 +280,10 @@ def _token_frame(header: RequestHeader | None, token: bytes, lifetime_ms: int = 
 
 
 def _empty_answer(header: RequestHeader) -> bytes | None:
-    """Apache Kafka answers a request that comes between the tokens with an answer that holds nothing but the error."""
+    """Kafka's response to a request between two tokens: only the error."""
     response_type = declared_api(ApiKey(header.api_key)).response
     has_code = "error_code" in response_type.__struct_fields__
     try:
         return _framed(header, response_type(error_code=_ILLEGAL_STATE) if has_code else response_type())
-    except (TypeError, ProtocolError):  # it needs a value that only its handler has
+    except (TypeError, ProtocolError):  # a required field has a value that only the handler knows
         return None

@@ -82,7 +82,7 @@ class KeySource(msgspec.Struct, frozen=True):
     backoff_ms: int
     max_backoff_ms: int
     tls: tuple[tuple[str, str], ...] = ()
-    """Settings of TLS (`ssl.truststore.location`), from the options of the login module; secrets may be in them."""
+    """TLS settings (`ssl.truststore.location`) from the options of the login module. May contain secrets."""
 
     def __repr__(self) -> str:
         return f"KeySource({self.url})"
@@ -92,7 +92,7 @@ class NodeBearer(msgspec.Struct, frozen=True):
     """The source of the tokens with which a node logs in at other nodes. It has secrets and is not shown."""
 
     properties: Mapping[str, str]
-    """By the names of a client's settings: `client.protocol.bearer` reads both."""
+    """By the name of the client setting, because `client.protocol.bearer` reads the settings of both."""
     module: LoginModule | None
 
     def __repr__(self) -> str:
@@ -174,8 +174,8 @@ def _is_set(listener: str, name: str, texts: Mapping[str, str]) -> bool:
 
 
 def check_fetched_url(name: str, url: str, allowed: tuple[str, ...]) -> None:
-    """Raises INVALID_CONFIG for a URL that a node may not fetch keys or tokens from. `name`: of the setting. `allowed`:
-    the URLs that may be fetched over the network (CVE-2025-27817). A `file:` URL needs no entry."""
+    """Raises INVALID_CONFIG for a URL from which a node may not fetch keys or tokens. `name`: of the setting.
+    `allowed`: the URLs that may be fetched over the network (CVE-2025-27817). A `file:` URL needs no entry."""
     try:
         parts = urlsplit(url)
         host, _port = parts.hostname, parts.port

@@ -24,7 +24,7 @@ from moldau.wire.protocol.sasl_tokens import (
 
 MAX_HMACS: Final = 16_384
 MAX_KEYS: Final = 1_024
-"""Of tokens with a mechanism: each takes about 2 ms to work out."""
+"""The most cached keys, one for each token and mechanism. Each takes about 2 ms to compute."""
 SALT_BYTES: Final = 20
 ITERATIONS: Final = MIN_ITERATIONS
 

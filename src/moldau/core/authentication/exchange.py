@@ -15,9 +15,9 @@ class Accepted(msgspec.Struct, frozen=True):
     username: str
     token: bytes = b""
     delegation_token: str = ""
-    """The id of the delegation token that proves it; "": a password."""
+    """The id of the delegation token that the client used; "" if it used a password."""
     lifetime_ms: int | None = None
-    """How long the delegation or bearer token holds from now on; None: the client has none."""
+    """How long the delegation or bearer token is valid from now on; None without a token."""
 
 
 class AuthenticationRefusedError(MoldauError):

@@ -7,7 +7,7 @@ from typing import Final
 from moldau.core.authentication.bearer_settings import KeySource
 
 MIN_INTERVAL_S: Final = 10
-"""Between two fetches because of unknown keys: strangers can name as many as they like."""
+"""The shortest time between two fetches for unknown keys, because strangers can name any number of keys."""
 _MAX_DOUBLINGS: Final = 20
 
 

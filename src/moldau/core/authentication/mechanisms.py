@@ -68,7 +68,7 @@ class ListenerMechanisms:
             return mechanism in self.names and self._tokens is not None and self._tokens.still_holds(token_id)
         username = principal.partition(":")[2]
         if mechanism == OAUTHBEARER:
-            return mechanism in self.names  # until its token expires: nobody here knows the users of the issuer
+            return mechanism in self.names  # until the token expires: this node does not know the issuer's users
         if mechanism == PLAIN:
             return mechanism in self.names and username in self._plain
         return mechanism in self.names and self._directory.find(username, SCRAM_NUMBERS[mechanism]) is not None

@@ -33,7 +33,7 @@ class PlainUsers:
         return username in self._digests
 
     def _digest(self, password: bytes) -> bytes:
-        """Of one length, so that a comparison tells nothing of the password's."""
+        """A digest of fixed length, so a comparison does not reveal the length of the password."""
         return hmac.digest(self._secret, password, hashlib.sha256)
 
 

@@ -34,7 +34,7 @@ from moldau.wire.protocol.sasl_tokens import (
 
 _OTHER_IDENTITY = "Authentication failed: Client requested an authorization id that is different from username"
 SALT_BYTES = 20
-"""Of a user that does not exist: as many as Moldau's own tools give."""
+"""The salt length of a user that does not exist: the same as Moldau's own tools use."""
 _ANY_SHAPE = ((MIN_ITERATIONS, SALT_BYTES),)
 
 
@@ -46,7 +46,7 @@ class ScramSecrets(msgspec.Struct, frozen=True):
     stored_key: bytes
     server_key: bytes
     is_of_user: bool = True
-    """False: nobody has it."""
+    """False: no user has these secrets."""
 
 
 class Directory(Protocol):
@@ -57,7 +57,7 @@ class Directory(Protocol):
         ...
 
     def secret(self) -> bytes:
-        """The salts of unknown users are derived from it."""
+        """The secret from which the salts of unknown users are derived."""
         ...
 
     def shapes(self, mechanism: int) -> tuple[tuple[int, int], ...]:
@@ -156,8 +156,8 @@ class ScramExchange:
         final, mechanism = decode_client_final(token), self._users.mechanism
         if final.header != first.header.encode():
             raise AuthenticationRefusedError("the channel binding differs from that of the first message")
-        # librdkafka before 2.6.1 sends its own nonce twice: Apache Kafka has refused it since 3.7.2 (CVE-2024-56128).
-        # The part of the server is compared all the same, so no message can be sent again
+        # librdkafka before 2.6.1 sends its own nonce twice. Apache Kafka has rejected it since 3.7.2 (CVE-2024-56128).
+        # The server's part is still compared, so no message can be replayed
         given = final.nonce.removeprefix(first.nonce) if len(final.nonce) > len(self._nonce) else final.nonce
         if not hmac.compare_digest(given.encode(), self._nonce.encode()):
             raise AuthenticationRefusedError("Invalid client nonce in the final client message.")

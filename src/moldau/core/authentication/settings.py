@@ -99,9 +99,9 @@ class SaslSettings(msgspec.Struct, frozen=True):
 
     mechanisms: tuple[str, ...]
     passwords: Mapping[str, str]
-    """Of PLAIN, by user."""
+    """The passwords of PLAIN, by user."""
     max_session_ms: Mapping[str, int]
-    """By mechanism; 0: for ever."""
+    """By mechanism; 0: no limit."""
     bearer: BearerSettings | None = None
     """None: the listener does not offer OAUTHBEARER."""
 

@@ -1,4 +1,4 @@
-"""Where SCRAM finds its users: in the metadata, as far as it is committed."""
+"""Finds SCRAM users in the committed metadata."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ MAX_SHAPES = 16
 
 
 class ScramDirectory:
-    """The SCRAM credentials of a cluster, and what those of a user that does not exist are made with.
+    """The SCRAM credentials of a cluster, and the secret for the credentials of unknown users.
 
     That secret comes from two users' keys: so all nodes have the same without a word about it, before and after a
     restart, and no user can work it out. It changes with these two users only.
     """
 
     def __init__(self, node_secret: bytes, at_first: Callable[[], LoginRecords] = LoginRecords) -> None:
-        """`node_secret`: random bytes, for a cluster with fewer than two users. `at_first`: what holds as long as
-        nothing is committed, for nodes log in at each other to elect the leader that commits."""
+        """`node_secret`: random bytes, used in a cluster with fewer than two users. `at_first`: the credentials in
+        force until the first commit, because nodes log in at each other to elect the leader that commits."""
         self._node_secret = node_secret
         self._at_first = at_first
         self._kept: LoginRecords | None = None
@@ -36,33 +36,32 @@ class ScramDirectory:
         return self._kept is None
 
     def changed(self, kept: LoginRecords, *, of_users: bool = True) -> None:
-        """`kept` holds other credentials than before; `of_users`: other ones of users, not of delegation tokens
-        alone."""
+        """The credentials changed to `kept`. `of_users`: those of users changed, not only delegation tokens."""
         self._kept, self._is_known = kept, self._is_known and not of_users
 
     def find(self, name: str, mechanism: int) -> UserScramCredentialRecord | None:
-        """The credential of a user, None where there is none. `mechanism`: as KIP-554 numbers them."""
+        """The credential of a user; None if it does not exist. `mechanism`: as in KIP-554."""
         kept = self._at_first() if self._kept is None else self._kept
         found = kept.scram_credential(name, mechanism)
         return found if isinstance(found, UserScramCredentialRecord) else None
 
     def find_token(self, token_id: str) -> DelegationTokenRecord | None:
-        """A delegation token, expired ones too; None where there is none."""
+        """A delegation token, even an expired one; None if it does not exist."""
         kept = self._at_first() if self._kept is None else self._kept
         return kept.delegation_token(token_id)
 
     def secret(self) -> bytes:
-        """Known to the nodes of the cluster only."""
+        """A secret that only the nodes of the cluster know."""
         self._look()
         return self._secret
 
     def shapes(self, mechanism: int) -> tuple[tuple[int, int], ...]:
-        """The (iterations, bytes of salt) that users have, in order; the first MAX_SHAPES."""
+        """The pairs (iterations, bytes of salt) of existing users, in order; at most MAX_SHAPES."""
         self._look()
         return self._shapes.get(mechanism, ())
 
     def _look(self) -> None:
-        """Looks at all credentials, once after each change of one."""
+        """Reads all credentials again if one of them changed since the last call."""
         if self._is_known or self._kept is None:
             return
         self._is_known = True
@@ -80,7 +79,7 @@ class ScramDirectory:
 
 
 def _two_names(records: list[tuple[str, int, bytes]]) -> list[tuple[str, int, bytes]]:
-    """Those of the two first names."""
+    """The records of the first two names."""
     ordered = sorted(records)
     names = list(dict.fromkeys(name for name, _, _ in ordered))[:2]
     return [each for each in ordered if each[0] in names]

@@ -1,4 +1,4 @@
-"""Whose token it is that a client sends (OAUTHBEARER): the claims of a valid one, judged as Apache Kafka does.
+"""Checks the JSON Web Token of a client (OAUTHBEARER): the claims of a valid token, by Apache Kafka's rules.
 
 Moldau also refuses a user whose name is longer than MAX_SUBJECT or holds a character that cannot be printed.
 """
@@ -29,7 +29,7 @@ def check_web_token(token: str, keys: KeySet, rules: TokenRules, now_ms: int) ->
 
 
 def _check_scope(scope: object) -> None:
-    """Nobody asks for scopes here: a form that Apache Kafka refuses is refused, and that is all."""
+    """Rejects a malformed scope as Apache Kafka does. Scopes have no other effect here."""
     named = scope if isinstance(scope, list) else [scope] if isinstance(scope, str) else []
     if any(not isinstance(each, str) or not each.strip() for each in named) or len(set(map(str, named))) < len(named):
         raise TokenRefusedError("its scope is empty, no text, or names one twice")

@@ -16,9 +16,9 @@ from moldau.wire.protocol.acls import Acl, AclPermission
 
 MAX_CACHED: Final = 16_384
 MAX_CACHED_NAME: Final = 256
-"""Decisions about longer names are not kept: a name may have 32 KiB."""
+"""Decisions about longer names are not cached, because a name may have 32 KiB."""
 _PROBE: Final = "hardcode"
-"""The name that Kafka asks for where it wants to know of any resource of a kind."""
+"""The name for which Kafka asks when it checks any resource of a type."""
 
 
 class Rule(enum.Enum):
@@ -29,7 +29,7 @@ class Rule(enum.Enum):
     NOT_LOADED = "ACLs not loaded"
     """The node has just started."""
     NO_ACL_HOLDS = "no ACL holds"
-    """The resource has ACLs, and none is for this principal, host and operation: denied."""
+    """The resource has ACLs, but not for this principal, host and operation: denied."""
     NO_ACL_FOUND = "no ACL found"
     """No ACL concerns the resource: `allow.everyone.if.no.acl.found` decides."""
 
@@ -50,11 +50,12 @@ class StandardAuthorizer:
         self.super_users = frozenset(super_users)
         self._allow_without_acls = allow_without_acls
         self.is_loaded = False
-        """Until the ACLs are known, super users alone may do anything."""
+        """Until the ACLs are loaded, only super users are allowed."""
         self._index = AclIndex()
         self._acls: dict[Uuid, Acl] = {}
         self._copies: dict[Acl, int] = {}
-        """How many more ids there are of an ACL that has several. Kafka writes none; a record may be repeated."""
+        """The number of additional ids of an ACL that has several. Kafka writes no such ACL, but a record may be
+        repeated."""
         self._cache: dict[tuple[str, str, int, int, str | bytes | None], bool] = {}
 
     def __len__(self) -> int:

@@ -25,7 +25,7 @@ _LITERAL: Final = int(AclPatternType.LITERAL)
 _PREFIXED: Final = int(AclPatternType.PREFIXED)
 _OPERATIONS: Final = 32
 _DENIED: Final = _OPERATIONS
-"""How much higher the bits of denied operations stand."""
+"""The distance in bits between an allowed operation and the same denied one."""
 
 _Key = TypeVar("_Key")
 Pattern = tuple[int, str]
@@ -36,24 +36,24 @@ _ALLOWING: Final = tuple(
     sum(1 << each for each in dict.fromkeys((int(AclOperation.ALL), operation, *IMPLIED_BY.get(operation, ()))))
     for operation in range(_OPERATIONS)
 )
-"""By operation: the bits of what allows it."""
+"""By operation: the bits that allow it."""
 _DENYING: Final = tuple((1 << AclOperation.ALL | 1 << operation) << _DENIED for operation in range(_OPERATIONS))
-"""By operation: the bits of what denies it."""
+"""By operation: the bits that deny it."""
 
 
 class _Hosts:
-    """The ACLs of one principal for one pattern that do not hold for every host alike."""
+    """The ACLs of one principal and pattern, if they differ between hosts."""
 
     __slots__ = ("bits", "networks")
 
     def __init__(self) -> None:
         self.bits: dict[str, int] = {}
-        """By host, `*` included."""
+        """By host, including `*`."""
         self.networks: dict[tuple[int, int], dict[int, list[str]]] = {}
-        """By (bits of an address, mask), then by first address: the hosts that mean this network."""
+        """By (bits of an address, mask), then by first address: the host texts that name this network."""
 
     def holding(self, host: str, address: Address | None) -> Iterator[tuple[str, int]]:
-        """The hosts of ACLs that hold for a client at `host`, with their bits."""
+        """The hosts of ACLs that match a client at `host`, with their bits."""
         for each in (host, WILDCARD):
             if each in self.bits:
                 yield each, self.bits[each]
@@ -70,13 +70,13 @@ class _Rights:
 
     def __init__(self) -> None:
         self.patterns: dict[Pattern, int | _Hosts] = {}
-        """The bits, where all ACLs of a pattern hold for every host: most do."""
+        """The bits alone if all ACLs of a pattern are for every host, as most are."""
         self.denied_count = 0
-        """How many ACLs deny."""
+        """The number of ACLs that deny."""
         self.lengths: dict[int, int] = {}
-        """How many prefixes of each length there are."""
+        """The number of prefixes of each length."""
         self.sorted_lengths: tuple[int, ...] = ()
-        """The longest first."""
+        """Longest first."""
 
 
 class AclIndex:
@@ -86,9 +86,9 @@ class AclIndex:
         self._rights: dict[tuple[int, str], _Rights] = {}
         """By (resource type, principal)."""
         self._counts: dict[tuple[int, int, str], int] = {}
-        """How many ACLs name a (resource type, pattern type, name)."""
+        """The number of ACLs for each (resource type, pattern type, name)."""
         self._lengths: dict[int, dict[int, int]] = {}
-        """By resource type: how many prefixes of each length there are."""
+        """By resource type: the number of prefixes of each length."""
 
     def has(self, acl: Acl) -> bool:
         """Whether the ACL was added."""
@@ -242,7 +242,8 @@ def _without_host(hosts: _Hosts, acl: Acl) -> _Hosts | None:
 
 
 def _network(host: str) -> Network | None:
-    """None also for what a Kafka has written that takes any text: it holds for nobody there either."""
+    """The network of a host; None for other hosts. Also None for a malformed one, which some Kafka versions wrote: it
+    matches no client in Kafka either."""
     try:
         return parse_network(host) if is_network(host) else None
     except ValueError:
@@ -250,13 +251,13 @@ def _network(host: str) -> Network | None:
 
 
 def _increment(counts: dict[_Key, int], key: _Key) -> bool:
-    """Whether it is the first."""
+    """Increments the count. Returns whether the key is new."""
     counts[key] = counts.get(key, 0) + 1
     return counts[key] == 1
 
 
 def _decrement(counts: dict[_Key, int], key: _Key) -> bool:
-    """Whether it was the last."""
+    """Decrements the count. Returns whether the key is gone."""
     counts[key] -= 1
     if counts[key]:
         return False
@@ -265,7 +266,7 @@ def _decrement(counts: dict[_Key, int], key: _Key) -> bool:
 
 
 def _patterns(rights: _Rights, name: str) -> Iterator[tuple[Pattern, int | _Hosts]]:
-    """What concerns the name, the closest first."""
+    """The patterns that match the name, closest first."""
     patterns = rights.patterns
     found = patterns.get((_LITERAL, name))
     if found is not None:
@@ -277,7 +278,7 @@ def _patterns(rights: _Rights, name: str) -> Iterator[tuple[Pattern, int | _Host
             found = patterns.get(pattern)
             if found is not None:
                 yield pattern, found
-    # as in Kafka, a name that begins with an asterisk is no resource of `*`, see docs/decisions/0084
+    # as in Kafka, `*` does not match a name that begins with an asterisk, see docs/decisions/0084
     found = None if name.startswith(WILDCARD) else patterns.get((_LITERAL, WILDCARD))
     if found is not None:
         yield (_LITERAL, WILDCARD), found
@@ -286,7 +287,7 @@ def _patterns(rights: _Rights, name: str) -> Iterator[tuple[Pattern, int | _Host
 def _acl(
     resource_type: int, pattern: Pattern, principal: str, host: str, operation: int, bits: int, permission: int
 ) -> Acl:
-    """The ACL behind the bits that decided: that of the operation itself, where there is one."""
+    """The ACL that set the deciding bits, preferably one that names the operation itself."""
     shift = 0 if permission == AclPermission.ALLOW else _DENIED
     implying = IMPLIED_BY.get(operation, ()) if permission == AclPermission.ALLOW else ()
     named = (operation, AclOperation.ALL, *implying)

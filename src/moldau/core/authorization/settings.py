@@ -8,7 +8,7 @@ from typing import Final
 from moldau.errors import kafka_error
 
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-"""The one value of `authorizer.class.name` that is served."""
+"""The only supported value of `authorizer.class.name`."""
 SUPER_USERS: Final = "super.users"
 ALLOW_WITHOUT_ACLS: Final = "allow.everyone.if.no.acl.found"
 AUTHORIZER_SETTINGS: Final = (ALLOW_WITHOUT_ACLS, SUPER_USERS)

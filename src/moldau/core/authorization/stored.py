@@ -29,10 +29,10 @@ class AclCatalogue:
         self._by_name: dict[str, dict[Acl, None]] = {}
         self._by_principal: dict[str, dict[Acl, None]] = {}
         self._by_host: dict[str, dict[Acl, None]] = {}
-        """Without those for all hosts: they are most, and a filter that names them gains nothing here."""
+        """Without ACLs for all hosts. These are most ACLs, so an index of them would not narrow a search."""
         self._by_kind: dict[_Kind, dict[Acl, None]] = {}
         self._lengths: dict[int, int] = {}
-        """How many names of each length there are, for prefixes."""
+        """The number of names of each length, for prefixes."""
 
     def add(self, acl_id: Uuid, acl: Acl) -> None:
         """Adds an ACL with a new id."""
@@ -75,7 +75,7 @@ class AclCatalogue:
         return found
 
     def _candidates(self, wanted: AclFilter) -> Iterator[Acl]:
-        """Among them are all that the filter names."""
+        """A superset of the ACLs that the filter matches."""
         groups = [self._by_kind[kind] for kind in self._by_kind if _may_name(wanted, kind)]
         if wanted.name is not None:
             names = self._names(wanted.name) if wanted.pattern_type == AclPatternType.MATCH else (wanted.name,)
@@ -90,7 +90,7 @@ class AclCatalogue:
             yield from group
 
     def _names(self, name: str) -> dict[str, None]:
-        """The names of ACLs that may concern the resource `name`, among others."""
+        """A superset of the ACL names that match the resource `name`."""
         prefixes = (name[:length] for length in self._lengths if length <= len(name))
         return dict.fromkeys((name, WILDCARD, *prefixes))
 
@@ -150,7 +150,7 @@ def _smaller(one: list[dict[Acl, None]], other: list[dict[Acl, None]]) -> list[d
 
 
 def _drop(groups: dict[_Key, dict[Acl, None]], key: _Key, acl: Acl) -> bool:
-    """Whether the group of `key` is gone with it."""
+    """Removes the ACL. Returns whether its group is empty and removed."""
     group = groups[key]
     del group[acl]
     if not group:

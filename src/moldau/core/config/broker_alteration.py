@@ -34,13 +34,13 @@ from moldau.core.config.topic_settings import validate_inherited_settings
 from moldau.errors import KafkaError, kafka_error
 
 CHANGED_BY_A_RESTART = ("listeners", "listener.security.protocol.map")
-"""Honoured at the start only: a running node keeps its sockets."""
+"""Applied only at the start, because a running node keeps its sockets."""
 REPLICATION_RATES = (
     "follower.replication.throttled.rate",
     "leader.replication.throttled.rate",
     "replica.alter.log.dirs.io.max.bytes.per.second",
 )
-"""Dynamic without a place in Kafka's static definitions: not described until set, and allowed for all brokers."""
+"""Dynamic, but not in Kafka's static definitions. Described only if set, and allowed for all brokers."""
 _THREAD_COUNTS = (
     "background.threads",
     "log.cleaner.threads",
@@ -54,7 +54,8 @@ _THREAD_COUNTS = (
     "remote.log.reader.threads",
 )
 _JAVA_CLASSES = ("metric.reporters",)
-"""Taken at a start, because files of Kafka have it; while running Kafka looks for the classes, and here are none."""
+"""Accepted at a start, because Kafka's files name such classes. On a change Kafka loads the classes, and Moldau has no
+Java classes."""
 CORDONED_LOG_DIRS = "cordoned.log.dirs"
 MIN_BUFFER_BYTES_PER_CLEANER = 1 << 20
 
@@ -91,7 +92,7 @@ def base_name(name: str) -> str:
 
 
 def row_of(name: str) -> SettingRow | None:
-    """The row of `name`, also behind a listener prefix; None: unknown."""
+    """The row of `name`, with or without a listener prefix; None if unknown."""
     return ROWS_BY_NAME.get(name) or ROWS_BY_NAME.get(base_name(name))
 
 
@@ -190,7 +191,8 @@ def invalid_request(message: str) -> KafkaError:
 
 
 def _taken(layer: Mapping[str, str], notices: list[str]) -> dict[str, str]:
-    """What a layer adds to the view. What was set by others and is not served is left out, and `notices` say so."""
+    """The settings of a layer that take effect. Stored settings of another program that are not supported are left out,
+    with a sentence in `notices`."""
     taken = {}
     for name in sorted(layer):
         is_known = name in ROWS_BY_NAME or tls_setting_of(name) is not None or acts_for_a_listener(name)
@@ -214,7 +216,7 @@ def _laid_over(static: Mapping[str, str], layers: Iterable[Mapping[str, str]]) -
 def _fitting(
     static: Mapping[str, str], layers: Iterable[Mapping[str, str]], notices: list[str]
 ) -> list[dict[str, str]]:
-    """`layers` without each setting that contradicts those beneath it; `notices` say so.
+    """`layers` without settings that contradict lower layers. Each gets a sentence in `notices`.
 
     A file may change while its broker is down, so that one stored setting fits no more. Without that one the others
     still act: a broker that fell back to its file would delete what a stored retention keeps.
@@ -235,8 +237,8 @@ def _fitting(
 
 
 def _with_changes(layers: SettingLayers, changes: Mapping[str, str], *, is_cluster_wide: bool) -> dict[str, str]:
-    """The texts that `layers` will make. What is stored already and does not fit is left out: only `changes` can be
-    at fault."""
+    """The texts that `layers` will have. Stored settings that are invalid already are left out, so only `changes` can
+    cause an error."""
     altered = int(not is_cluster_wide)
     stored = [_taken(layer, []) for layer in (layers.cluster, layers.broker)]
     stored[altered] = {name: text for name, text in stored[altered].items() if name not in changes}
@@ -275,7 +277,7 @@ def _check_acts(name: str, text: str, view: BrokerSettings) -> None:
     row = row_of(name)
     has_no_effect = row is None or row[5] == IGNORED or (row[5] == NOT_SERVED and row[0] == name)
     if row is None or (has_no_effect and name not in _JAVA_CLASSES):
-        # taken and stored, as at the start
+        # accepted and stored, as at the start
         return
     is_in_force = name in ROWS_BY_NAME and parse_value(name, row[1], text) == view.get(name)
     if is_in_force:
@@ -291,7 +293,8 @@ def _check_acts(name: str, text: str, view: BrokerSettings) -> None:
 
 
 def _check_together(after: BrokerSettings, changes: Mapping[str, str]) -> None:
-    """What Kafka refuses while a broker runs although a file may have it: with no connections nobody could undo it."""
+    """Combinations that Kafka rejects on a running broker but accepts in a file. With no connections, no client could
+    undo them."""
     _check_connections(after, changes)
     if after.get("max.connections.per.ip") == 0 and after.get("max.connections.per.ip.overrides") == "":
         raise invalid_request(
@@ -316,7 +319,7 @@ def _check_connections(after: BrokerSettings, changes: Mapping[str, str]) -> Non
 
 
 def _check_local_retention(name: str, local: int, bound: int) -> None:
-    """What is kept on the broker's own disk is part of what is kept; -2: all of it (KIP-405)."""
+    """The retention on the broker's own disk must not exceed the whole retention; -2: the whole (KIP-405)."""
     whole = name.replace("local.", "")
     if bound == -1 or local == -2:
         return
@@ -327,7 +330,8 @@ def _check_local_retention(name: str, local: int, bound: int) -> None:
 
 
 def _check_copy_lag(unit: str, lag: int, local: int) -> None:
-    """A segment that waits to be copied is on the broker's own disk; -1: no bound of `local`."""
+    """A segment that waits for its copy is on the broker's own disk, so the lag must not exceed `local`; -1: no
+    bound."""
     if local != -1 and lag > local:
         reason = f"Value must not exceed log.local.retention.{unit} (effective value: {local})"
         raise invalid_value(f"log.remote.copy.lag.{unit}", lag, reason)

@@ -51,7 +51,7 @@ HIDDEN_BROKER_SETTINGS = (
     "unstable.api.versions.enable",
     "unstable.feature.versions.enable",
 )
-"""Kafka's internal settings: taken, and described only where they are set."""
+"""Kafka's internal settings: accepted, and described only if set."""
 
 REMOTE = "remote storage is off; then it has no effect in Apache Kafka either"
 

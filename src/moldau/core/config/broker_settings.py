@@ -58,7 +58,7 @@ MAX_DECOMPRESSED_NOTE = "of a record that is produced in a compressed batch; wha
 
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 LEADER_ONLY = "org.apache.kafka.common.replica.LeaderSelector"
-"""As if no selector was set."""
+"""No replica selector, as if the setting was absent."""
 
 
 class BrokerSettings(SecuritySettings, frozen=True, kw_only=True):
@@ -76,13 +76,13 @@ class BrokerSettings(SecuritySettings, frozen=True, kw_only=True):
     authorizer_class_name: Annotated[str, Row("string", "", "non-null string", READ_ONLY, AUTHORIZER_NOTE)]
     # network
     advertised_listeners: Annotated[tuple[Endpoint, ...], Row("list", None, "", READ_ONLY)]
-    """The addresses that clients are given; empty if nothing was set."""
+    """The addresses that clients get; empty if the setting is absent."""
     connections_max_idle_ms: Annotated[int, Row("long", "600000", "", READ_ONLY, "negative: for ever")]
     fetch_max_bytes: Annotated[int, Row("int", "57671680", "[1024,...]", READ_ONLY)]
     inter_broker_listener_name: Annotated[str | None, Row("string", None, "", READ_ONLY)]
     listeners: Annotated[tuple[Endpoint, ...], Row("list", "PLAINTEXT://127.0.0.1:9092", "", PER_BROKER,
         "Kafka binds every interface by default")]
-    """For clients; those named by `controller.listener.names` are left out, see `controller_endpoints`."""
+    """The listeners for clients, without those in `controller.listener.names` (see `controller_endpoints`)."""
     max_connection_creation_rate: Annotated[int, Row("int", "2147483647", "[0,...]", CLUSTER_WIDE)]
     max_connections: Annotated[int, Row("int", "2147483647", "[0,...]", CLUSTER_WIDE)]
     max_connections_per_ip: Annotated[int, Row("int", "2147483647", "[0,...]", CLUSTER_WIDE)]
@@ -485,7 +485,7 @@ def parse_broker_settings(texts: Mapping[str, str], *, is_for_start: bool = True
 
 @cache
 def _default_values() -> dict[str, object]:
-    """By field: there are hundreds, and a broker works its settings out anew at each change."""
+    """The default values by field, cached: they are hundreds, and a broker computes its settings after each change."""
     return {
         name.replace(".", "_"): None if default is None else parse_value(name, kind, default)
         for name, kind, default, _, _, served, _ in BROKER_SETTING_ROWS
@@ -523,7 +523,7 @@ def _names(value: object) -> tuple[str, ...]:
 
 
 def _check_together(settings: BrokerSettings) -> None:
-    """What Kafka's own start refuses, and what one node cannot be."""
+    """Combinations that Kafka rejects at its start, and settings that one node cannot have."""
     if sorted(settings.process_roles) not in (["broker"], ["controller"], ["broker", "controller"]):
         raise invalid_config("process.roles must be broker, controller or broker,controller")
     if settings.broker_id not in (-1, settings.node_id):
@@ -556,7 +556,8 @@ def _check_together(settings: BrokerSettings) -> None:
 
 
 def _check_security(settings: BrokerSettings) -> None:
-    """Raises error 40 where a listener could not be secured as its settings ask. Kafka formats with such settings."""
+    """Raises error 40 if a listener cannot be secured as its settings require. Kafka formats a directory with such
+    settings."""
     check_authorizer(settings.authorizer_class_name, settings.texts)
     own = [endpoint.name for endpoint in (*settings.listeners, *settings.controller_endpoints)]
     for name in settings.tls_listeners:

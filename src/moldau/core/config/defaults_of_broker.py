@@ -6,7 +6,7 @@ from moldau.core.config.broker_settings import ROWS_BY_NAME
 from moldau.core.config.setting import TopicSettingRow
 
 OF_BROKER = "of the broker"
-"""In the place of the default of a topic's or a group's setting: see `with_defaults_of_broker`."""
+"""Marks the default of a topic or group setting that is a broker setting, see `with_defaults_of_broker`."""
 
 _UNITS_MS = {"minutes": 60_000, "hours": 3_600_000}
 
@@ -20,7 +20,7 @@ def with_defaults_of_broker(rows: tuple[TopicSettingRow, ...]) -> tuple[TopicSet
 
 
 def _default_of(names: tuple[str, ...]) -> str | None:
-    """Of the first of these broker settings that has a default; minutes and hours as milliseconds."""
+    """The default of the first of these broker settings that has one; minutes and hours as milliseconds."""
     name = next(name for name in names if ROWS_BY_NAME[name][2] is not None)
     text = ROWS_BY_NAME[name][2] or ""
     unit_ms = _UNITS_MS.get(name.rpartition(".")[2])

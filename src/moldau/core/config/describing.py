@@ -94,7 +94,7 @@ def _of_resource(
 
 
 def _formatted(name: str, kind: str, text: str | None) -> str | None:
-    """The text as Java writes its value; one that is no such value stays as it is."""
+    """The text as Java writes the value; a malformed text is unchanged."""
     if text is None:
         return None
     try:
@@ -113,7 +113,7 @@ def describe_broker(broker: BrokerSettings, layers: SettingLayers) -> list[Descr
         if name in BROKER_ROWS:
             value = format_value(broker.get(name)) if name in was_set else BROKER_ROWS[name][2]
             if name in layers.static and name not in broker.texts:
-                value = layers.static[name]  # `broker.id`, for which `node.id` stands
+                value = layers.static[name]  # an alias of `node.id`
             if name in REPLICATION_RATES:
                 value = layers.broker.get(name, layers.cluster.get(name, value))
         else:
@@ -150,18 +150,18 @@ def _of_broker(name: str, value: str | None, synonyms: tuple[Synonym, ...]) -> D
 
 
 def _that_fits(value: str | None) -> str | None:
-    """None in the place of a value that no answer can hold: a file of properties has no such bound."""
+    """The value, or None if it does not fit in a response. A .properties file has no such limit."""
     return None if value is None or len(value.encode()) > MAX_STRING_BYTES else value
 
 
 def _is_sensitive(name: str) -> bool:
-    """A password, and what nobody knows: it may be one."""
+    """Whether the setting may be a password: it is one, or it is unknown."""
     row = row_of(name)
     return row is None or row[1] == "password"
 
 
 def _layered(name: str, layers: SettingLayers) -> tuple[Synonym, ...]:
-    """Where the broker setting `name` stands, nearest first, from its own name on."""
+    """The values of the broker setting `name` by place, nearest first, beginning with its own name."""
     names = synonyms_of(name)
     is_sensitive = _is_sensitive(name)
     found = [

@@ -22,7 +22,7 @@ HIDDEN_GROUP_SETTINGS = (
     "streams.num.warmup.replicas",
     "streams.task.offset.interval.ms",
 )
-"""Kafka's internal settings of groups: taken, and described only where they are set."""
+"""Kafka's internal group settings: accepted, and described only if set."""
 
 # fmt: off
 GROUP_SETTING_ROWS: tuple[TopicSettingRow, ...] = with_defaults_of_broker((

@@ -67,7 +67,7 @@ def _check_offset_reset(name: str, text: str) -> None:
 
 
 def _check_bounds(name: str, text: str, broker: BrokerSettings) -> None:
-    """A group may move only between the broker's `group.<kind>.min.<rest>` and `group.<kind>.max.<rest>`."""
+    """Checks that a value is between the broker's `group.<kind>.min.<rest>` and `group.<kind>.max.<rest>`."""
     kind, _, rest = name.partition(".")
     rest = rest.removeprefix("num.")
     low, high = (_bound(f"group.{kind}.{end}.{rest}", broker) for end in ("min", "max"))
@@ -83,12 +83,12 @@ def _check_bounds(name: str, text: str, broker: BrokerSettings) -> None:
 
 
 def _bound(name: str, broker: BrokerSettings) -> int | None:
-    """None: the broker has no such setting."""
+    """The broker's bound; None if the broker has no such setting."""
     return _of_broker(name, broker) if name in BROKER_ROWS else None
 
 
 def _check_names(name: str, text: str, broker: BrokerSettings) -> None:
-    """What a group of Apache Kafka 4.4 may name."""
+    """Raises error 40 for a name that is no group setting of Apache Kafka 4.4."""
     if name == _DEAD_LETTERS and text.strip().startswith("__"):
         raise invalid_config(f"{_DEAD_LETTERS}: DLQ topic name must not start with '__'")
     if name == _ASSIGNOR:

@@ -12,7 +12,7 @@ from moldau.wire.protocol.security_protocols import SECURITY_PROTOCOLS
 
 _ENDPOINT = re.compile(r"([^:/]+)://(\[[0-9a-fA-F:.%\w]*\]|[^:\[\]]*):(-?[0-9]+)")
 LISTENER_LIMITS = ("max.connections", "max.connection.creation.rate")
-"""The bounds that a listener may have of its own, behind `listener.name.NAME.` (KIP-402, 612)."""
+"""The limits that a listener may override with the prefix `listener.name.NAME.` (KIP-402, 612)."""
 
 
 def is_wildcard(host: str) -> bool:

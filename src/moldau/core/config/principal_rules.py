@@ -41,7 +41,7 @@ class PrincipalRules(msgspec.Struct, frozen=True):
             if rule.pattern is None:
                 return name
             if rule.pattern.fullmatch(name) is not None:
-                # as Kafka: all that the pattern finds, also the nothing that `.*` finds behind the name
+                # as in Kafka, every match, including the empty one that `.*` has at the end of the name
                 text = rule.pattern.sub(partial(_replaced, rule.replacement), name)
                 return text.lower() if rule.case == "L" else text.upper() if rule.case == "U" else text
         return None
@@ -75,7 +75,7 @@ def _rule(text: str) -> PrincipalRule:
 
 
 def _replaced(replacement: str, found: re.Match[str]) -> str:
-    """As Java's `Matcher.replaceAll`, but `$7` without a seventh pair of brackets stands for itself, as in Kafka."""
+    """As Java's `Matcher.replaceAll`. As in Kafka, `$7` without a seventh group stands for itself."""
 
     def put(reference: re.Match[str]) -> str:
         literal, number = reference.groups()

@@ -34,7 +34,7 @@ def _escape(text: str, special: re.Pattern[str]) -> str:
 
 
 def _logical_lines(text: str) -> list[str]:
-    """Lines without comments and empty ones, joined where a backslash ends them."""
+    """Logical lines without comments and empty lines. A line that ends with a backslash continues on the next one."""
     lines: list[str] = []
     begun: str | None = None
     for raw in re.split(r"\r\n|\r|\n", text):

@@ -92,7 +92,7 @@ def check_quorum(settings: QuorumSettings) -> None:
 
 
 def _check_broker_alone(settings: QuorumSettings) -> None:
-    """A node that is a broker alone reads the metadata log of controllers, which it must find."""
+    """A broker without the controller role needs an address of a controller, to read the metadata log."""
     voters = settings.controller_quorum_voters
     if settings.node_id in [voter.node_id for voter in voters]:
         ids = ", ".join(str(voter.node_id) for voter in voters)

@@ -11,7 +11,7 @@ from moldau.core.config.tls_settings import TlsSettings, tls_settings
 from moldau.wire.protocol.security_protocols import PLAINTEXT, SECURITY_PROTOCOLS, has_tls
 
 HTTP = "HTTP"
-"""The name by which `moldau.http.listener` has settings of TLS: `listener.name.http.ssl.*`."""
+"""The listener name in the TLS settings of `moldau.http.listener`: `listener.name.http.ssl.*`."""
 
 
 class Row(NamedTuple):
@@ -23,14 +23,14 @@ class Row(NamedTuple):
     scope: str
     note: str = ""
     held: str = ""
-    """What is counted where the setting is a bound of what is held at once: the meaning of the metric."""
+    """The metric of a setting that bounds a resource: the thing that is counted. "" for other settings."""
 
 
 class SecuritySettings(msgspec.Struct, frozen=True, kw_only=True):
     """The fields that `BrokerSettings` inherits."""
 
     texts: dict[str, str]
-    """What was set, as it was written; never changed."""
+    """The settings as they were written. Never changed."""
 
     # fmt: off
     listener_security_protocol_map: Annotated[str, Row("string",

@@ -25,11 +25,11 @@ PER_BROKER = "per-broker"
 
 HONOURED = "honoured"
 IGNORED = "ignored"
-"""Taken and without effect, because there is nothing here that it could change; the row's note says why."""
+"""Accepted without effect, because Moldau has nothing that it could change. The row's note gives the reason."""
 NOT_SERVED = "not served yet"
-"""Taken with a notice: what it steers does not exist yet, and nobody is misled by its default behaviour."""
+"""Accepted with a notice: the feature does not exist yet, and the default behaviour misleads no one."""
 REFUSED = "refused"
-"""Not served yet, and to ignore it would lose data or open a door: any value but the default is an error."""
+"""Not supported yet, and ignoring it would lose data or weaken security. Any value but the default is an error."""
 
 TYPE_CODES = {
     "boolean": 1, "string": 2, "int": 3, "short": 4, "long": 5, "double": 6, "list": 7, "class": 8, "password": 9,
@@ -103,7 +103,7 @@ def parse_value(name: str, kind: str, text: str) -> SettingValue:
 
 
 def _parse_integer(name: str, kind: str, text: str, trimmed: str) -> int:
-    # the length bound keeps int() from raising on thousands of digits
+    # the bound on the length keeps int() from raising for thousands of digits
     if _INTEGER.fullmatch(trimmed) is not None and len(trimmed) <= 32:
         value = int(trimmed)
         bound = 1 << (_INTEGER_BITS[kind] - 1)
@@ -124,7 +124,7 @@ def format_value(value: SettingValue) -> str | None:
 
 
 def _format_double(value: float) -> str:
-    """As Double.toString: plain from 0.001 to ten millions, else with one digit before the point and an E."""
+    """As Java's Double.toString: plain from 0.001 to ten million, else one digit before the point and an exponent."""
     text = repr(value)
     if value != value or value in (float("inf"), float("-inf")):
         return text.replace("nan", "NaN").replace("inf", "Infinity")

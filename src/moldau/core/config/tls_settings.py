@@ -33,7 +33,7 @@ TLS_SETTINGS = (
     "ssl.truststore.password",
     "ssl.truststore.type",
 )
-"""Those that act; each also behind `listener.name.NAME.`, the name in lower case."""
+"""The settings that have an effect. Each may also have the prefix `listener.name.NAME.`, the name in lower case."""
 PEM, PKCS12, JKS = "PEM", "PKCS12", "JKS"
 STORE_TYPES = (PEM, PKCS12, JKS)
 VERSIONS = ("TLSv1.2", "TLSv1.3")
@@ -65,10 +65,10 @@ class TlsSettings(msgspec.Struct, frozen=True):
     client_auth: str
     """none, requested or required."""
     checks_host: bool
-    """A client of this listener compares the host that it dials with the certificate."""
+    """Whether a client of this listener compares the host to which it connects with the certificate."""
     principal_rules: PrincipalRules
     allows_dn_changes: bool = False
-    """Of the certificate, while the node runs: for another subject, and without a host that it had (KIP-978)."""
+    """Whether the certificate may change at run time to another subject, or lose a host name (KIP-978)."""
     allows_san_changes: bool = False
 
     def __repr__(self) -> str:
@@ -192,7 +192,7 @@ def _truststore(text: Callable[[str], str | None]) -> Store | None:
 
 
 def _lines(pem: str) -> str:
-    """PEM that a file of properties has in one line: its lines are 64 characters of Base64 at most for OpenSSL."""
+    """Splits PEM that a .properties file has in one line: OpenSSL accepts at most 64 characters of Base64 in a line."""
     return re.sub(
         r"(-----BEGIN [^-]+-----)(.*?)(-----END [^-]+-----)",
         lambda found: "\n".join((found.group(1), *_body(found.group(2)), found.group(3))) + "\n",
@@ -202,7 +202,7 @@ def _lines(pem: str) -> str:
 
 
 def _body(text: str) -> list[str]:
-    if ":" in text:  # headers of an encrypted key stand in lines of their own
+    if ":" in text:  # headers of an encrypted key need lines of their own
         return [line.strip() for line in text.strip().splitlines()]
     packed = "".join(text.split())
     return [packed[start : start + 64] for start in range(0, len(packed), 64)]

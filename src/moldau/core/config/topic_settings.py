@@ -37,9 +37,9 @@ SHARE_STATE_TOPIC = "__share_group_state"
 INTERNAL_TOPICS = (OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_STATE_TOPIC)
 
 LZ4_DEFAULT_LEVEL = 9
-"""Kafka takes its fast compressor for it, and LZ4 HC for any other level."""
+"""At this level Kafka uses its fast compressor, at any other level LZ4 HC."""
 HIDDEN_TOPIC_SETTING = "internal.segment.bytes"
-"""Kafka's way to make tiny segments in tests: taken, and described only where it is set."""
+"""Kafka's setting for tiny segments in tests: accepted, and described only if set."""
 
 
 class DescribedSetting(msgspec.Struct, frozen=True):
@@ -141,14 +141,14 @@ def log_settings(overrides: Mapping[str, str], broker: BrokerSettings) -> LogSet
         max_producer_ids=broker.moldau_producer_ids,
         is_transaction_verified=broker.transaction_partition_verification_enable,
         is_record_validation_full=broker.moldau_record_validation == "full",
-        # a record's own size is known once its batch is expanded
+        # the size of a single record is known only after the batch is decompressed
         is_compressed_validated=broker.moldau_record_validation == "compressed"
         or values.get("max_decompressed_message_bytes", NO_RECORD_LIMIT) != NO_RECORD_LIMIT,
     )
 
 
 def _target_compression(values: Mapping[str, object]) -> TargetCompression | None:
-    """What `compression.type` and the level of that codec ask for; None: the producer's codec stays."""
+    """The codec of `compression.type` with its level; None: keep the producer's codec."""
     name = str(values.get("compression_type", "producer"))
     if name == "producer":
         return None
@@ -215,11 +215,11 @@ INTERNAL_TOPIC_POLICIES: dict[str, dict[str, str]] = {
     },
     SHARE_STATE_TOPIC: {"cleanup.policy": "delete", "compression.type": "producer"},
 }
-"""The settings of internal topics that no setting of a broker changes."""
+"""The fixed settings of internal topics, which no broker setting changes."""
 
 
 def internal_topic_settings(topic: str, broker: BrokerSettings, replication_factor: int) -> dict[str, str]:
-    """The settings of an internal topic with so many replicas. KeyError for another topic.
+    """The settings of an internal topic with this number of replicas. KeyError for another topic.
 
     A default of `min.insync.replicas` never exceeds the replicas, else nobody could write.
     """

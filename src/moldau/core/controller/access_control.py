@@ -101,7 +101,7 @@ def delete_acls(
                 yield
                 count += 1
                 if count > MAX_BATCH_RECORDS:
-                    # counted as often as they are named: the answer is bounded as well
+                    # an ACL counts once for each filter that matches it, because the response also has a limit
                     too_many = kafka_error("INVALID_REQUEST", _TOO_MANY)
                     return [], (yield from refused_deletions(request, too_many))
                 found.append(_matching(acl))
@@ -124,7 +124,7 @@ def filter_of(one: DeleteAclsFilter | DescribeAclsRequest) -> AclFilter:
 
 
 def _check_filter(one: DeleteAclsFilter) -> None:
-    """Raises INVALID_REQUEST for a code that nobody knows."""
+    """Raises INVALID_REQUEST for an unknown code."""
     codes = ((AclResourceType, one.resource_type_filter), (AclPatternType, one.pattern_type_filter))
     if any(_known(kind, code) is None for kind, code in codes):
         raise kafka_error("INVALID_REQUEST", "Unknown patternFilter.")

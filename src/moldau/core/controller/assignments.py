@@ -13,7 +13,8 @@ from moldau.wire.protocol.messages.metadata_records import PartitionRecord
 
 Item = TypeVar("Item")
 Charge = Callable[[int], None]
-"""Takes a number of partitions out of what a client may create and delete; raises THROTTLING_QUOTA_EXCEEDED."""
+"""Takes a number of partitions from the quota of a client for creations and deletions. Raises
+THROTTLING_QUOTA_EXCEEDED."""
 
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
@@ -28,7 +29,7 @@ def check_request(partitions: int, timeout_ms: int) -> None:
 
 
 def free_of_charge(partitions: int) -> None:
-    """The charge of a request without a quota: none."""
+    """The charge of a request without a quota: does nothing."""
 
 
 def split_repeated(items: Sequence[Item], key: Callable[[Item], object]) -> Pausing[tuple[list[Item], list[Item]]]:

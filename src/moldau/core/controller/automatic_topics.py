@@ -46,8 +46,9 @@ def lacking_replicas(topic: CreatableTopic, settings: BrokerSettings) -> int:
 
 
 def _replicas(setting: str, settings: BrokerSettings, broker_count: int) -> int:
-    """Kafka's default of 3 leaves a node alone without groups. Here such a node has them, and each broker that is
-    registered by then has a replica; a node whose settings name a controller elsewhere is no such node."""
+    """The replicas of an internal topic. Kafka's default of 3 would leave a single node without groups. Such a node
+    therefore uses one replica for each registered broker, at most the default. A node whose settings name another
+    controller does not."""
     factor = _number(setting, settings)
     is_chosen = setting in settings.texts or not settings.is_alone
     return factor if is_chosen else max(1, min(factor, broker_count))

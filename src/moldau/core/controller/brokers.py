@@ -41,7 +41,7 @@ def heartbeat(
 ) -> tuple[list[MetadataRecord], BrokerHeartbeatResponse]:
     """Unfences a broker that has its own registration in its metadata, then makes it the leader of partitions without
     one. A broker that wants to stop is marked, and its partitions get other leaders. When all active brokers know that,
-    it is fenced and told to shut down. A broker that leads nothing is fenced at once.
+    it is fenced, and the response lets it shut down. A broker that leads nothing is fenced at once.
 
     Raises BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH.
     """
@@ -107,8 +107,8 @@ def _shut_down(
 def _directory_changes(
     image: MetadataImage, settings: BrokerSettings, broker: BrokerImage, request: BrokerHeartbeatRequest
 ) -> list[MetadataRecord]:
-    """Failed log directories take their replicas out of the in-sync ones; cordoned ones are noted, and that there are
-    none is noted once (KIP-858, 1066)."""
+    """Removes replicas in failed log directories from the ISRs. Records the cordoned directories; if none is left,
+    records that once (KIP-858, 1066)."""
     records: list[MetadataRecord] = []
     failed = tuple(directory for directory in request.offline_log_dirs if directory in broker.log_directories)
     if failed:

@@ -48,7 +48,7 @@ CLIENT_KEYS: dict[str, tuple[str, int] | None] = {
     REQUEST_PERCENTAGE: None,
     CONTROLLER_MUTATION_RATE: None,
 }
-"""Keys of users and client ids; the whole number that a value must be, None for any."""
+"""By quota key of users and client ids: the range of a whole number, or None if any number is valid."""
 IP_KEYS: dict[str, tuple[str, int] | None] = {CONNECTION_CREATION_RATE: INT}
 
 ORDER = {CLIENT_ID: 0, USER: 1, IP: 2}
@@ -78,7 +78,7 @@ def alter_client_quotas(
     changes = 0
     for entity in list(entities):
         yield
-        # taken out one by one: to free thousands at the end takes too long in one piece
+        # one by one, because freeing thousands at the end would block the loop
         parts, refused_as = entities.pop(entity), None
         try:
             if entity in repeated:
@@ -109,7 +109,7 @@ def refused(request: AlterClientQuotasRequest, error: KafkaError) -> Pausing[Alt
 
 
 def _parts(entry: AlterQuotaEntry) -> Pausing[dict[str, str | None]]:
-    """Of a type that stands twice the last name counts, as in Kafka."""
+    """The parts of the entity. As in Kafka, the last name of a repeated type counts."""
     parts: dict[str, str | None] = {}
     for part in entry.entity:
         parts[part.entity_type] = part.entity_name
@@ -118,8 +118,8 @@ def _parts(entry: AlterQuotaEntry) -> Pausing[dict[str, str | None]]:
 
 
 def _key_of(parts: Mapping[str, str | None], number: int) -> QuotaEntity:
-    """The entity as a key. More parts than there are types are refused in any case: they need no order, only a key of
-    their own, which the entry's number gives."""
+    """The entity as a key. An entity with more parts than types is always rejected, so its key only has to be unique:
+    the number of the entry."""
     return quota_entity(parts) if len(parts) <= len(ORDER) else ((str(number), None),)
 
 
@@ -134,7 +134,7 @@ def _has_repeated_key(entry: AlterQuotaEntry) -> Pausing[bool]:
 
 
 def _result(parts: Mapping[str, str | None], error: KafkaError | None) -> Pausing[AlterQuotaEntryResult]:
-    """The parts of the entity come in the order of ORDER, types that do not exist among the first."""
+    """The result of one entry. The parts are in the order of ORDER, unknown types first."""
     in_order: list[AlterQuotaEntityResult] = []
     for place in ORDER.values():
         for kind, name in parts.items():
@@ -160,8 +160,8 @@ def _entity_records(
     parts: Mapping[str, str | None],
     operations: Sequence[AlterQuotaOperation],
 ) -> Pausing[list[MetadataRecord]]:
-    """The records of one entity, at most one more than a batch takes: more would be made to be dropped in one piece.
-    Raises INVALID_REQUEST for the first thing that is wrong."""
+    """The records of one entity, at most one more than fits in a batch: the request is rejected then. Raises
+    INVALID_REQUEST for the first error."""
     _check_entity(parts)
     keys = IP_KEYS if IP in parts else CLIENT_KEYS
     current = image.client_quotas.get(entity, {})
@@ -197,7 +197,7 @@ def _check_entity(parts: Mapping[str, str | None]) -> None:
 
 
 def _is_address(text: str) -> bool:
-    """An address, or this machine's own name; other names are not looked up: a quota must not hang on a DNS answer."""
+    """Whether the text is an address or `localhost`. Other names are rejected: a quota must not depend on DNS."""
     try:
         ipaddress.ip_address(text)
     except ValueError:

@@ -82,7 +82,7 @@ class Alteration(msgspec.Struct, frozen=True):
 
 Row = TypeVar("Row", AlterConfigsResourceResponse, IncrementalAlterConfigsResourceResponse)
 View = Callable[[], BrokerSettings]
-"""The settings in force, by which those of topics, groups and brokers are judged: worked out once for a request."""
+"""The settings in force, for the checks of topics, groups and brokers. Computed once for a request."""
 
 
 def incremental_alter_configs(
@@ -120,7 +120,7 @@ def _asked(
 
 
 def _code_and_message(error: KafkaError) -> tuple[int, str | None]:
-    """The message is cut: it may name a setting of 32,767 bytes, and a string of the protocol holds no more."""
+    """The code and the message, cut to the size of a string: it may contain a setting of 32,767 bytes."""
     return error.code, (error.message or "")[:MAX_MESSAGE_LENGTH] or None
 
 
@@ -140,7 +140,7 @@ def _alter(
     view = cache(lambda: _view(image, static))
     alterations.reverse()
     while alterations:
-        # taken out one by one: to free thousands at the end takes too long in one piece
+        # one by one, because freeing thousands at the end would block the loop
         alteration = alterations.pop()
         resource, code, message = alteration.resource, 0, None
         try:
@@ -164,8 +164,7 @@ def _alter(
 def _records_of(
     image: MetadataImage, static: BrokerSettings, view: View, alteration: Alteration
 ) -> Pausing[list[MetadataRecord]]:
-    """What one resource's alteration writes: a record for each setting that changes, and for what follows from the
-    change. Raises KafkaError."""
+    """The records of one resource: for the changed settings, and those that follow from them. Raises KafkaError."""
     resource, current = alteration.resource, image.configs.get(alteration.resource, {})
     yield from _check_form(alteration.changes)
     _check_resource(resource, image, static)
@@ -203,7 +202,7 @@ def _check_form(changes: Sequence[Change]) -> Pausing[None]:
 
 
 def _check_resource(resource: ConfigResource, image: MetadataImage, static: BrokerSettings) -> None:
-    """Whether there can be such a resource; that a topic exists is looked at later, as in Kafka."""
+    """Raises INVALID_REQUEST for an impossible resource. As in Kafka, the existence of a topic is checked later."""
     name = resource.name
     match resource.resource_type:
         case ResourceType.TOPIC:
@@ -223,17 +222,17 @@ def _check_resource(resource: ConfigResource, image: MetadataImage, static: Brok
 
 
 def _check_broker_id(name: str, image: MetadataImage, node_id: int) -> None:
-    """Any broker that is registered may have settings of its own; `node_id`: of the node that decides."""
+    """Raises INVALID_REQUEST unless the broker is registered or is the deciding node `node_id`."""
     digits = name[1:] if name[:1] in ("-", "+") else name
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 10):
         raise invalid_request(f"Node id must be an integer, but it is: {name}")
-    # "01" names the same broker, and would be another resource in the log
+    # "01" would be the same broker, but another resource in the log
     if name != str(node_id) and name not in map(str, image.brokers):
         raise invalid_request(f"Unexpected broker id, expected {node_id}, but received {name}")
 
 
 def _apply(resource: ConfigResource, settings: dict[str, str], change: Change) -> None:
-    """Changes `settings` as asked. Raises error 40 for a list operation on what is no list."""
+    """Changes `settings` as requested. Raises error 40 for a list operation on a setting that is no list."""
     name, value = change.name, change.value
     if change.operation == ConfigOperation.DELETE or value is None:
         settings.pop(name, None)
@@ -264,7 +263,7 @@ def _kind_and_default(resource: ConfigResource, name: str) -> tuple[str, str | N
     if resource.resource_type == ResourceType.BROKER:
         broker_row = row_of(name)
         return ("", None) if broker_row is None else (broker_row[1], broker_row[2])
-    # Kafka knows no lists of groups and client metrics
+    # in Kafka, groups and client metrics have no list settings
     return "", None
 
 
@@ -280,7 +279,7 @@ def _no_list(resource: ConfigResource, name: str, is_append: bool) -> KafkaError
 def _check_result(
     image: MetadataImage, static: BrokerSettings, view: View, alteration: Alteration, after: Mapping[str, str]
 ) -> None:
-    """Judges what the resource will have. Raises KafkaError."""
+    """Checks the settings of the resource after the change. Raises KafkaError."""
     resource = alteration.resource
     match resource.resource_type:
         case ResourceType.TOPIC:
@@ -328,7 +327,7 @@ def _check_broker(
 def _check_min_insync_replicas(
     names: Sequence[str], current: Mapping[str, str], after: Mapping[str, str], *, is_cluster_wide: bool
 ) -> None:
-    """With ELR the minimum is one value for the whole cluster: brokers must not disagree on it (KIP-966)."""
+    """With ELR the minimum is one value for the whole cluster, because brokers must not disagree on it (KIP-966)."""
     if not is_cluster_wide and MIN_INSYNC_REPLICAS in names:
         raise invalid_config("Broker-level min.insync.replicas cannot be altered while ELR is enabled.")
     is_removed = MIN_INSYNC_REPLICAS in (*names, *current) and MIN_INSYNC_REPLICAS not in after

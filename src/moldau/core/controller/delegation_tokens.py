@@ -31,15 +31,15 @@ from moldau.wire.protocol.messages.delegation_tokens import (
 from moldau.wire.protocol.messages.metadata_records import DelegationTokenRecord, RemoveDelegationTokenRecord
 
 MAX_TOKENS: Final = 10_000
-"""Of a cluster, expired ones that are not removed yet included."""
+"""The most tokens of a cluster, including expired ones that are not removed yet."""
 MAX_TOKENS_OF_OWNER: Final = 1_000
 MAX_RENEWERS: Final = 100
 MAX_NAME_BYTES: Final = 1_024
-"""Of a principal in a token."""
+"""The most bytes of a principal in a token."""
 MAX_REMOVED: Final = 1_000
 """Expired tokens removed in one decision; more are removed in the next, at once. As in Kafka."""
 USER: Final = "User"
-"""The one type of principal that may renew a token."""
+"""The only type of principal that may renew a token."""
 METADATA_VERSION_3_6_IV2: Final = 14
 _MAX_TIME_MS: Final = (1 << 63) - 1
 

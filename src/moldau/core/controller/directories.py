@@ -51,7 +51,7 @@ def assign_directories(
         directories = (*known[:place], directory_id, *known[place + 1 :])
         found = replace(partition, directories=directories)
         is_served = may_lead(image, found, request.broker_id, is_coming=True)
-        # a replica that cannot take what its leader has may be in sync once more, where that had nothing new
+        # a replica that cannot append may rejoin the ISR while its leader has nothing new
         is_leaving = not is_served and request.broker_id in partition.isr
         if known[place] != directory_id or is_leaving:
             record = PartitionChangeRecord(partition_id=index, topic_id=topic_id)
@@ -59,7 +59,7 @@ def assign_directories(
                 isr = tuple(each for each in partition.isr if is_served or each != request.broker_id)
                 terms = topic_terms(image, settings, topic)
                 record = change_partition(terms, index, isr, old=found) or record
-            # the end of a reassignment names the directories of the replicas that stay
+            # completing a reassignment sets the directories of the remaining replicas
             records.append(replace(record, directories=directories) if record.replicas is None else record)
         return AssignmentPartition(index)
 

@@ -58,8 +58,8 @@ def change_in_sync(
         isr = (leader,)
         elr, last_known = ((), ()) if is_unclean else _eligible(old, replicas, isr, minimum, lost_replicas)
     if leader == NO_LEADER and not isr:
-        # Of several last known eligible replicas only the leader is remembered; without one the last in-sync replica,
-        # which nobody can be ahead of. Kafka remembers none then, and the partition waits for an operator.
+        # Only the last leader is remembered as last known eligible. Without a leader it is the last in-sync replica,
+        # because no other can be ahead of it. Kafka remembers none then, and the partition waits for an operator.
         last_in_sync = old.isr if len(old.isr) == 1 else ()
         last_known = (old.leader,) if old.leader != NO_LEADER else old.last_known_elr or last_in_sync
     elif leader != NO_LEADER:
@@ -68,7 +68,7 @@ def change_in_sync(
         recovery_state = LeaderRecoveryState.RECOVERING
     elif recovery_state == old.leader_recovery_state:
         recovery_state = UNCHANGED
-    # naming the leader begins an epoch: a replica that was removed must not go on in the old one
+    # naming the leader begins a new epoch: a removed replica must not continue in the old one
     is_new_epoch = leader != old.leader or len(replicas) < len(old.replicas)
     record = PartitionChangeRecord(
         partition_id=partition_id,
@@ -90,8 +90,8 @@ def is_moving(partition: PartitionImage) -> bool:
 
 
 def _completed(old: PartitionImage, isr: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """(replicas, in-sync replicas) behind the reassignment under way, if it is complete with `isr`: all that are added
-    are in sync, and, where fewer are added than removed, all that stay."""
+    """(replicas, in-sync replicas) after the reassignment in progress if `isr` completes it, else None. All added
+    replicas must be in sync. If fewer are added than removed, all remaining ones must be."""
     if not is_moving(old):
         return None
     adding, removing = old.adding_replicas, old.removing_replicas
@@ -104,7 +104,7 @@ def _completed(old: PartitionImage, isr: tuple[int, ...]) -> tuple[tuple[int, ..
 def _ending_reassignment(
     record: PartitionChangeRecord, old: PartitionImage, replicas: tuple[int, ...]
 ) -> PartitionChangeRecord:
-    """`record` that takes away what the reassignment removes as well."""
+    """`record`, which also removes the replicas that the reassignment removes."""
     known = dict(zip(old.replicas, old.directories, strict=False))
     has_fewer = replicas != old.replicas
     return msgspec.structs.replace(
@@ -123,7 +123,7 @@ def _eligible(
     minimum: int,
     lost_replicas: tuple[int, ...],
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(eligible leader replicas, last known ones) beside `isr`, each sorted."""
+    """(eligible leader replicas, last known ones) for `isr`, each sorted."""
     if len(isr) >= minimum:
         return (), ()
     candidates = sorted(
@@ -143,7 +143,7 @@ def _elect(
     *,
     allows_unclean: bool,
 ) -> tuple[int, bool]:
-    """(leader, was it unclean): the old leader if it may stay, else the first replica that may lead."""
+    """(leader, whether the election is unclean). The old leader if it may stay, else the first that may lead."""
     if old.leader in isr and is_active(old.leader):
         return old.leader, False
     for allowed in (isr, elr):

@@ -72,7 +72,7 @@ def refused(_: UpdateFeaturesRequest, error: KafkaError) -> Pausing[UpdateFeatur
 
 
 def _fault(levels: Mapping[str, int], node_id: int, update: FeatureUpdateKey) -> str | None:
-    """Why the level cannot be, in Kafka's words and order; None if it can."""
+    """The reason why the level is impossible, in Kafka's words and order; None if it is possible."""
     name, level = update.feature, update.max_version_level
     if update.upgrade_type not in (UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE, UpgradeType.UNSAFE_DOWNGRADE):
         return "The controller does not support the given upgrade type."
@@ -103,7 +103,7 @@ def _fault(levels: Mapping[str, int], node_id: int, update: FeatureUpdateKey) ->
 
 
 def _fault_of_others(image: MetadataImage, node_id: int, update: FeatureUpdateKey) -> str | None:
-    """Why another node cannot work with the level: it would stop at its next start. Downgrades are held to it too."""
+    """The reason why another node does not support the level, and would stop at its next start. Also for downgrades."""
     nodes = [("Broker", broker.broker_id, broker.features) for broker in image.brokers.values()]
     controllers = image.controllers.values()
     nodes += [("Controller", one.controller_id, one.features) for one in controllers if one.controller_id != node_id]
@@ -118,7 +118,7 @@ def _fault_of_others(image: MetadataImage, node_id: int, update: FeatureUpdateKe
 
 
 def _metadata_downgrade_fault(current: int, level: int, upgrade_type: int) -> str | None:
-    """None where no level between the two changed a record: an older one would lose what the changed one says."""
+    """None if no level between the two changed a record. An older version would lose the content of changed records."""
     prefix = f"Unsupported metadata.version downgrade from {current} to {level}. "
     if level >= METADATA_VERSION_4_0 and not any(level < changed <= current for changed in RECORDS_CHANGED_AT):
         return None
@@ -130,9 +130,9 @@ def _metadata_downgrade_fault(current: int, level: int, upgrade_type: int) -> st
 def _minimum_for_all(
     image: MetadataImage, settings: BrokerSettings, updates: Mapping[str, FeatureUpdateKey]
 ) -> list[MetadataRecord]:
-    """With ELR the minimum of in-sync replicas is one value for the whole cluster: the one that stands, else the
-    node's own; what single brokers have goes (KIP-966). Who was eligible before is so no more: while ELR was off, the
-    minimum may have become another, and what is committed may have grown without them."""
+    """With ELR the minimum of in-sync replicas is one value for the whole cluster (KIP-966): the existing one, else the
+    node's own. Values of single brokers are removed. Eligible replicas are cleared: the minimum may have changed while
+    ELR was off, so they may lack committed records."""
     update = updates.get(ELIGIBLE_LEADER_REPLICAS)
     if update is None or update.max_version_level == 0:
         return []

@@ -19,7 +19,7 @@ from moldau.wire.protocol.messages.in_sync_replicas import (
 )
 
 NO_EPOCH = -1
-"""A broker epoch that is not compared."""
+"""A broker epoch of -1 is not compared."""
 
 
 def alter_partition(
@@ -74,11 +74,11 @@ def _fault(
     proposed: ProposedPartition,
     isr: tuple[BrokerState, ...],
 ) -> str | None:
-    """Kafka's name of what is wrong, in Kafka's order; None for a proposal that is taken."""
+    """The name of the error, in Kafka's order; None for a valid proposal."""
     if partition is None:
         return "UNKNOWN_TOPIC_OR_PARTITION"
     if proposed.leader_epoch > partition.leader_epoch or proposed.partition_epoch > partition.partition_epoch:
-        return "NOT_CONTROLLER"  # the proposer knows more: another controller is active by now
+        return "NOT_CONTROLLER"  # the proposer has newer metadata: another controller is active
     if proposed.leader_epoch < partition.leader_epoch:
         return "FENCED_LEADER_EPOCH"
     if proposer != partition.leader:

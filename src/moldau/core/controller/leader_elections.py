@@ -108,8 +108,8 @@ def _election(
 def _unclean(
     image: MetadataImage, settings: BrokerSettings, topic: TopicImage, partition_id: int, old: PartitionImage
 ) -> PartitionChangeRecord:
-    """As in the elections without a request: a replica in sync comes first, then an eligible one, then any that lives;
-    one whose directory has failed only where all replicas have lost theirs."""
+    """Elects as without a request: first an in-sync replica, then an eligible one, then any active one. A replica in a
+    failed directory leads only if all replicas have lost their directories."""
     terms = topic_terms(image, settings, topic)
     terms = msgspec.structs.replace(terms, rules=msgspec.structs.replace(terms.rules, allows_unclean=True))
     record = change_partition(terms, partition_id, old.isr)
@@ -123,9 +123,9 @@ def _unclean(
 def _beginning_anew(
     image: MetadataImage, topic: TopicImage, partition_id: int, old: PartitionImage
 ) -> PartitionChangeRecord | None:
-    """The first replica leads in whatever directory its broker finds for it, with nothing in it if the disk is lost.
-    None while a broker is away that may come back with records. A broker whose directory has failed, and is not taken
-    out of log.dirs, does not begin anew: it goes on with what it has once that directory is back."""
+    """The first replica leads in any directory of its broker, with an empty log if the disk is lost. None while a
+    broker is away that may return with records. A broker whose failed directory is still in `log.dirs` does not begin
+    with an empty log: it continues with its records when the directory is back."""
     brokers = [image.brokers.get(replica) for replica in old.replicas]
     if not all(broker is not None and broker.is_active for broker in brokers):
         return None

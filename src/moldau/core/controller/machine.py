@@ -70,7 +70,7 @@ class ControllerMachine:
         )
         self._are_rounds_armed = False
         self.unclean_elections = 0
-        """Decided since the start."""
+        """The number of unclean elections since the start."""
 
     def new_state(self) -> MetadataFold:
         return MetadataFold(self._cluster_id)
@@ -150,7 +150,7 @@ class ControllerMachine:
         records.append(BeginTransactionRecord("Bootstrap records"))
         records += request.bootstrap_records
         if any(_enables_elr(record) for record in request.bootstrap_records):
-            # with ELR the minimum is one value for the whole cluster, so that brokers cannot disagree (KIP-966)
+            # with ELR the minimum is one value for the whole cluster, because brokers must not disagree on it (KIP-966)
             resource, minimum = CLUSTER_DEFAULTS, str(self._settings.min_insync_replicas)
             records.append(ConfigRecord(resource.resource_type, resource.name, MIN_INSYNC_REPLICAS, minimum))
         records.append(EndTransactionRecord())

@@ -16,7 +16,7 @@ from moldau.types import Uuid
 from moldau.wire.protocol.messages.metadata_records import PartitionChangeRecord
 
 MAX_CHANGES_PER_STEP = 9_000
-"""Partition changes in one batch; a batch of `__cluster_metadata` holds at most 10,000 records."""
+"""The most partition changes in one batch, because a batch of `__cluster_metadata` has at most 10,000 records."""
 
 
 class TopicTerms(msgspec.Struct, frozen=True):

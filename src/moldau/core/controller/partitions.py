@@ -66,7 +66,7 @@ def refused(name: str, error: KafkaError) -> CreatePartitionsTopicResult:
 
 
 def _asked_partitions(image: MetadataImage, asked: CreatePartitionsTopic) -> int:
-    """How many partitions it asks for beyond those that are there."""
+    """The number of requested partitions beyond the existing ones."""
     topic = image.topics_by_name.get(asked.name)
     return 0 if topic is None else max(0, asked.count - len(topic.partitions))
 
@@ -74,7 +74,7 @@ def _asked_partitions(image: MetadataImage, asked: CreatePartitionsTopic) -> int
 def _added(
     image: MetadataImage, random: Random, asked: CreatePartitionsTopic
 ) -> tuple[Uuid, int, list[tuple[int, ...]]]:
-    """Topic id, first new partition, and the replicas of each. Raises KafkaError for the first thing that is wrong."""
+    """Topic id, first new partition, and the replicas of each new one. Raises KafkaError for the first error."""
     topic = image.topics_by_name.get(asked.name)
     if topic is None:
         raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION")

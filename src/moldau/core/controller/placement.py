@@ -48,7 +48,7 @@ def place_replicas(
 
 
 def _is_cordoned(broker: BrokerImage) -> bool:
-    """All its directories are cordoned: it takes no new replicas (KIP-1066)."""
+    """Whether all directories of the broker are cordoned, so it gets no new replicas (KIP-1066)."""
     cordoned = broker.cordoned_log_directories or ()
     return bool(broker.log_directories) and all(directory in cordoned for directory in broker.log_directories)
 

@@ -88,7 +88,7 @@ def refused(
 def _change(
     image: MetadataImage, name: str, asked: ReassignablePartition, may_change_factor: bool
 ) -> PartitionChangeRecord | None:
-    """What has to be written, None if all is as asked. Raises 3, 38, 39, 85."""
+    """The record of the change; None if nothing changes. Raises 3, 38, 39, 85."""
     topic = image.topics_by_name.get(name)
     if topic is None:
         raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", f"Unable to find a topic named {name}.")
@@ -110,14 +110,14 @@ def _change(
 
 
 def _settled(partition: PartitionImage) -> tuple[int, ...]:
-    """The replicas that the partition has, without those that a reassignment only wants to add."""
+    """The replicas of the partition, without those that a reassignment adds."""
     return tuple(replica for replica in partition.replicas if replica not in partition.adding_replicas)
 
 
 def _written(
     image: MetadataImage, topic: TopicImage, partition_id: int, old: PartitionImage, target: tuple[int, ...]
 ) -> PartitionChangeRecord | None:
-    """The record that moves the partition towards `target`, all the way where no replica has to catch up first."""
+    """The record that moves the partition towards `target`, completely if no replica has to catch up first."""
     settled = _settled(old)
     adding = tuple(sorted(replica for replica in target if replica not in settled))
     removing = tuple(sorted(replica for replica in settled if replica not in target))
@@ -134,7 +134,7 @@ def _written(
     if new == (old.replicas, old.isr, old.adding_replicas, old.removing_replicas, old.leader):
         return None
     known = dict(zip(old.replicas, old.directories, strict=False))
-    # naming the leader begins an epoch: a replica that was removed must not go on in the old one
+    # naming the leader begins a new epoch: a removed replica must not continue in the old one
     is_new_epoch = leader != old.leader or any(replica not in replicas for replica in old.replicas)
     return PartitionChangeRecord(
         partition_id=partition_id,
@@ -153,8 +153,8 @@ def _written(
 def _check_that_one_remains(
     topic: TopicImage, partition_id: int, old: PartitionImage, target: tuple[int, ...], replicas: tuple[int, ...]
 ) -> None:
-    """A replica must stay that has all that is committed, or the next leader lacks records. None would stay where all
-    that are in sync are replicas that a reassignment added and that are not wanted any more. Raises 39."""
+    """At least one replica with all committed records must stay, otherwise the next leader lacks records. None stays if
+    all in-sync replicas were added by a reassignment and are not in the target any more. Raises 39."""
     complete = old.isr or old.eligible_leader_replicas
     if complete and not any(replica in replicas for replica in complete):
         verb = "revert" if target == _settled(old) else "change"

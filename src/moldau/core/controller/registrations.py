@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from moldau.wire.protocol.messages.cluster import UnregisterControllerRequest, UnregisterControllerResponse
 
 RESERVED_DIRECTORIES = 100
-"""The lowest directory ids say "unassigned", "lost" and the like (KIP-858)."""
+"""Directory ids below this have special meanings, such as "unassigned" and "lost" (KIP-858)."""
 
 _AGAIN = BrokerRegistrationResponse(error_code=ERROR_CODES["DUPLICATE_BROKER_REGISTRATION"])
 
@@ -100,7 +100,7 @@ def register_broker(
     if old is not None and old.incarnation_id == request.incarnation_id and sessions.is_alive(old, now_ms):
         sessions.heard(old.broker_id, old.epoch, NO_OFFSET, now_ms)
         return [_registration(image, request, old.epoch, old)], BrokerRegistrationResponse(broker_epoch=old.epoch)
-    # of a broker that is not known here, none can say that it stopped cleanly: its id may have been unregistered
+    # an unknown broker may have been unregistered, so its last stop counts as unclean
     is_clean = old is not None and request.previous_broker_epoch == old.epoch
     changes = PartitionChanges(image, settings, request.broker_id)
     if old is not None and not old.is_fenced:
@@ -156,7 +156,7 @@ def _check_directories(image: MetadataImage, request: BrokerRegistrationRequest)
 
 
 def _check_features(image: MetadataImage, request: BrokerRegistrationRequest) -> None:
-    """The broker must work with every finalized level; one that does not name a feature knows its level 0 only."""
+    """The broker must support every finalized level. It supports only level 0 of a feature that it does not name."""
     ranges = {feature.name: feature for feature in request.features}
     if METADATA_VERSION not in ranges:
         raise kafka_error("INVALID_REGISTRATION", "Request features do not contain 'metadata.version'")

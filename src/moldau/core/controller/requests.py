@@ -76,7 +76,7 @@ class ActivateController(msgspec.Struct, frozen=True):
     aborted."""
 
     bootstrap_records: tuple[MetadataRecord, ...]
-    """What `bootstrap.checkpoint` holds, in its order."""
+    """The content of `bootstrap.checkpoint`, in its order."""
 
 
 class QuorumReplica(msgspec.Struct, frozen=True):
@@ -138,7 +138,7 @@ class SweepTokens(msgspec.Struct, frozen=True):
 
 
 Round = FenceStaleBroker | BalanceLeaders | ElectUncleanly | SweepTokens
-"""What the active controller asks of itself, again and again."""
+"""A request of the active controller to itself, sent periodically."""
 
 
 class MeteredRequest(msgspec.Struct, frozen=True):
@@ -156,7 +156,7 @@ class TokenRequest(msgspec.Struct, frozen=True):
 
 
 STRICT_FROM = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
-"""What is held to the quota of its client, and from which version it is refused above it (KIP-599)."""
+"""The APIs with a quota for each client, and the version from which a request above the quota is rejected (KIP-599)."""
 
 
 def metered(
@@ -170,7 +170,7 @@ class ControllerReady(msgspec.Struct, frozen=True):
     """The response to a request of the controller's own process."""
 
 
-# names of types only: their modules are imported with the first request of theirs
+# only type names: their modules are imported with the first such request
 AdministrationRequest: TypeAlias = (
     "AlterConfigsRequest | IncrementalAlterConfigsRequest"
     " | CreatePartitionsRequest | ElectLeadersRequest | AlterPartitionReassignmentsRequest"

@@ -30,7 +30,7 @@ from moldau.types import Pausing
 from moldau.wire.protocol.messages.metadata_records import PartitionChangeRecord
 
 MAX_BALANCED_PER_ROUND = 1_000
-"""Leaders moved in one decision; more are moved in the next, at once. As in Kafka."""
+"""The most leaders that one decision moves; the rest follows in the next one, at once. As in Kafka."""
 
 
 def first_rounds(
@@ -86,7 +86,7 @@ def _timer(round_: Round, deadline_ms: int) -> Timer[ControllerRequest]:
 def _fence_stale(
     image: MetadataImage, settings: BrokerSettings, sessions: BrokerSessions, now_ms: int
 ) -> list[MetadataRecord]:
-    """One broker at a time, so that a decision is one batch; the next is due at once."""
+    """Fences one broker, so that a decision is one batch. The next one is due at once."""
     stale = sessions.stale(image, now_ms)
     return [] if stale is None else fence(stale, PartitionChanges(image, settings, stale.broker_id))
 

@@ -31,7 +31,7 @@ from moldau.wire.protocol.sasl_tokens import MIN_ITERATIONS
 
 MAX_ITERATIONS = 16_384
 UNUSABLE_KEY = "UNKNOWN_SERVER_ERROR"
-"""Kafka finds an empty salted password last, when it makes the record."""
+"""Kafka finds an empty salted password last, when it creates the record."""
 Change = ScramCredentialDeletion | ScramCredentialUpsertion
 _HASHES: dict[int, Callable[..., Any]] = {1: hashlib.sha256, 2: hashlib.sha512}
 """By mechanism."""
@@ -82,7 +82,7 @@ def refused(request: AlterUserScramCredentialsRequest, error: KafkaError) -> Pau
 def _result(name: str, error: KafkaError | None) -> AlterUserScramCredentialsResult:
     if error is None:
         return AlterUserScramCredentialsResult(name, 0, None)
-    # a key that cannot be used fails in Kafka without a word
+    # Kafka gives no message for an unusable key
     message = None if error.name == UNUSABLE_KEY else error.message
     return AlterUserScramCredentialsResult(name, error.code, message)
 

@@ -21,22 +21,23 @@ from moldau.core.metadata.image import BrokerImage, MetadataImage
 NO_OFFSET = -1
 
 PATIENCE_SHARE = 2
-"""Of a session: how long a broker waits for the answer to a heartbeat, before it gives up the connection, too."""
+"""The part of a session after which a broker gives up a heartbeat without a response, and closes the connection."""
 
 RESET_GRACE_MS = 2_000
-"""So much later a broker is suspected whose connection was reset: its system tells it after so long, and it makes
-another one. The connections of a process that dies end without a reset, unless it had not read what was sent to it."""
+"""How much later a broker is suspected after its connection was reset. Its own system reports the reset after about
+this time, and the broker reconnects. The connections of a dead process end without a reset, unless it had unread
+bytes."""
 
 LATE_MS = 100
-"""Who looks at a session so long after its end has stood still."""
+"""A session that is checked so long after its end means that this process was suspended."""
 
 
 class _Session(msgspec.Struct):
-    """`heard_ms`: when the last heartbeat came, or when this controller became active. `metadata_offset`: the last one
-    that the broker has acted on. `shutdown_offset`: once every other broker has reached it, nobody takes this one for a
-    leader any more. `is_settled`: every partition that waited for this broker has a leader. `is_heard`: by this
-    controller. `is_late`: the last heartbeat came so late that the broker had given it up. `is_spared`: its end came
-    while this process stood still."""
+    """`heard_ms`: when the last heartbeat came, or when this controller became active. `metadata_offset`: the last
+    metadata offset that the broker has applied. `shutdown_offset`: once every other broker has applied it, none takes
+    this broker for a leader any more. `is_settled`: every partition that waited for this broker has a leader.
+    `is_heard`: by this controller. `is_late`: the last heartbeat came so late that the broker had given it up.
+    `is_spared`: its end came while this process stood still."""
 
     broker_epoch: int
     heard_ms: int
@@ -59,7 +60,7 @@ class BrokerSessions:
         self._suspicion_ms = suspicion_ms
         self._sessions: dict[int, _Session] = {}
         self.has_others = False
-        """There are brokers in other processes."""
+        """Whether brokers run in other processes."""
 
     def begin(self, image: MetadataImage, now_ms: int) -> None:
         """This controller became active: starts a whole session for each active broker."""

@@ -26,7 +26,7 @@ class Survivor(msgspec.Struct, frozen=True):
 
     records: tuple[MetadataRecord, ...]
     whole: tuple[TopicPartition, ...]
-    """Partitions in sync here, as the metadata says: every record is here that was acknowledged until then."""
+    """Partitions whose replica here was in sync in the metadata: it has every record acknowledged until then."""
     lacking: tuple[TopicPartition, ...]
     """Partitions whose replica here was not in sync: the newest records may be missing."""
     gone: tuple[TopicPartition, ...]
@@ -56,7 +56,7 @@ def _kind(partition: PartitionImage, node_id: BrokerId) -> str:
     if node_id not in partition.replicas:
         return "gone"
     is_in_sync = node_id in (*partition.isr, *partition.eligible_leader_replicas)
-    # a leader that is recovering was elected out of sync: by hand, or by a recovery that had no start since
+    # a recovering leader was elected out of sync: by an operator, or by a recovery without a start since
     is_recovered = partition.leader_recovery_state == LeaderRecoveryState.RECOVERED
     return "whole" if is_in_sync and is_recovered else "lacking"
 

@@ -11,7 +11,7 @@ _ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345
 
 
 def topic_name_fault(name: str) -> str | None:
-    """The error of an illegal topic name (17, or 3 where Kafka answers that); None for a legal one."""
+    """The error of an illegal topic name: 17, or 3 where Kafka responds with 3. None for a legal one."""
     if name == "":
         return "Topic name is invalid: the empty string is not allowed"
     if name in (".", ".."):

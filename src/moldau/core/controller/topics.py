@@ -126,8 +126,7 @@ def _check_topic(
     topic: CreatableTopic,
     requested: Mapping[str, str | None],
 ) -> NewTopic:
-    """What `topic` asks for, complete; `requested`: its settings by name. Raises KafkaError for the first thing that is
-    wrong, in Kafka's order."""
+    """The new topic, complete. `requested`: its settings by name. Raises the first KafkaError in Kafka's order."""
     image = state.image
     if topic.name == CLUSTER_METADATA_TOPIC:
         raise kafka_error("INVALID_REQUEST", f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited.")
@@ -141,8 +140,8 @@ def _check_topic(
         others = ", ".join(collisions)
         raise kafka_error("INVALID_TOPIC_EXCEPTION", f"Topic '{topic.name}' collides with existing topic: {others}")
     validate_topic_settings(requested, settings)
-    # An internal topic has the shape that its creator names, as in Kafka, and a broker names all of it. But committed
-    # offsets must not expire as records do, only since a client left out the cleanup policy.
+    # As in Kafka, the request decides the settings of an internal topic, and a broker names all of them. But if a
+    # client leaves out the cleanup policy, committed offsets must not expire as records do.
     configs = dict(INTERNAL_TOPIC_POLICIES.get(topic.name, {}))
     configs |= {name: value for name, value in requested.items() if value is not None}
     placements = _check_assignments(image, topic) if topic.assignments else _place(image, random, topic, settings)
@@ -167,7 +166,7 @@ def _place(
 
 
 def _check_assignments(image: MetadataImage, topic: CreatableTopic) -> list[tuple[int, ...]]:
-    """The replicas that a manual assignment names, by partition."""
+    """The replicas of a manual assignment, by partition."""
     for field, value in (("replication factor", topic.replication_factor), ("numPartitions", topic.num_partitions)):
         if value != USE_DEFAULT:
             raise kafka_error(
@@ -198,7 +197,7 @@ def _unused_topic_id(image: MetadataImage, random: Random) -> Uuid:
 def _described(
     image: MetadataImage, settings: BrokerSettings, configs: dict[str, str]
 ) -> tuple[CreatableTopicConfigs, ...]:
-    """All settings of a topic with `configs`: the same for each topic of a request that asks for the same."""
+    """All settings of a topic with `configs`, cached for topics of the request with the same settings."""
     layers = setting_layers(image, settings)
     described = describe_topic_settings(configs, settings, layers.cluster, layers.broker)
     return tuple(
@@ -235,7 +234,7 @@ def delete_topics(
         yield
     for state in asked:
         if state.name is None and state.topic_id in named_twice:
-            continue  # answered by its name
+            continue  # the response has it under its name
         try:
             _check_deletion(settings, request.timeout_ms)
             topic = _topic_to_delete(image, state)

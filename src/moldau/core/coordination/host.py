@@ -45,7 +45,8 @@ from moldau.types import (
 from moldau.wire.records.control import EndTransactionMarker
 
 TIMER_RETRY_MS = 500
-"""When a firing's records cannot be appended, it is tried again after this long (as CoordinatorRuntime's timers)."""
+"""If the records of a timer cannot be appended, its request is decided again after this time (as in
+CoordinatorRuntime)."""
 
 
 class LoadedRecord(msgspec.Struct, Generic[Record], frozen=True):
@@ -87,7 +88,7 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
         self.topic_partition = topic_partition
         self.state: State = machine.new_state() if state is None else state
         self.stopped: str | None = None
-        """Why this shard decides nothing any more, with the address of the record; None while it runs."""
+        """The reason why this shard is stopped, with the address of the record; None while it runs."""
         self.end_offset = end_offset
         """The offset after the last applied record."""
         self.committed_offset = end_offset
@@ -154,7 +155,7 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
         None: append the decision, then call `applying` or `append_failed`.
         """
         invariant(self._pending is None, "a decision came before the last one's records were appended")
-        # Armed at once, cancelled only after the append: a spurious firing does no harm, a lost one hangs a member.
+        # Armed now, cancelled only after the append: a spurious timer does no harm, a lost one blocks a member
         for armed in decision.timers:
             if armed.deadline_ms is not None:
                 self._arm(armed)
@@ -212,7 +213,7 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
         replies = _failed(decision.replies, error)
         answered = any(request_id == self._pending_request_id for request_id, _ in replies)
         if not answered and self._pending_request_id != NO_REQUEST_ID:
-            # the request was parked on what its records would have begun: nothing would ever answer it
+            # the records would have led to the response, so no other decision sends one
             replies = (*replies, (self._pending_request_id, error))
         return replies
 
@@ -236,7 +237,7 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
         """Leadership or the log is lost: every reply that waits for a commit becomes `error`."""
         replies: list[tuple[int, MoldauError]] = []
         if self._pending is not None:
-            # it may be on its way into the log
+            # the append may be in progress
             replies.extend(_failed(self._pending.replies, error))
             self._pending = msgspec.structs.replace(self._pending, replies=())
         while self._parked:
@@ -270,7 +271,7 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
         self._timers[timer.key] = (self._armed, timer)
         heapq.heappush(self._heap, (timer.deadline_ms, self._armed, timer.key))
         if len(self._heap) > 2 * len(self._timers) + 64:
-            # re-armed sessions leave dead entries behind: without this the heap grows with every heartbeat
+            # each re-armed session leaves a dead entry, so the heap would grow with every heartbeat
             self._heap = [(live.deadline_ms or 0, serial, key) for key, (serial, live) in self._timers.items()]
             heapq.heapify(self._heap)
 
@@ -295,7 +296,7 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
 
 
 def _answerable(replies: tuple[tuple[int, Response], ...]) -> tuple[tuple[int, Response], ...]:
-    for request_id, _ in replies:  # a loop: cheaper than `all` where most have one
+    for request_id, _ in replies:  # a loop, because it is cheaper than `all` for one reply
         if request_id == NO_REQUEST_ID:
             return tuple(reply for reply in replies if reply[0] != NO_REQUEST_ID)
     return replies

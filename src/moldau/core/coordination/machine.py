@@ -26,20 +26,20 @@ Response = TypeVar("Response")
 Record = TypeVar("Record")
 
 NO_REQUEST_ID = -1
-"""The request id of what no client asked for (a timer, a load, new metadata): its replies are dropped."""
+"""The request id of requests that no client sent (a timer, a load, new metadata). Their replies are dropped."""
 
 
 class Now(msgspec.Struct, frozen=True):
     """The time of a decision on both clocks, in milliseconds."""
 
     steady_ms: int
-    """For deadlines: an operator who sets the clock ends no session and prolongs none."""
+    """For deadlines. Setting the clock neither ends nor prolongs a session."""
     wall_ms: int
     """For records: since the epoch; may go back."""
 
 
 Counts = tuple[tuple[str, int], ...]
-"""Names of counters, and by how much each grows."""
+"""Names of counters, and the increment of each."""
 
 
 class Timer(msgspec.Struct, Generic[Request], frozen=True):
@@ -65,16 +65,16 @@ class Decision(msgspec.Struct, Generic[Request, Response, Record], frozen=True):
     replies: tuple[tuple[int, Response], ...] = ()
     timers: tuple[Timer[Request], ...] = ()
     if_refused: tuple[Request, ...] = ()
-    """Decided next if the records cannot be appended: the machine takes back what it has begun for them."""
+    """Decided next if the append fails: the machine undoes the volatile changes of this decision."""
     producer_id: ProducerId = NO_PRODUCER_ID
     """With a producer id the records belong to that producer's transaction: the batch has the transactional flag."""
     producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
     marker: EndTransactionMarker | None = None
-    """Ends the producer's transaction in this log, by a control batch in the place of records."""
+    """Ends the producer's transaction in this log with a control batch, instead of records."""
     transaction_version: int = 0
-    """Of the marker: 2 where its producer epoch must be above that of the transaction (KIP-890)."""
+    """Of the marker. 2: its producer epoch must be above that of the transaction (KIP-890)."""
     counts: Counts = ()
-    """What the log counts once the records stand there."""
+    """The counters that increase after the append."""
 
 
 class Machine(Protocol[State, Request, Response, Record]):

@@ -17,7 +17,7 @@ class CommittedOffset(OffsetCommitValue, frozen=True):
     """One committed offset. `expire_timestamp`: -1 unless the client sent a retention time (before v5)."""
 
     record_offset: Offset = Offset(-1)
-    """Where the record stands in `__consumer_offsets`."""
+    """The offset of the record in `__consumer_offsets`."""
 
 
 OffsetsByPartition = dict[str, dict[int, CommittedOffset]]
@@ -30,10 +30,10 @@ class PendingOffsets(msgspec.Struct):
     by_producer: dict[ProducerId, dict[str, OffsetsByPartition]] = msgspec.field(default_factory=dict)
     """What each producer has committed, by group."""
     producers: dict[str, dict[str, dict[int, dict[ProducerId, None]]]] = msgspec.field(default_factory=dict)
-    """By group, topic and partition: the producers whose open transactions commit the position."""
+    """By group, topic and partition: the producers whose open transactions commit the offset."""
 
     def put(self, producer_id: ProducerId, key: OffsetCommitKey, offset: CommittedOffset) -> None:
-        """The producer's open transaction commits this offset. The last of several counts."""
+        """The producer's open transaction commits this offset. The last commit of a partition counts."""
         groups = self.by_producer.setdefault(producer_id, {})
         groups.setdefault(key.group, {}).setdefault(key.topic, {})[key.partition] = offset
         topics = self.producers.setdefault(key.group, {})

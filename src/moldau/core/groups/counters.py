@@ -4,8 +4,8 @@ from __future__ import annotations
 
 OFFSET_COMMITS = "moldau.group:type=GroupCoordinator,name=OffsetCommits"
 OFFSET_EXPIRATIONS = "moldau.group:type=GroupCoordinator,name=OffsetExpirations"
-"""Positions that were too old."""
+"""Committed offsets that expired."""
 OFFSET_DELETIONS = "moldau.group:type=GroupCoordinator,name=OffsetDeletions"
-"""Positions that a request ended, or the end of their topic."""
+"""Committed offsets that a request or the deletion of their topic removed."""
 REBALANCES = "moldau.group:type=GroupCoordinator,name=Rebalances"
-"""Generations whose assignment stands in the log."""
+"""Generations whose assignments are in the log."""

@@ -52,7 +52,7 @@ def _describe_member(group: Group, member: Member) -> DescribedGroupMember:
 
 
 def shortened(message: ListGroupsRequest) -> Pausing[ListGroupsRequest]:
-    """Equivalent short filters, because every group is compared with each word."""
+    """Equivalent filters with known words only, because every group is compared with each word."""
     states = yield from _known_words(message.states_filter, _STATES)
     types = yield from _known_words(message.types_filter, (_CLASSIC,))
     return ListGroupsRequest(states_filter=states, types_filter=types)

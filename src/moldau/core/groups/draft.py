@@ -59,11 +59,11 @@ class Draft:
         self.replies: list[tuple[int, GroupResponse]] = []
         self.if_refused: list[AnyGroupRequest] = []
         self.ended_characters = 0
-        """Of the names in the tombstones: clients choose how long a group id is."""
+        """The length of the names in the tombstones, because clients choose the length of a group id."""
         self.counts: dict[str, int] = {}
-        """By name of the counter: see counters.py."""
+        """By the name of the counter, see counters.py."""
         self.producer_id, self.producer_epoch = NO_PRODUCER_ID, NO_PRODUCER_EPOCH
-        """Whose transaction the records belong to."""
+        """The producer whose transaction the records belong to."""
         self._timers: dict[Hashable, Timer[AnyGroupRequest]] = {}
 
     def decision(self) -> GroupDecision:

@@ -1,20 +1,19 @@
 """Ends committed offsets and groups: by age, by DeleteGroups or OffsetDelete, by the deletion of topics (KIP-211, 229,
 496).
 
-When a position expires (`offsets.retention.minutes`):
-- a group that has had members and is empty: so long after it became empty, whenever the position was committed;
-- a stable group of consumers: so long after its commit, if no member subscribes to the topic;
-- a group that never had members (it only commits): so long after its commit;
-- one committed with a retention time (OffsetCommit v2-4): at that time, in any of these three states.
-A group that is rebalancing, or that has members of another protocol, keeps all. A position that an open transaction
-commits stays, and so does its group. A group without members and positions ends at the next check, however young the
-group is.
+When a committed offset expires (`offsets.retention.minutes`):
+- in an empty group that once had members: this time after the group became empty, whenever the offset was committed;
+- in a stable group of consumers: this time after the commit, if no member subscribes to the topic;
+- in a group that never had members (it only commits): this time after the commit;
+- if committed with a retention time (OffsetCommit v2-4): at that time, in any of these three states.
+A group that is rebalancing, or that has members of another protocol, keeps all. An offset that an open transaction
+commits stays, and so does its group. A group without members and offsets ends at the next check, even a new one.
 
-DeleteGroups, OffsetDelete and the end of a topic end also positions that open transactions commit: these do not come
-back when the transaction is committed.
+DeleteGroups, OffsetDelete and the deletion of a topic also remove offsets that open transactions commit. These do not
+return when the transaction is committed.
 
-The check is a timer of each shard (`offsets.retention.check.interval.ms`). What ends is written as tombstones, as Kafka
-writes them: one for each position, then one for the group. Long lists take several decisions, each one batch.
+The check is a timer of each shard (`offsets.retention.check.interval.ms`). It writes tombstones as Kafka does: one for
+each offset, then one for the group. Long lists take several decisions, each one batch.
 """
 
 from __future__ import annotations
@@ -49,11 +48,12 @@ from moldau.wire.protocol.messages.group_admin import (
 from moldau.wire.protocol.messages.group_records import OffsetCommitKey
 
 MAX_TOMBSTONES = 1_000
-"""In one batch."""
+"""The most tombstones in one batch."""
 MAX_ENDED_CHARACTERS = 1 << 17
-"""Of the names in one batch of tombstones, but for the last one: with four bytes each they stay below 1 MiB."""
+"""The most characters of names in one batch of tombstones, except for its last one. With four bytes for each character
+a batch stays below 1 MiB."""
 MAX_POSITIONS_A_DECISION = 5_000
-"""Looked at in one decision of the check, so that nobody waits longer than for a few milliseconds."""
+"""The most committed offsets that one decision of the check looks at, so others wait a few milliseconds at most."""
 
 _GROUP_ID_NOT_FOUND = ERROR_CODES["GROUP_ID_NOT_FOUND"]
 _NON_EMPTY_GROUP = ERROR_CODES["NON_EMPTY_GROUP"]
@@ -65,7 +65,7 @@ _INVALID_GROUP_ID = ERROR_CODES["INVALID_GROUP_ID"]
 
 
 def expire(draft: Draft, request: ExpireOffsets) -> None:
-    """One part of the check: as many groups as fit in a decision. The rest follows at once."""
+    """One part of the check: the groups that fit in a decision. The rest follows at once."""
     state = draft.state
     group_ids = request.group_ids if request.group_ids is not None else tuple(state.groups)
     looked_at = 0
@@ -84,7 +84,7 @@ def expire(draft: Draft, request: ExpireOffsets) -> None:
 
 
 def _expire_group(draft: Draft, group: Group) -> bool:
-    """Whether the group is done with: False if the batch is full before."""
+    """Checks one group. False if the batch became full before its end."""
     is_anything_left = False
     subscribed = _read_topics(draft, group)
     for key, offset in _positions(draft, group.group_id):
@@ -106,7 +106,7 @@ def _expire_group(draft: Draft, group: Group) -> bool:
 
 
 def _is_full(draft: Draft) -> bool:
-    """Whether the rest goes into another batch: one that is too large for the log would end nothing."""
+    """Whether the batch is full. The log would reject a larger one, and nothing would expire."""
     return len(draft.records) >= MAX_TOMBSTONES or draft.ended_characters >= MAX_ENDED_CHARACTERS
 
 
@@ -114,7 +114,7 @@ def _is_expired(draft: Draft, group: Group, key: OffsetCommitKey, offset: Commit
     if group.protocol_type is None:
         since_ms = offset.commit_timestamp
     elif group.state is GroupState.EMPTY:
-        # records of old brokers do not say since when (-1)
+        # records of old brokers do not have this time (-1)
         since_ms = group.state_timestamp_ms if group.state_timestamp_ms >= 0 else offset.commit_timestamp
     elif group.state is GroupState.STABLE and group.is_of_consumers():
         since_ms = offset.commit_timestamp
@@ -128,7 +128,7 @@ def _is_expired(draft: Draft, group: Group, key: OffsetCommitKey, offset: Commit
 
 
 def _read_topics(draft: Draft, group: Group) -> dict[str, None] | None:
-    """Topics whose positions stay because a member reads them; None: all of them."""
+    """The topics that a member reads, whose committed offsets stay; None: all topics."""
     if group.group_id not in draft.state.offsets:
         return {}
     return group.subscribed_topics()
@@ -141,7 +141,7 @@ def _positions(draft: Draft, group_id: str) -> Iterator[tuple[OffsetCommitKey, C
 
 
 def _held_positions(draft: Draft, group_id: str) -> Iterator[OffsetCommitKey]:
-    """Committed ones, and those that only open transactions commit; each once."""
+    """Committed offsets, and those that only open transactions commit; each once."""
     committed = draft.state.offsets.get(group_id, {})
     for key, _ in _positions(draft, group_id):
         yield key
@@ -227,14 +227,14 @@ def delete_offsets(
 
 
 def _deletion_fault(draft: Draft, group_id: str) -> int:
-    """Why no position of the group may be deleted; 0 if some may."""
+    """The error for the deletion of any offset of the group; 0 if deletions are possible."""
     if group_id == "":
         return _INVALID_GROUP_ID
     group = draft.state.groups.get(group_id)
     if group is None or group_id in draft.state.other_kinds:
         return _GROUP_ID_NOT_FOUND
     if not group.is_empty() and not group.is_of_consumers():
-        # nobody here knows what its members read
+        # the subscriptions of its members are unreadable
         return _NON_EMPTY_GROUP
     return 0
 
@@ -255,7 +255,8 @@ def forget_topics(draft: Draft, request: ForgetTopics) -> None:
         for topic, ids in topics.items():
             for partition in dict.fromkeys((*committed.get(topic, ()), *pending.get(topic, ()))):
                 key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
-                # a tombstone ends all that is held there, and what a transaction commits for the new topic must stay
+                # a tombstone removes every commit of the partition, but a transaction's commit for the new topic must
+                # stay
                 if any(offset.topic_id not in ids for offset in offsets_at(state, key)):
                     continue
                 if _is_full(draft):

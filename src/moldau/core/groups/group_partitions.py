@@ -15,5 +15,5 @@ def java_string_hash(text: str) -> int:
 def partition_for_group(group_id: str, partitions: int) -> int:
     """The partition, in [0, partitions), whose leader coordinates `group_id`."""
     value = java_string_hash(group_id)
-    # Kafka's Utils.abs: the one number without a positive twin counts as 0
+    # Kafka's Utils.abs: the one number without a positive counterpart counts as 0
     return 0 if value == -(1 << 31) else abs(value) % partitions

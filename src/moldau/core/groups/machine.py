@@ -126,7 +126,7 @@ class GroupMachine:
             for member in group.members.values():
                 draft.arm_session(group, member)
             if len(group.members) > self._settings.group_max_size:
-                # the bound was lowered meanwhile: the last to join again are out
+                # the bound was lowered since: the last members to join again are rejected
                 prepare(draft, group)
         gone = [name for name in topics_with_offsets(state) if image.topic(name) is None]
         if gone:
@@ -161,8 +161,7 @@ class GroupMachine:
 
 
 def _end_transaction(request_id: int, request: EndTransaction) -> GroupDecision:
-    """Also where the producer has committed nothing: the marker keeps what an earlier epoch still sends out of the
-    log."""
+    """Writes the marker, even if the producer has committed nothing: it fences late commits of an earlier epoch."""
     return Decision(
         replies=((request_id, TransactionEnded()),),
         producer_id=request.producer_id,
@@ -182,7 +181,7 @@ def _reply(draft: Draft, parked: Parked, work: Pausing[GroupResponse]) -> Pausin
 
 
 def _decide_message(draft: Draft, parked: Parked, request: GroupRequest) -> Pausing[None] | None:
-    """Decides it, or gives the work that does: of a message that may name many."""
+    """Decides the message. Returns the rest of the work if the message may name many things."""
     message = request.message
     if isinstance(message, HeartbeatRequest):
         heartbeat(draft, parked, message)

@@ -42,7 +42,7 @@ _TOPIC_AUTHORIZATION_FAILED = ERROR_CODES["TOPIC_AUTHORIZATION_FAILED"]
 _UNKNOWN_TOPIC_ID = ERROR_CODES["UNKNOWN_TOPIC_ID"]
 
 _OLD_FIELDS = len(OffsetFetchResponsePartition.__struct_fields__)
-"""Before v8; what v8 and later have besides stands behind these."""
+"""The number of fields before v8. Later versions add theirs after these."""
 
 
 class TopicLookup(Protocol):
@@ -105,7 +105,7 @@ def join_commit(
         yield
         refused = plan.refused.get(position)
         if not topic.partitions:
-            # as in Kafka, what says nothing is not repeated
+            # as in Kafka, a topic without partitions is left out
             continue
         if refused is None:
             topics.append(next(answered))
@@ -180,7 +180,7 @@ def _plan_group(
         elif not may_describe(name):
             refused.append((yield from refused_fetch_topic(topic, name, _TOPIC_AUTHORIZATION_FAILED)))
         else:
-            # also where the client names it: a position may be of a deleted topic of that name
+            # also if the client names the topic, because an offset may be of a deleted topic of that name
             topic_id = topic.topic_id if uses_ids else lookup.id_of(name) or ZERO_UUID
             accepted.append(
                 OffsetFetchRequestTopics(name=name, topic_id=topic_id, partition_indexes=topic.partition_indexes)

@@ -43,7 +43,7 @@ def commit_offsets(draft: Draft, parked: Parked, message: OffsetCommitRequest) -
     response = yield from _record(draft, message)
     member = None if group is None else group.members.get(message.member_id)
     if group is not None and member is not None:
-        # a classic member that commits is alive
+        # a commit extends the session of a classic member
         draft.arm_session(group, member)
     draft.reply(parked, response)
 
@@ -61,8 +61,7 @@ def commit_in_transaction(draft: Draft, parked: Parked, message: CommitInTransac
 
 
 def _record(draft: Draft, message: OffsetCommitRequest) -> Pausing[OffsetCommitResponse]:
-    """Of a partition that stands there more than once the last row is recorded: one batch must hold them all, and each
-    would take the place of the one before."""
+    """Records the last row of each partition. A batch must hold all records, and each earlier row would be replaced."""
     topics: list[OffsetCommitResponseTopic] = []
     latest: dict[tuple[str, int], tuple[Uuid, OffsetCommitRequestPartition]] = {}
     for topic in message.topics:
@@ -85,16 +84,16 @@ def _record(draft: Draft, message: OffsetCommitRequest) -> Pausing[OffsetCommitR
 def _committing_group(
     draft: Draft, message: OffsetCommitRequest, api_version: int, *, is_transactional: bool = False
 ) -> Group | None:
-    """The group, or None for a first commit without one. Raises the KafkaError that refuses the commit.
+    """The group, or None for a first commit without one. Raises KafkaError for an invalid commit.
 
     A transaction may commit into a group with members without being one of them, and while the group waits for its
     assignments: before TxnOffsetCommit v3 a producer could not say who the member is.
     """
     if message.group_id == "":
-        # Kafka takes it, and nobody can ever see it in a list
+        # Kafka accepts it, but no list ever shows it
         raise kafka_error("INVALID_GROUP_ID")
     if draft.state.other_kinds.get(message.group_id) == "share":
-        # as in Kafka: the positions of a share group are not kept here
+        # as in Kafka: offsets of share groups are stored elsewhere
         raise kafka_error("GROUP_ID_NOT_FOUND")
     generation = message.generation_id_or_member_epoch
     group = draft.state.groups.get(message.group_id)
@@ -109,7 +108,7 @@ def _committing_group(
             raise kafka_error("GROUP_MAX_SIZE_REACHED")
         return None
     if generation < 0 and group.state is GroupState.EMPTY:
-        # an administrator, or a consumer that assigns its partitions itself
+        # an administrator, or a consumer without group management
         return group
     if generation < 0 and message.member_id == "" and message.group_instance_id is None:
         if is_transactional:
@@ -119,13 +118,13 @@ def _committing_group(
     if generation != group.generation:
         raise kafka_error("ILLEGAL_GENERATION")
     if group.state is GroupState.COMPLETING_REBALANCE and not is_transactional:
-        # the member has the new generation and not yet its assignment
+        # the member has the new generation, but not its assignment yet
         raise kafka_error("REBALANCE_IN_PROGRESS")
     return group
 
 
 def _utf16_length(text: str) -> int:
-    """Java counts UTF-16 code units."""
+    """The length in UTF-16 code units, as in Java."""
     return len(text) + sum(character > "\uffff" for character in text)
 
 
@@ -138,7 +137,7 @@ def _offset_record(
         leader_epoch=partition.committed_leader_epoch,
         metadata=partition.committed_metadata or "",
         commit_timestamp=draft.wall_ms,
-        # Java's sum would wrap, and a position that is to be kept for ever would be gone at the next check
+        # Java's sum would overflow, and an offset that is kept for ever would expire at the next check
         expire_timestamp=min(draft.wall_ms + message.retention_time_ms, MAX_TIMESTAMP_MS) if has_expiry else -1,
         topic_id=topic_id,
     )
@@ -147,7 +146,7 @@ def _offset_record(
 
 
 def _value_version(has_expiry: bool, topic_id: Uuid) -> int:
-    """v1 alone can say when an offset expires, v4 alone the topic's id; v3 is what older brokers read."""
+    """Only v1 has an expiry time, and only v4 a topic id. v3 is readable for older brokers."""
     if has_expiry:
         return 1
     return 3 if topic_id == ZERO_UUID else 4
@@ -194,7 +193,7 @@ def _fetched_topic(
 
 
 def _is_of_other_topic(committed: CommittedOffset, topic_id: Uuid) -> bool:
-    """An offset of a deleted topic of the same name."""
+    """Whether the offset is of a deleted topic of the same name."""
     return ZERO_UUID not in (topic_id, committed.topic_id) and committed.topic_id != topic_id
 
 

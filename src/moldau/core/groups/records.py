@@ -30,7 +30,7 @@ from moldau.wire.protocol.record_codec import (
 )
 
 GROUP_METADATA_VERSION = 3
-"""Kafka 4.3 writes v3: the flexible v4 cannot be read by older brokers (KIP-915)."""
+"""Kafka 4.3 writes v3, because older brokers cannot read the flexible v4 (KIP-915)."""
 
 
 class OffsetRecord(msgspec.Struct, frozen=True):

@@ -106,7 +106,7 @@ def refused_commit_topic(
 def _refused_fetch(message: FetchOffsets, error_code: int, api_version: int) -> Pausing[OffsetFetchResponseGroup]:
     if api_version >= 2:
         return OffsetFetchResponseGroup(group_id=message.group.group_id, error_code=error_code)
-    # v1 has no error of the whole
+    # v1 has no top-level error
     asked = message.group.topics or ()
     topics = yield from all_of(refused_fetch_topic(topic, topic.name, error_code) for topic in asked)
     return OffsetFetchResponseGroup(group_id=message.group.group_id, topics=topics)

@@ -50,7 +50,7 @@ def _fold_offset(
     state: GroupsState, offset: Offset, producer_id: ProducerId, key: OffsetCommitKey, value: OffsetCommitValue | None
 ) -> None:
     if value is None:
-        # a position that was deleted does not come back with the transaction that commits it, as in Kafka
+        # as in Kafka, a deleted offset does not return with the transaction that commits it
         remove_position(state.offsets, key)
         state.pending.forget(key)
         return
@@ -63,7 +63,7 @@ def _fold_offset(
 
 
 def _hold_group(state: GroupsState, group_id: str) -> None:
-    """Whoever commits without members has a group all the same."""
+    """A commit creates a group, even without members."""
     if group_id not in state.groups:
         state.groups[group_id] = Group(group_id=group_id, memory=state.memory)
 
@@ -74,7 +74,7 @@ def _fold_metadata(state: GroupsState, group_id: str, value: GroupMetadataValue 
         if ended is not None:
             ended.dissolve()
         return
-    # a classic group takes the place of one of another kind that had the name
+    # a classic group replaces one of another kind with the same name
     state.other_kinds.pop(group_id, None)
     group = state.groups.get(group_id)
     if not state.is_loaded or group is None:
@@ -86,7 +86,7 @@ def _fold_metadata(state: GroupsState, group_id: str, value: GroupMetadataValue 
 
 
 def _settle(group: Group, value: GroupMetadataValue) -> None:
-    """The living group takes over what is in the log now."""
+    """Applies the record to the living group."""
     replacement, group.replacement = group.replacement, None
     if value.generation != group.generation or not value.members:
         return

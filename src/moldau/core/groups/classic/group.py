@@ -23,7 +23,7 @@ from moldau.wire.protocol.messages.group_records import GroupMetadataValue
 from moldau.wire.protocol.messages.groups_classic import JoinGroupRequestProtocol, JoinGroupResponseMember
 
 CONSUMERS = "consumer"
-"""The protocol type of Kafka's consumers: of these alone it is known what their members read."""
+"""The protocol type of Kafka's consumers, the only one whose subscriptions Moldau can read."""
 
 
 class GroupState(enum.Enum):
@@ -56,7 +56,7 @@ class Member(msgspec.Struct):
     awaiting_join: Parked | None = None
     awaiting_sync: Parked | None = None
     is_new: bool = False
-    """Never yet in a generation: it has no member id to send heartbeats with, so its parked join can time out."""
+    """The member was in no generation yet. It has no member id for heartbeats, so its parked join can time out."""
     session_deadline_ms: int = 0
 
     def held_bytes(self) -> int:
@@ -96,23 +96,24 @@ class Group(msgspec.Struct):
     static_members: dict[str, str] = msgspec.field(default_factory=dict)
     """Instance id to member id."""
     pending_members: dict[str, int] = msgspec.field(default_factory=dict)
-    """Member ids handed out with MEMBER_ID_REQUIRED that have not come back yet (KIP-394), and until when they may."""
+    """Member ids that were sent with MEMBER_ID_REQUIRED and not used yet (KIP-394), and when each expires."""
     pending_sync: dict[str, None] = msgspec.field(default_factory=dict)
-    """Members of this generation whose SyncGroup has not come yet."""
+    """Members of this generation that have not sent SyncGroup yet."""
     protocol_counts: dict[str, int] = msgspec.field(default_factory=dict)
-    """How many members list a protocol."""
+    """The number of members that list a protocol."""
     awaiting_join_count: int = 0
     was_member_added: bool = False
-    """A member came during the initial delay, which may therefore be prolonged."""
+    """A member joined during the initial delay, so the delay may be prolonged."""
     subscriptions: dict[str, bytes] | None = None
-    """What the consumers of the present generation said under its protocol, by member id; None before the first one."""
+    """The consumers' subscriptions in the present generation, under its protocol, by member id; None before the
+    first generation."""
     replacement: Member | None = None
-    """A static member's successor, taken in once the record that names it is in the log."""
+    """The successor of a static member. It replaces the member when its record is in the log."""
     memory: MemberMemory = msgspec.field(default_factory=MemberMemory)
     held_bytes: int = 0
     """This group's share of `memory`."""
     former_bytes: int = 0
-    """Of these, subscriptions of the present generation that no member holds any more."""
+    """Part of `held_bytes`: subscriptions of the present generation that no member has any more."""
 
     def transition_to(self, state: GroupState, now_ms: int) -> None:
         """Changes the state. `now_ms`: wall time, stored in the group's next record."""
@@ -205,13 +206,13 @@ class Group(msgspec.Struct):
         self._hold(-self.held_bytes)
 
     def _let_go(self, member: Member, successor: Member | None = None) -> None:
-        """To be called before the member's protocols change or it goes."""
+        """Call it before the member is removed or its protocols change."""
         self._hold(-member.held_bytes())
         subscribed = None if self.subscriptions is None else self.subscriptions.get(member.member_id)
         if subscribed is None or (successor is not None and successor.shares(subscribed)):
             return
         if member.shares(subscribed):
-            # the next generation forgets it
+            # until the next generation begins
             self.former_bytes += len(subscribed)
             self._hold(len(subscribed))
 

@@ -26,9 +26,9 @@ from moldau.wire.protocol.messages.groups_classic import JoinGroupRequest, JoinG
 from moldau.wire.protocol.runtime import MAX_STRING_BYTES
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-"""A parked join of a new member fails after this long: nobody would notice that its client is gone."""
+"""A parked join of a new member fails after this time. Otherwise a member whose client is gone would stay unnoticed."""
 MAX_PENDING_MEMBERS = 10_000
-"""Member ids handed out and not taken up, a group. Kafka has no such bound."""
+"""The most unused member ids of a group. Kafka has no such bound."""
 
 _MAX_PREFIX_BYTES = MAX_STRING_BYTES - len("-") - len(str(UUID(int=0)))
 
@@ -53,7 +53,7 @@ def join(draft: Draft, parked: Parked, request: GroupRequest, message: JoinGroup
         group = Group(group_id=message.group_id, state_timestamp_ms=draft.wall_ms, memory=draft.state.memory)
         _join_group(draft, parked, request, message, group)
         if group.members or group.pending_members:
-            # Kafka makes the group for a refused member too
+            # Kafka creates the group even if its first member is rejected
             draft.state.groups[message.group_id] = group
             draft.records.append(new_group_record(group))
             draft.if_refused.append(GroupNotMade(group.group_id))
@@ -83,18 +83,18 @@ def _refusal_before_group(draft: Draft, request: GroupRequest, message: JoinGrou
         draft.state.memory.bound_reached("moldau.group.member.bytes")
         return "INVALID_REQUEST"
     if message.member_id == "" and len(_prefix_of_member_id(request, message).encode()) > _MAX_PREFIX_BYTES:
-        # Kafka takes the member in, and answers its leader and each DescribeGroups of the group with -1
+        # Kafka accepts the member, and then answers its leader and each DescribeGroups of the group with -1
         return "INVALID_REQUEST"
     return None
 
 
 def _prefix_of_member_id(request: GroupRequest, message: JoinGroupRequest) -> str:
-    """What a new member's id begins with: the instance id of a static member, the client id of any other."""
+    """The prefix of a new member id: the instance id of a static member, the client id of any other."""
     return (request.client_id or "") if message.group_instance_id is None else message.group_instance_id
 
 
 def _asked_bytes(message: JoinGroupRequest) -> int:
-    """What the member is going to hold, without the names that the connection gives it."""
+    """The memory that the member will use, without the names from its connection."""
     ids = len(message.member_id) + len(message.group_instance_id or "")
     return MEMBER_BYTES + ids + protocols_bytes(message.protocols)
 
@@ -108,7 +108,7 @@ def _join_group(draft: Draft, parked: Parked, request: GroupRequest, message: Jo
         _refuse(draft, parked, "", "GROUP_MAX_SIZE_REACHED")
         _take_out(draft, group, message.member_id)
     elif not _has_memory(draft, request, message, group):
-        # a member that was in the group before stays in it as it was
+        # a member that is in the group stays there unchanged
         _refuse(draft, parked, message.member_id, "GROUP_MAX_SIZE_REACHED")
     elif not group.supports(message.protocol_type, message.protocols):
         _refuse(draft, parked, message.member_id, "INCONSISTENT_GROUP_PROTOCOL")
@@ -126,7 +126,7 @@ def _join_group(draft: Draft, parked: Parked, request: GroupRequest, message: Jo
 
 
 def _take_out(draft: Draft, group: Group, member_id: str) -> None:
-    """A member that finds no room is out; the others may have waited for this one alone."""
+    """Removes a member without room. The others may have waited only for this one."""
     if member_id in group.members or member_id in group.pending_members:
         group.remove(member_id)
         draft.cancel_session(group, member_id)
@@ -139,7 +139,7 @@ def _has_room(draft: Draft, group: Group, member_id: str) -> bool:
     if group.state is GroupState.EMPTY:
         return True
     if group.state is GroupState.PREPARING_REBALANCE:
-        # members that wait already are counted, not members: after max_size was lowered the last to come again are out
+        # counts waiting joins, not members: if max_size was lowered, the last members to join again are rejected
         member = group.members.get(member_id)
         is_waiting = member is not None and member.awaiting_join is not None
         return is_waiting or group.awaiting_join_count < draft.settings.group_max_size
@@ -150,8 +150,8 @@ def _has_memory(draft: Draft, request: GroupRequest, message: JoinGroupRequest, 
     member_id = message.member_id or group.static_members.get(message.group_instance_id or "", "")
     member = group.members.get(member_id)
     if member is not None and member.protocols == message.protocols:
-        return True  # a member that comes again with the same words is never refused
-    # a static member's id begins with its instance id, a dynamic member's with the client's
+        return True  # a member that joins again with the same protocols is always accepted
+    # a static member's id begins with its instance id, a dynamic member's with the client id
     grown_bytes = _asked_bytes(message) + 2 * max(len(request.client_id or ""), len(message.group_instance_id or ""))
     return has_memory(draft, group, grown_bytes)
 
@@ -173,7 +173,7 @@ def _new_member(parked: Parked, request: GroupRequest, message: JoinGroupRequest
 
 
 def _rebalance_timeout_ms(parked: Parked, message: JoinGroupRequest) -> int:
-    # v0 has none
+    # v0 has no rebalance timeout
     return message.session_timeout_ms if parked.api_version == 0 else message.rebalance_timeout_ms
 
 
@@ -192,7 +192,7 @@ def _add_member(
     prepare_or_complete_join(draft, group)
 
 
-# a member that is known
+# known members
 
 
 def _join_known_member(
@@ -215,10 +215,10 @@ def _join_known_member(
     if group.state is GroupState.EMPTY:
         _refuse(draft, parked, message.member_id, "UNKNOWN_MEMBER_ID")
     elif group.state is GroupState.COMPLETING_REBALANCE and not has_changed:
-        # it may have missed the answer to its last join
+        # it may have missed the response to its last join
         draft.reply(parked, generation_reply(group, member))
     elif group.state is GroupState.STABLE and not has_changed and group.leader_id != member.member_id:
-        # a leader that comes again wants a rebalance: it may know of a change that no member's metadata shows
+        # a leader that joins again wants a rebalance, because it may know of a change that is in no member's metadata
         draft.reply(parked, generation_reply(group, member))
     else:
         _update_member(draft, parked, message, group, member)
@@ -229,7 +229,7 @@ def _update_member(draft: Draft, parked: Parked, message: JoinGroupRequest, grou
     group.update(member, message.protocols, _rebalance_timeout_ms(parked, message), message.session_timeout_ms)
     earlier = group.park_join(member, parked)
     if earlier is not None:
-        # Kafka leaves the earlier request without an answer for ever
+        # Kafka never answers the earlier request
         draft.reply(earlier, refused_join(REBALANCE_IN_PROGRESS, member.member_id, earlier.api_version))
 
 
@@ -250,7 +250,7 @@ def _join_static_member(
     new.client_id, new.client_host = old.client_id, old.client_host
     new.assignment, new.is_new = old.assignment, False
     if new.protocols == old.protocols:
-        new.protocols = old.protocols  # one copy of the metadata
+        new.protocols = old.protocols  # share one copy of the metadata
     _fence(draft, group, old)
     draft.cancel_session(group, old.member_id)
     draft.arm_session(group, new)
@@ -264,12 +264,12 @@ def _join_static_member(
     if group.state is GroupState.PREPARING_REBALANCE:
         complete_join_if_all_joined(draft, group)
     else:
-        # in CompletingRebalance the leader may be assigning to the old member id right now
+        # in CompletingRebalance the leader may be assigning to the old member id
         prepare_or_complete_join(draft, group)
 
 
 def _fence(draft: Draft, group: Group, old: Member) -> None:
-    """The member that had the instance id until now learns that it is out."""
+    """Rejects the waiting requests of the member that had the instance id before."""
     joining = group.unpark_join(old)
     if joining is not None:
         draft.reply(joining, refused_join(_FENCED_INSTANCE_ID, old.member_id, joining.api_version))
@@ -281,7 +281,7 @@ def _fence(draft: Draft, group: Group, old: Member) -> None:
 def _replace_in_stable_group(
     draft: Draft, parked: Parked, group: Group, old: Member, new: Member, members: tuple[Member, ...]
 ) -> None:
-    """The successor takes over the assignment without a rebalance, once the log says so (see state.py)."""
+    """The successor takes over the assignment without a rebalance, once the record is in the log (see state.py)."""
     group.replacement = new
     is_leader = group.leader_id == old.member_id
     leader_id = new.member_id if is_leader else group.leader_id
@@ -289,7 +289,7 @@ def _replace_in_stable_group(
     draft.records.append(group_metadata_record(group, members, leader_id, assignments))
     draft.if_refused.append(GroupNotWritten(group.group_id))
     can_skip = parked.api_version >= 9
-    # before v9 a leader is named by its old id, so that it does not take itself for one and assign again
+    # before v9 the response names the old id of the leader, so that the new member does not assign again
     draft.reply(
         parked,
         JoinGroupResponse(

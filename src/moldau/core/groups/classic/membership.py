@@ -84,7 +84,7 @@ def leave(draft: Draft, parked: Parked, message: LeaveGroupRequest) -> Pausing[N
 
 
 def _leaver(group: Group, identity: MemberIdentity, leaving: Container[str]) -> str:
-    """The member that is meant; `leaving`: those that are as good as gone. Raises 25, 82."""
+    """The member id of the leaving member. `leaving`: members that leave by the same request. Raises 25, 82."""
     member_id, instance_id = identity.member_id, identity.group_instance_id
     if member_id != "" and member_id in group.pending_members and member_id not in leaving:
         return member_id
@@ -106,13 +106,13 @@ def _remove(draft: Draft, group: Group, member_id: str) -> None:
 
 
 def _remove_member(draft: Draft, group: Group, member: Member) -> None:
-    """Whatever the member waits for ends with 25, so that a client that still lives joins again."""
+    """Answers the member's waiting requests with 25, so that a living client joins again."""
     joining = group.unpark_join(member)
     if joining is not None:
         draft.reply(joining, refused_join(_UNKNOWN_MEMBER_ID, "", joining.api_version))
     syncing, member.awaiting_sync = member.awaiting_sync, None
     if syncing is not None:
-        # Kafka leaves this one without an answer
+        # Kafka does not answer this request
         draft.reply(syncing, SyncGroupResponse(error_code=_UNKNOWN_MEMBER_ID))
     group.remove(member.member_id)
     draft.cancel_session(group, member.member_id)

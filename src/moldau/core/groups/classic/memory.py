@@ -13,14 +13,14 @@ import msgspec
 from moldau.wire.protocol.messages.groups_classic import JoinGroupRequestProtocol
 
 MEMBER_BYTES = 1_024
-"""What a member takes beside its bytes, and what a member id takes that was handed out and has not come back."""
+"""The memory of a member besides its counted bytes, and of an unused member id."""
 PROTOCOL_BYTES = 256
-"""What a protocol of a member takes beside its bytes."""
+"""The memory of a member's protocol besides its counted bytes."""
 UNBOUNDED = 1 << 62
 
 
 def _nobody_counts(setting: str) -> None:
-    """Outside of a node."""
+    """For tests and other uses outside of a node."""
 
 
 class MemberMemory(msgspec.Struct):
@@ -29,7 +29,7 @@ class MemberMemory(msgspec.Struct):
     limit_bytes: int = UNBOUNDED
     used_bytes: int = 0
     bound_reached: Callable[[str], None] = _nobody_counts
-    """Called with the setting, without `moldau.`, whose bound refused a request."""
+    """Called when a bound rejects a request, with the name of the setting without `moldau.`."""
 
 
 def protocols_bytes(protocols: tuple[JoinGroupRequestProtocol, ...]) -> int:

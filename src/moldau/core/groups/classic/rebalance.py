@@ -45,7 +45,7 @@ def prepare(draft: Draft, group: Group) -> None:
 
 
 def _give_up_assignment(draft: Draft, group: Group) -> None:
-    """Members that wait for their assignment have to join again."""
+    """Makes members that wait for their assignment join again."""
     for member in group.members.values():
         group.assign(member, b"")
         answer_sync(draft, group, member, SyncGroupResponse(error_code=REBALANCE_IN_PROGRESS))
@@ -56,7 +56,7 @@ def answer_sync(draft: Draft, group: Group, member: Member, response: SyncGroupR
     parked, member.awaiting_sync = member.awaiting_sync, None
     if parked is not None:
         draft.reply(parked, response)
-        # a session that ran out while the member waited for others was not held against it
+        # the session may have run out while the member waited for others, which counts as alive
         draft.arm_session(group, member)
 
 
@@ -99,13 +99,13 @@ def complete_join(draft: Draft, group: Group) -> None:
             group.remove(member.member_id)
             draft.cancel_session(group, member.member_id)
     if group.members and not group.elect_joined_leader():
-        # only static members are left, and none has joined yet: wait for them once more
+        # only static members are left, and none has joined yet: wait again
         draft.arm_join(group, group.rebalance_timeout_ms(), JoinPhaseOver(group.group_id, group.generation))
         return
     group.was_member_added = False
     group.begin_generation(draft.wall_ms)
     if group.state is GroupState.EMPTY:
-        # should this append fail, the log's last generation has members that are gone: they time out after a reload
+        # if this append fails, the last generation in the log has removed members, which time out after a reload
         draft.records.append(empty_group_record(group))
         return
     for member in group.members.values():

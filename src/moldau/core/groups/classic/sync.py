@@ -39,7 +39,7 @@ def sync(draft: Draft, parked: Parked, message: SyncGroupRequest) -> Pausing[Non
         return
     earlier, member.awaiting_sync = member.awaiting_sync, parked
     if earlier is not None:
-        # Kafka leaves the earlier request without an answer for ever
+        # Kafka never answers the earlier request
         draft.reply(earlier, SyncGroupResponse(error_code=REBALANCE_IN_PROGRESS))
     if group.leader_id == message.member_id:
         _hand_out(draft, group, given)
@@ -71,7 +71,7 @@ def _hand_out(draft: Draft, group: Group, given: dict[str, bytes]) -> None:
     members = tuple(group.members.values())
     fault = _fault_of(draft, group, given)
     if fault:
-        # as Kafka answers assignments that cannot be written: all that wait for theirs get the error, and begin anew
+        # as Kafka for assignments that cannot be written: all waiting members get the error and join again
         for member in members:
             answer_sync(draft, group, member, SyncGroupResponse(error_code=fault))
         prepare(draft, group)
@@ -84,7 +84,7 @@ def _hand_out(draft: Draft, group: Group, given: dict[str, bytes]) -> None:
 
 
 def _fault_of(draft: Draft, group: Group, given: dict[str, bytes]) -> int:
-    """42 where a member would hold too much with its assignment, 81 where the group or the node would; 0: none."""
+    """42 if a member would exceed its memory with its assignment, 81 if the group or the node would; 0: no error."""
     grown_bytes = 0
     for member_id, member in group.members.items():
         change_bytes = len(given.get(member_id, b"")) - len(member.assignment)
