@@ -1,7 +1,7 @@
 """The fields of an X.509 certificate (DER) that Moldau reads: subject, issuer, hosts and validity.
 
-Not `ssl.SSLSocket.getpeercert()`: it loses the types of values, by which Java writes the attributes that RFC 2253 has
-no keyword for, and it says nothing of a certificate of our own.
+Not `ssl.SSLSocket.getpeercert()`: it loses the types of values, which Java needs to write attributes without a keyword
+in RFC 2253, and it cannot read our own certificate.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _DNS_NAME: Final = 0x82
 _IP_ADDRESS: Final = 0x87
 _ALTERNATIVE_NAME: Final = "2.5.29.17"
 _TEXTS: Final = (0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E)
-"""Types that Java writes as texts: UTF8String, PrintableString, TeletexString, IA5String, GeneralString, BMPString. It
-reads all of them as UTF-8."""
+"""Types that Java writes as text, all read as UTF-8: UTF8String, PrintableString, TeletexString, IA5String,
+GeneralString, BMPString."""
 _KEYWORDS: Final = {
     "2.5.4.3": "CN",
     "2.5.4.6": "C",
@@ -39,7 +39,7 @@ _KEYWORDS: Final = {
     "0.9.2342.19200300.100.1.1": "UID",
     "0.9.2342.19200300.100.1.25": "DC",
 }
-"""Of RFC 2253: all that Java's `X500Principal.getName()` has."""
+"""The keywords of RFC 2253, which are all that Java's `X500Principal.getName()` uses."""
 _ESCAPED: Final = ',=+<>#;"\\'
 
 
@@ -74,24 +74,24 @@ def alternative_name_text(name: bytes) -> str:
 
 
 def issuer_name(certificate: bytes) -> str:
-    """Who has signed it, as `subject_name`."""
+    """The issuer, as `subject_name`."""
     return _name(_fields(certificate)[_ISSUER])
 
 
 def not_before_ms(certificate: bytes) -> int:
-    """When the certificate begins, as `not_after_ms`."""
+    """The beginning of the validity, as `not_after_ms`."""
     return _moment_ms(_pair(_content(_fields(certificate)[_VALIDITY], _SEQUENCE))[0])
 
 
 def not_after_ms(certificate: bytes) -> int:
-    """When the certificate ends, in ms since the epoch. Raises ProtocolError for bytes that are no certificate."""
+    """The end of the validity in ms since the epoch. Raises ProtocolError for bytes that are no certificate."""
     return _moment_ms(_pair(_content(_fields(certificate)[_VALIDITY], _SEQUENCE))[1])
 
 
 def _moment_ms(element: tuple[int, bytes]) -> int:
     kind, text = element
     digits = text.decode("latin-1").removesuffix("Z")
-    if kind == _UTC_TIME:  # two digits of the year: 1950 to 2049 (RFC 5280)
+    if kind == _UTC_TIME:  # a year of two digits: 1950 to 2049 (RFC 5280)
         digits = ("19" if digits[:2] >= "50" else "20") + digits
     try:
         moment = datetime.strptime(digits, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
@@ -101,7 +101,7 @@ def _moment_ms(element: tuple[int, bytes]) -> int:
 
 
 def _fields(certificate: bytes) -> list[tuple[int, bytes]]:
-    """Serial number, algorithm, issuer, validity, subject, and what follows."""
+    """Serial number, algorithm, issuer, validity, subject, and the following fields."""
     try:
         whole = next(_elements(certificate))
         signed = next(_elements(_content(whole, _SEQUENCE)))
@@ -147,7 +147,7 @@ def _elements(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _name(subject: tuple[int, bytes]) -> str:
-    """The last part first, as RFC 2253 has it."""
+    """The name as text, last part first, as in RFC 2253."""
     parts = [_part(element) for element in _elements(_content(subject, _SEQUENCE))]
     return ",".join(reversed(parts))
 

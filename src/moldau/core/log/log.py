@@ -96,18 +96,18 @@ class Log:
         self.recovery_point = 0
         """Everything below is durable."""
         self.cuts: Sequence[Cut] = ()
-        """What recovery took out of the log."""
+        """The parts of the log that recovery removed."""
         self.may_have_holes = False
-        """Compaction has run over the log, or may: offsets need not follow each other."""
+        """Compaction has run or may run over the log, so offsets may have gaps."""
         self.has_copied_holes = False
-        """Another broker's compaction: a start has to be told, whatever the policy of the topic is then."""
+        """Another broker compacted copied batches. A start must know that, whatever the topic's policy is then."""
         self.leader_epochs = LeaderEpochs()
         self.producer_state = ProducerState(settings.max_producer_ids)
         self._segments = Segments(disk, directory, self.index_cache)
         self.update_settings(settings)
         self._last_flush_ms = now_ms
         self.is_flushing = False  # a plan of `unflushed` may be running in Workers
-        self.truncations = 0  # what was read before one, to be cleaned, is the log no more
+        self.truncations = 0  # a compaction that read the log before a truncation is void
 
     @classmethod
     def open(
@@ -139,7 +139,7 @@ class Log:
         self._adopt(loaded, now_ms)
 
     def _adopt(self, loaded: LoadedLog, now_ms: int) -> None:
-        """Becomes what was read from the disk."""
+        """Takes over the state that was read from the disk."""
         self._segments.adopt(loaded.segments, is_clean=loaded.is_clean)
         self.leader_epochs = loaded.leader_epochs
         self.producer_state = loaded.producers
@@ -272,8 +272,8 @@ class Log:
             take_in_copied(self.producer_state, self.leader_epochs, header, batch, self.log_start_offset, now_ms)
 
     def _begin_at(self, base_offset: int, now_ms: int) -> None:
-        """Puts an empty segment where a copied batch begins: of an empty log it is the only one, else what is between
-        it and the log end is a hole. Raises as `roll`."""
+        """Adds an empty segment where a copied batch begins. In an empty log it is the only one. Otherwise the offsets
+        from the log end to it are a hole. Raises as `roll`."""
         with self.health.watched():
             if self.log_start_offset == self.log_end_offset:
                 self._segments.begin_anew(base_offset, now_ms, self.settings)
@@ -313,7 +313,7 @@ class Log:
         max_timestamp_ms: int,
         leader_epoch: int,
     ) -> None:
-        """The batch is written: the log now ends behind it."""
+        """Updates the log after a batch was written."""
         if leader_epoch > self.leader_epochs.written_epoch:
             self.leader_epochs.assign(leader_epoch, base_offset)
         segment.append_entry(position, size, last_offset, max_timestamp_ms, self.settings.index_interval_bytes)
@@ -342,7 +342,7 @@ class Log:
         leader epochs and recovery point go back too. Not while a flush runs, because it would write their files."""
         invariant(not self.is_flushing, f"{self.topic_partition} is truncated while it is flushed")
         if offset >= self.log_end_offset:
-            # a leader that appended nothing noted its epoch at the log end, and the next leader never heard of it
+            # a leader without appends recorded its epoch at the log end, and the next leader does not know that epoch
             self.leader_epochs.truncate_from_end(self.log_end_offset)
             return
         self.health.check()
@@ -402,7 +402,7 @@ class Log:
         if count == len(self.segments):
             with suppress(StorageFullError):
                 self.roll(now_ms)
-            # without room for the snapshot of a roll the active one stays, and the others make room
+            # if the snapshot of the roll has no room, the active segment stays, and deleting the others makes room
             count = min(count, len(self.segments) - 1)
         if not count:
             return []
@@ -480,11 +480,11 @@ class Log:
                 continue
             if result is not NOTHING:
                 return result
-            index += 1  # compaction left nothing at or behind the offset in this one
+            index += 1  # compaction left no batch at or after the offset in this segment
         return NOTHING
 
     def _repair_in_workers(self, segment: Segment, may_wait: bool) -> Read | None:
-        """What the first read gives that met damage in a segment: work that finds out what can still be read; None if
+        """The response to the first read that meets damage in a segment: work that finds the readable part. None if
         that is done already."""
         self.index_cache.drop(segment)
         interval_bytes, is_active = self.settings.index_interval_bytes, segment is self._segments.active
@@ -505,7 +505,7 @@ class Log:
         return plan_max_timestamp_search(self.segments, self.log_start_offset, self._repair)
 
     def _repair(self, segment: Segment) -> bool:
-        """As `_repair_in_workers`, for a search in Workers: whether a second look may find more than the first."""
+        """As `_repair_in_workers`, for a search in Workers. Returns whether a second search may find more."""
         if segment.is_inspected or segment is self._segments.active:
             return False
         RepairRead(segment, self.settings.index_interval_bytes, self.health, self.may_have_holes).run()
@@ -526,7 +526,7 @@ class Log:
         unflushed, waited_ms = self.log_end_offset - self.recovery_point, now_ms - self._last_flush_ms
         if unflushed >= self.settings.flush_messages or (unflushed and waited_ms >= self.settings.flush_ms):
             return True
-        # a sealed segment is flushed soon, as in Apache Kafka: it bounds what recovery must read
+        # as in Apache Kafka, a sealed segment is flushed soon, because that bounds the work of recovery
         return len(self.segments) > 1 and not self.segments[-2].is_index_saved
 
     def unflushed(self) -> FlushPlan | None:

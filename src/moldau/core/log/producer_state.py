@@ -40,7 +40,7 @@ _SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
 _CRC_END = 6
 MAX_SEQUENCE = 0x7FFFFFFF
 _MANY = 1_000
-"""From so many producers on each append encodes its row of the snapshot: the roll of a segment cannot wait for all."""
+"""From so many producers on, each append encodes its row of the snapshot, because a roll cannot wait for all."""
 _EVICTION_TRIES = 16
 EXPIRY_SLICE = 1_000
 
@@ -72,9 +72,9 @@ class ProducerEntry:
         self.coordinator_epoch = -1
         self.transaction_first_offset = -1
         self.transactional_id: str | None = None
-        """Under which the open transaction was verified since the start."""
+        """The transactional id with which the open transaction was verified since the start."""
         self.packed: bytes | None = None
-        """The producer's row of the snapshot file; None: to be encoded."""
+        """The producer's row of the snapshot file; None until it is encoded."""
 
     def pack(self, producer_id: int) -> bytes:
         """This producer as an entry of a `.snapshot` file, cached until it changes."""
@@ -99,12 +99,12 @@ class Verification:
 
     def __init__(self, begun_ms: int, *, joins: bool) -> None:
         self.first_sequence = MAX_SEQUENCE
-        """The lowest base sequence of the batches that are expected: no later batch may be appended before that one."""
+        """The lowest base sequence of the expected batches. No later batch may be appended before that one."""
         self.begun_ms = begun_ms
         self.joins = joins
-        """Transactions v2: each transaction has an epoch of its own, and begins with sequence 0."""
+        """Transactions v2: each transaction has its own epoch, and begins with sequence 0."""
         self.transactional_id: str | None = None
-        """Under which the coordinator has verified it."""
+        """The transactional id that the coordinator has verified."""
 
     def expect(self, base_sequence: int) -> None:
         """Call it for each batch that may still be appended: the coordinator has verified it, or the client will send
@@ -127,8 +127,8 @@ class ProducerState:
 
     def __init__(self, max_producer_ids: int) -> None:
         self.entries: OrderedDict[int, ProducerEntry] = OrderedDict()
-        """The producer that was idle longest comes first. (Taking the first key of a plain dict again and again
-        walks over all that went before: 4 ms each with 100,000.)"""
+        """The producer that was idle longest comes first. (In a plain dict, removing the first key again and again
+        walks over all removed ones: 4 ms each with 100,000.)"""
         self._open_transactions: OrderedDict[int, int] = OrderedDict()
         """Producer id to first offset, the oldest transaction first."""
         self._verifications: OrderedDict[tuple[int, int], Verification] = OrderedDict()
@@ -212,7 +212,7 @@ class ProducerState:
             return
         verification.transactional_id = transactional_id
         if self.has_open_transaction(producer_id, epoch):
-            # it was open when this process started
+            # the transaction was open when this process started
             self._take_verification(producer_id, epoch)
 
     def _take_verification(self, producer_id: int, epoch: int) -> None:
@@ -231,7 +231,7 @@ class ProducerState:
             raise kafka_error("INVALID_TXN_STATE", "the record was not part of an ongoing transaction")
         is_unknown = entry is None or not entry.batches
         if entry is not None and entry.epoch == epoch and entry.last_sequence >= 0:
-            # the next sequence, as `check` has found: a lower one that was seen is a late repeat
+            # the next sequence, as `check` has found: a lower, known one is a late repeat
             return
         if base_sequence > verification.first_sequence or (is_unknown and verification.joins and base_sequence):
             raise kafka_error(
@@ -439,7 +439,7 @@ class ProducerState:
         self.map_end_offset = map_end_offset
 
     def _admit(self, producer_id: int, epoch: int, now_ms: int) -> ProducerEntry:
-        """A new entry; over the bound, the one that was idle longest goes. Those with an open transaction stay."""
+        """Adds an entry. Above the bound evicts the longest idle producer without an open transaction."""
         entries = self.entries
         tries = min(_EVICTION_TRIES, len(entries))
         while len(entries) >= self.max_producer_ids and tries > 0:

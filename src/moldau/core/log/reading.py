@@ -20,10 +20,10 @@ from moldau.wire.records.batch import HEADER, HEADER_SIZE, LENGTH_OVERHEAD, Batc
 
 _unpack_header = HEADER.unpack_from
 COLD_READ_BYTES = 2 << 20
-"""The least that is fetched at a time: a reader of old records comes back for what follows."""
+"""The least that a cold read fetches, because a reader of old records also needs the following ones."""
 
 FIRST_READ_BYTES = 512
-"""The least that is read where a batch may be larger than what was asked for: a small one costs no second read."""
+"""The least that is read if the first batch may exceed the requested size, so that a small one needs no second read."""
 HOLD_ANY = 1 << 31
 
 
@@ -139,7 +139,7 @@ class Read(msgspec.Struct, frozen=True):
 
 NOTHING = Read(b"")
 TOO_LARGE = Read(b"")
-"""There is something, only not within the bytes asked for."""
+"""Records are available, but not within the requested size."""
 
 
 class _WouldWaitError(Exception):
@@ -229,7 +229,7 @@ class SegmentReader:
     def _locate(self, offset: int) -> int:
         segment = self._segment
         start = self._index().lookup(offset - segment.base_offset)
-        # the end of a range may be asked for, which is in no batch yet
+        # the end of a range may be requested, which is in no batch yet
         may_have_holes = self._may_have_holes or offset >= segment.next_offset
         position = segment.locate(offset, start, is_cached_only=not self._may_wait, may_have_holes=may_have_holes)
         if position < 0:
@@ -280,7 +280,7 @@ class SegmentReader:
 
 
 def _end_of_sound_bytes(segment: Segment, start: int, end: int) -> int:
-    """The end of the bytes from `start` on that are not known to be damaged. Raises DamagedBatchError."""
+    """The end of the bytes from `start` on that are not known as damaged. Raises DamagedBatchError."""
     for begin, damage_end in segment.damages:
         if begin <= start < damage_end:
             raise DamagedBatchError(segment.path(LOG_SUFFIX), begin, f"{damage_end - begin} bytes are damaged")
@@ -290,7 +290,7 @@ def _end_of_sound_bytes(segment: Segment, start: int, end: int) -> int:
 
 
 def _whole_batches(data: Buffer, limit: int) -> int:
-    """How many bytes of `data` are whole batches that end at or before `limit`."""
+    """The number of bytes of `data` that are whole batches and end at or before `limit`."""
     end = 0
     while end + HEADER_SIZE <= len(data):
         next_end = end + _unpack_header(data, end)[1] + LENGTH_OVERHEAD

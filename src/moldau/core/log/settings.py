@@ -49,7 +49,7 @@ class LogSettings(msgspec.Struct, frozen=True):
     max_producer_ids: int = 100_000
     is_record_validation_full: bool = False
     is_compressed_validated: bool = False
-    """Every record of a compressed batch is looked at, which must be expanded for that."""
+    """Whether every record of a compressed batch is checked, which requires decompression."""
     is_transaction_verified: bool = True
     """`transaction.partition.verification.enable`"""
 

@@ -29,7 +29,7 @@ class FoundOffset(msgspec.Struct, frozen=True):
 
 
 class _Search(ABC):
-    """What both searches share: segments that end, and segments that are damaged, while the search runs."""
+    """The common part of both searches: segments that are closed or found damaged during the search."""
 
     __slots__ = ("_log_start_offset", "_repair", "_searched", "_segments")
 
@@ -37,15 +37,15 @@ class _Search(ABC):
         self, segments: list[tuple[Segment, int]], log_start_offset: int, repair: Callable[[Segment], bool]
     ) -> None:
         self._segments = segments
-        """With the size each had when the search was planned: later appends are not looked at."""
+        """Each with its size when the search was planned: later appends are not searched."""
         self._log_start_offset = log_start_offset
         self._repair = repair
-        """Looks for what can still be read in a segment that is damaged; False if that was done before."""
+        """Finds the readable part of a damaged segment. False if that was done before."""
         self._searched: Segment | None = None
 
     @abstractmethod
     def _look(self, segment: Segment, size: int) -> FoundOffset | None:
-        """What is searched, in the first `size` bytes of one segment."""
+        """Searches the first `size` bytes of one segment."""
 
     def _search(self, planned: Segment, planned_size: int) -> FoundOffset | None:
         segment: Segment | None = planned
@@ -72,7 +72,7 @@ class _Search(ABC):
             return self._look(segment, size)
 
     def _first(self, segment: Segment, size: int, timestamp_ms: int) -> FoundOffset | None:
-        """The first record of the segment, at or after the log start, that is at least so late."""
+        """The first record of the segment at or after the log start with at least this timestamp."""
         for position, fields in follow_batches(segment.file, self._position(segment, timestamp_ms), size):
             leader_epoch, max_timestamp_ms = fields[2], fields[8]
             if max_timestamp_ms < timestamp_ms or fields[0] + fields[6] < self._log_start_offset:
@@ -83,7 +83,7 @@ class _Search(ABC):
         return None
 
     def _position(self, segment: Segment, timestamp_ms: int) -> int:
-        """A position before which no record is so late and at or after the log start."""
+        """A position before every record at or after the log start that has at least this timestamp."""
         relative_offset = load_time_index(segment).lookup(timestamp_ms)
         relative_offset = max(relative_offset, self._log_start_offset - segment.base_offset)
         index: OffsetIndex = load_offset_index(segment)
@@ -150,7 +150,7 @@ class MaxTimestampSearch(_Search):
         """The largest timestamp at or after the log start, -1 for none: only the batch around that is decoded."""
         largest_ms = -1
         for position, fields in follow_batches(segment.file, self._position(segment, 0), size):
-            # a batch that compaction has emptied keeps its largest timestamp, which is that of no record then
+            # a batch that compaction emptied keeps its largest timestamp, which no record has
             if fields[0] + fields[6] < self._log_start_offset or not fields[12]:
                 continue
             if fields[0] >= self._log_start_offset:
@@ -163,7 +163,7 @@ class MaxTimestampSearch(_Search):
 
 
 def _records_at(file: File, position: int, batch_length: int) -> Sequence[Record]:
-    """Of the batch there. Raises DamagedBatchError."""
+    """The records of the batch at this position. Raises DamagedBatchError."""
     try:
         return read_records(file.read(position, batch_length + LENGTH_OVERHEAD))
     except ProtocolError as error:

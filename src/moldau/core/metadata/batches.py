@@ -41,7 +41,7 @@ def _version(record: MetadataRecord, versions: RecordVersions) -> int:
         case RegisterBrokerRecord():
             return versions.register_broker
         case BrokerRegistrationChangeRecord():
-            # the lowest that can say it, as Kafka does: a fence is understood by all
+            # the lowest version with these fields, as in Kafka, because all readers understand a fence
             if record.cordoned_log_dirs is not None:
                 return 3
             if record.log_dirs:

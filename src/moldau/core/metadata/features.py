@@ -41,13 +41,13 @@ SUPPORTED_FEATURES: tuple[FeatureRange, ...] = (
     FeatureRange("streams.version", 0, 1),
     FeatureRange(TRANSACTION_VERSION, 0, 2),
 )
-"""What brokers and controllers register with: Kafka 4.4's own ranges. A controller refuses a broker whose range does
-not hold the finalized level, so leaving one out would lock the directory against Apache Kafka."""
+"""The ranges with which brokers and controllers register: those of Kafka 4.4. A controller rejects a broker whose range
+does not contain the finalized level. Without one of them, Apache Kafka could not open the directory."""
 
 REGISTERED_FEATURES = tuple(
     RegisteredFeature(feature.name, feature.min_level, feature.max_level) for feature in SUPPORTED_FEATURES
 )
-"""The same, as it stands in registrations."""
+"""The same ranges, as in registrations."""
 
 FORMATTED_LEVELS: tuple[tuple[str, int], ...] = (
     (METADATA_VERSION, METADATA_VERSION_4_3),
@@ -57,8 +57,8 @@ FORMATTED_LEVELS: tuple[tuple[str, int], ...] = (
     ("streams.version", 1),
     (TRANSACTION_VERSION, 2),
 )
-"""What `kafka-storage format` of Apache Kafka 4.3 finalizes by default, in its order; `kraft.version` 1 stands in a
-control record."""
+"""The levels that `kafka-storage format` of Apache Kafka 4.3 finalizes by default, in its order. `kraft.version` 1 is
+in a control record."""
 
 SERVED_FEATURES = (METADATA_VERSION, KRAFT_VERSION, ELIGIBLE_LEADER_REPLICAS, TRANSACTION_VERSION)
 
@@ -81,7 +81,7 @@ def unserved_level(levels: Mapping[str, int], of_others: Container[str]) -> str 
 
 
 UNSERVED_FEATURES = tuple(each.name for each in SUPPORTED_FEATURES if each.name not in SERVED_FEATURES)
-"""What every Apache Kafka serves as soon as it is finalized."""
+"""The features that every Apache Kafka serves as soon as they are finalized."""
 
 
 class RecordVersions(msgspec.Struct, frozen=True):

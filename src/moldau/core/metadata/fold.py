@@ -86,7 +86,7 @@ class MetadataFold:
         self._delta = MetadataDelta()
 
     def go_back_to(self, committed: MetadataImage) -> None:
-        """Drops all applied records that are not in `committed`, which stays its owner's."""
+        """Drops all applied records that are not in `committed`. The caller keeps `committed`."""
         self.image = committed.copy()
         self._names_by_key = {}
         for name in self.image.topics_by_name:
@@ -166,7 +166,7 @@ class MetadataFold:
             case ClearElrRecord():
                 self._take_clear_elr(record)
             case NoOpRecord() | ZkMigrationStateRecord():
-                pass  # a no-op keeps an idle log moving; the migration from ZooKeeper ended with Kafka 4.0
+                pass  # NoOpRecord moves the offset of an idle log; the migration from ZooKeeper ended with Kafka 4.0
             case UnknownRecord():
                 raise ValueError(record.reason)
             case _:
@@ -184,7 +184,7 @@ class MetadataFold:
         self._delta.topics[record.topic_id] = topic
 
     def _touch(self, topic_id: Uuid) -> TopicImage:
-        """The topic, with a partition dict of its own that this delta may change."""
+        """The topic, copied once for this delta, which may change it."""
         touched = self._delta.topics.get(topic_id)
         if touched is not None:
             return touched

@@ -23,9 +23,10 @@ _Value = TypeVar("_Value")
 
 NO_LEADER = BrokerId(-1)
 _UNKNOWN_DIRECTORIES = (ZERO_UUID, Uuid((1).to_bytes(16, "big")))
-"""Of a replica that no record places, or that its broker has not placed yet: Kafka's "migrating" and "unassigned"."""
+"""The directories of a replica without a known place, Kafka's "migrating" and "unassigned": no record has it, or the
+broker has not chosen it yet."""
 LOST_DIRECTORY = Uuid((2).to_bytes(16, "big"))
-"""The directory of a replica that its broker cannot serve as a leader: no broker has a directory of this id."""
+"""The directory of a replica that its broker cannot serve as a leader. No broker has a directory with this id."""
 
 
 class ResourceType(enum.IntEnum):
@@ -201,10 +202,10 @@ class MetadataImage:
         self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.acls = StoredAcls()
         self.logins = LoginRecords()
-        """Credentials and tokens, which nothing here acts on."""
+        """Credentials and tokens, which have no effect here."""
         self.next_producer_id = 0
         self.transaction: list[msgspec.Struct] | None = None
-        """The records of a metadata transaction that began and did not end: they do not count yet (KIP-868)."""
+        """The records of an open metadata transaction, which do not count yet (KIP-868)."""
 
     def topic(self, name: str) -> TopicImage | None:
         """The topic of this name; None if it does not exist."""
@@ -306,7 +307,7 @@ class MetadataImage:
             if old is not None:
                 self.topics_by_name.pop(old.name, None)
         for topic in delta.topics.values():
-            # after all removals: a name may have been deleted and created again, under another id
+            # after all removals, because a deleted name may exist again with another id
             if topic is not None:
                 self.topics_by_name[topic.name] = topic
         _replace(self.brokers, delta.brokers)

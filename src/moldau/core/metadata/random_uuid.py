@@ -8,7 +8,7 @@ from moldau.ports import Random
 from moldau.types import Uuid, uuid_to_text
 
 _RESERVED_BELOW = 100
-"""Kafka keeps the first hundred uuids for itself (the metadata topic's is 1)."""
+"""Kafka reserves the first hundred uuids (that of the metadata topic is 1)."""
 
 
 def random_uuid(random: Random) -> Uuid:

@@ -37,13 +37,13 @@ _LEVELS_OF_RELEASES = {
 METADATA_VERSION_NAMES = tuple(
     f"{release}-IV{number}" for release, numbers in _LEVELS_OF_RELEASES.items() for number in numbers
 )
-"""From the oldest that KRaft clusters have, level 7, on."""
+"""The names from level 7 on, the oldest of KRaft clusters."""
 
 LATEST_STABLE_LEVEL = METADATA_VERSION_4_4
 FORMATTED_LEVEL = METADATA_VERSION_4_3
-"""What a new directory has where nothing else is asked for: Apache Kafka 4.3 opens it too."""
+"""The default level of a new directory, which Apache Kafka 4.3 can open too."""
 KNOWN_LEVELS = (_FIRST_LEVEL, _FIRST_LEVEL + len(METADATA_VERSION_NAMES) - 1)
-"""The first and the last that have a name."""
+"""The first and the last level with a name."""
 
 _DEFAULT_FROM = {
     KRAFT_VERSION: ((21, 1),),
@@ -53,12 +53,12 @@ _DEFAULT_FROM = {
     "share.version": ((28, 1), (31, 2)),
     "streams.version": ((29, 1),),
 }
-"""From which `metadata.version` on a feature has which level by default; 0 under older ones."""
+"""By feature: (`metadata.version`, default level from there on). The default is 0 below the first."""
 
 FIRST_LEVEL_WITH_SCRAM = 11
 
 REQUIRED_METADATA_VERSION = {(ELIGIBLE_LEADER_REPLICAS, 1): 23}
-"""Levels of features that need a `metadata.version`; the others need nothing."""
+"""The feature levels that need a `metadata.version`. Others need none."""
 
 
 def metadata_version_name(level: int) -> str:

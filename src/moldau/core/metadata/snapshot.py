@@ -29,7 +29,7 @@ from moldau.wire.records.record import read_records
 
 METADATA_DIRECTORY = str(METADATA_PARTITION)
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
-"""Beside the metadata log's directory: the first records of a new cluster."""
+"""Next to the directory of the metadata log: the first records of a new cluster."""
 
 MAX_RECORDS_PER_BATCH = 10_000
 

@@ -12,7 +12,7 @@ from moldau.core.quotas.rates import SampledRate, Windows
 
 UNLIMITED = 2**31 - 1
 MAX_ADDRESSES = 10_000
-"""Addresses whose rate is remembered; past it the one that was there first is forgotten."""
+"""The most addresses whose rate is remembered. Above it, the oldest address is forgotten."""
 
 
 class ListenerLimits(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class ConnectionLimits(msgspec.Struct, frozen=True):
     overrides: Mapping[str, int] = {}
     creation_rate: int = UNLIMITED
     listeners: Mapping[str, ListenerLimits] = {}
-    """By name: those that have limits of their own, which hold besides those of all."""
+    """By name: listeners with their own limits, which apply in addition to the common ones."""
 
 
 class Verdict(enum.Enum):
@@ -50,7 +50,7 @@ class Admission(msgspec.Struct, frozen=True):
     verdict: Verdict
     wait_ms: int = 0
     reason: str = ""
-    """The setting or quota that stands in the way."""
+    """The setting or quota that prevents the connection."""
 
 
 _SERVED = Admission(Verdict.SERVE)
@@ -69,9 +69,9 @@ class ConnectionQuotas:
         self._listener_rates: dict[str, SampledRate] = {}
         self._served = 0
         self._by_listener: dict[str, int] = {}
-        """Those that are served."""
+        """The number of served connections of each listener."""
         self.accepted: dict[str, int] = {}
-        """By listener: how many were served since the start."""
+        """By listener: the number of connections served since the start."""
 
     def quotas_changed(self, quotas: ClientQuotas) -> None:
         """Takes the quotas of addresses (KIP-612) from `quotas`."""
@@ -107,7 +107,7 @@ class ConnectionQuotas:
         return Admission(Verdict.SERVE_LATER, wait_ms, reason) if wait_ms else _SERVED
 
     def _full(self, listener: str, *, is_protected: bool) -> str:
-        """The setting by which no further connection is served there; "": one is."""
+        """The setting that prevents another connection on the listener; "" if none does."""
         limits = self._limits
         if self._by_listener.get(listener, 0) >= limits.listeners.get(listener, _NO_LIMITS).max_connections:
             return f"{_prefix(listener)}max.connections"
@@ -115,7 +115,7 @@ class ConnectionQuotas:
 
     @property
     def is_full(self) -> bool:
-        """Whether all listeners together have `max.connections`."""
+        """Whether all listeners together have reached `max.connections`."""
         return self._served >= self._limits.max_connections
 
     def _serve(self, listener: str) -> None:
@@ -151,7 +151,7 @@ class ConnectionQuotas:
             self._unserve(listener)
 
     def _wait_for_address(self, address: str, now_ms: int) -> int:
-        """A connection above the quota of its address does not count: it is not served."""
+        """The time until the address may connect. A connection above the quota is not served, so it does not count."""
         limit = ip_limit(self._quotas, address) if self._quotas else None
         if limit is None:
             return 0

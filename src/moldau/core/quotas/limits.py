@@ -12,7 +12,7 @@ IP = "ip"
 LOOPBACK = ("127.0.0.1", "::1")
 """The addresses of `localhost`."""
 MAX_KNOWN_SPELLINGS = 16_384
-"""Each change of a quota looks at the quotas of all addresses, and an address takes microseconds to read."""
+"""The most cached spellings. Each change of a quota parses the addresses of all, which takes microseconds each."""
 
 PRODUCER_BYTE_RATE = "producer_byte_rate"
 CONSUMER_BYTE_RATE = "consumer_byte_rate"
@@ -24,10 +24,10 @@ QuotaEntity = tuple[tuple[str, str | None], ...]
 """(type, name) pairs, sorted by type; the name None is the default of the type."""
 
 ClientQuotas = Mapping[QuotaEntity, Mapping[str, float]]
-"""What a metadata image holds."""
+"""The quotas in a metadata image."""
 
 Share = tuple[str, str]
-"""(user, client id) of those who use one allowance together; "" where all of them do."""
+"""(user, client id) of the clients that share one quota; "" if all users or all client ids do."""
 
 
 def quota_entity(parts: Mapping[str, str | None]) -> QuotaEntity:
@@ -54,7 +54,7 @@ def client_limit(quotas: ClientQuotas, key: str, user: str, client_id: str) -> t
         (((CLIENT_ID, None),), ("", client_id)),
     ):
         if client_id == "" and entity[0][0] == CLIENT_ID:
-            continue  # a client without a client id falls under no quota of client ids
+            continue  # no quota of client ids applies to a client without a client id
         values = quotas.get(entity)
         if values is not None and key in values:
             return values[key], share
@@ -80,7 +80,7 @@ def address_quotas(quotas: ClientQuotas) -> dict[QuotaEntity, Mapping[str, float
         try:
             key = entity if name is None else ((IP, one_spelling(name)),)
         except ValueError:
-            key = entity  # localhost, which ip_limit looks for by name
+            key = entity  # localhost, which ip_limit finds by name
         if key == entity or key not in quotas:
             found[key] = values
     return found

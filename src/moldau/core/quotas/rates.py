@@ -42,7 +42,7 @@ class SampledRate:
         sample.last_ms = now_ms
 
     def _advance(self, now_ms: int) -> _Sample:
-        # one more than the window has: the oldest one overlaps its begin
+        # one more sample than the window has, because the oldest one overlaps its beginning
         self._current = (self._current + 1) % (self._windows.count + 1)
         if self._current == len(self._samples):
             self._samples.append(_Sample(now_ms))

@@ -24,7 +24,7 @@ from moldau.core.quotas.rates import SampledRate, TokenBucket, Windows
 from moldau.errors import kafka_error
 
 MAX_METERS = 10_000
-"""Clients whose use is remembered; past it, the one that asked least recently is forgotten."""
+"""The most clients whose use is remembered. Above it, the least recently used one is forgotten."""
 
 Key = TypeVar("Key")
 Meter = TypeVar("Meter", SampledRate, TokenBucket)
@@ -37,7 +37,7 @@ class QuotaUsage:
         self.windows = windows
         self.quotas: ClientQuotas = {}
         self._rates: OrderedDict[tuple[str, Share], SampledRate] = OrderedDict()
-        """The one that was asked for least recently comes first."""
+        """Least recently used first."""
 
     def quotas_changed(self, quotas: ClientQuotas) -> None:
         """Takes new quotas. The counted use stays."""
@@ -100,7 +100,7 @@ def _used_now(meters: OrderedDict[Key, Meter], key: Key) -> Meter | None:
 
 
 def _added(meters: OrderedDict[Key, Meter], key: Key, meter: Meter) -> Meter:
-    """In constant time: clients that call themselves ever differently must cost no more than others."""
+    """Adds a meter in constant time: clients with ever new names must not cost more than others."""
     if len(meters) >= MAX_METERS:
         meters.popitem(last=False)
     meters[key] = meter

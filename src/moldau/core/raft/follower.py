@@ -35,10 +35,9 @@ from moldau.core.replication.divergence import truncation_offset
 from moldau.types import LeaderEpoch
 
 LOST_LEADER_TIMEOUT_MS = 500
-"""How long a leader that ended its connection may take to answer on another one; Kafka waits for its fetch timeout."""
+"""How long a leader that closed its connection may take to respond on another. Kafka waits for its fetch timeout."""
 LOST_LEADER_STEP_MS = 100
-"""Voters see the lost connection at the same moment. Each waits so much longer than the one before it, else votes would
-be split."""
+"""Voters lose the connection at the same time. Each waits this much longer than the previous one, or votes are split."""
 
 
 class _State(enum.Enum):
@@ -65,15 +64,15 @@ class Follower:
         self.leader_id = leader_id
         self.deadline_ms = now_ms + settings.fetch_timeout_ms
         self.has_fetched = False
-        """The leader works: no pre-vote is granted against it."""
+        """Whether the leader has responded: then no pre-vote against it is granted."""
         self._node = node
         self._log = log
         self._settings = settings
         self._leader_epoch = leader_epoch
         self._leader_high_watermark = 0
         self._told_high_watermark = -1
-        """The leader's in any answer, also in one that says nothing of how much of this log is the leader's. -1: it has
-        told none, for nothing of its epoch is committed."""
+        """The highest high watermark that the leader has reported, even in a response that does not confirm this log.
+        -1: none yet, because no record of its epoch is committed."""
         self._state = _State.FLUSHING
         self._asked: Request | None = None
         self._log_end_before = 0
@@ -114,13 +113,13 @@ class Follower:
             case Appended() if self._state is _State.CHANGING:
                 return self._fetch() if self._log.log_end_offset > self._log_end_before else self._back_off(now_ms)
             case Appended() if isinstance(self._asked, Fetch) and self._asked.offset != self._log.log_end_offset:
-                return self._fetch()  # this node led until just now, and was still appending
+                return self._fetch()  # this node was the leader until now, and its last append has just ended
             case Truncated() | SnapshotLoaded() if self._state is _State.CHANGING:
                 if isinstance(event, SnapshotLoaded):
                     self._leader_high_watermark = max(self._leader_high_watermark, event.snapshot.end_offset)
                 return (*self._advance(), *self._fetch())
             case SnapshotRefused() if self._state is _State.CHANGING:
-                # half of it: the leader may send the same bytes again and again, and still counts as the leader
+                # half of the timeout: a leader that sends the same bytes again and again still counts as the leader
                 return self._back_off(now_ms, self._settings.fetch_timeout_ms // 2)
             case Flushed() if self._state is _State.FLUSHING:
                 return (*self._advance(), *self._fetch())
@@ -188,7 +187,7 @@ class Follower:
         return (*self._advance(), *self._ask_for_itself(now_ms), *self._fetch())
 
     def _ask_for_itself(self, now_ms: int) -> tuple[Output, ...]:
-        """Once there is nothing new, and again after a while if nothing came of it."""
+        """Requests the wanted voter change when no records are new, and again later if it is still not made."""
         wanted = None if self._membership is None else self._membership.wanted(self._log.voters, self._leader_epoch)
         if wanted is None or now_ms < self._next_change_ms:
             return ()

@@ -48,7 +48,7 @@ from moldau.wire.protocol.messages.raft_records import LeaderChangeMessage, Lead
 from moldau.wire.records.control import ControlType
 
 OBSERVER_SESSION_TIMEOUT_MS = 300_000
-"""An observer that did not fetch for so long is forgotten, as in Kafka."""
+"""An observer without a fetch for this time is forgotten, as in Kafka."""
 
 
 class _Parked(msgspec.Struct, frozen=True):
@@ -68,10 +68,10 @@ class Leader:
         self._log = log
         self._settings = settings
         self._epoch_start_offset = log.log_end_offset
-        """Of this epoch's first record."""
+        """The offset of this epoch's first record."""
         self._began_ms = now_ms
         self._progress: dict[ReplicaKey, Progress] = {}
-        """Of voters and observers, as the set of voters calls them."""
+        """The progress of voters and observers, by their keys in the voter set."""
         self._parked: dict[ReplicaKey, _Parked] = {}
         self._announce_ms = now_ms
         self._changes = VoterChanges(log, leader_epoch, self._epoch_start_offset)
@@ -149,7 +149,7 @@ class Leader:
         return voters.latest.key_of(self._node) is None and voters.latest_offset < self._log.high_watermark
 
     def _announce(self, now_ms: int) -> tuple[Output, ...]:
-        """BeginQuorumEpoch to the voters that did not fetch of late."""
+        """BeginQuorumEpoch to the voters without a recent fetch."""
         if now_ms < self._announce_ms:
             return ()
         interval_ms = self._settings.fetch_timeout_ms // 2
@@ -233,8 +233,8 @@ class Leader:
 
     @property
     def _told_high_watermark(self) -> int:
-        """-1 until something of this epoch is committed. Before that a replica may know of more than this leader does;
-        a high watermark never goes back, and Apache Kafka's node ends where it would."""
+        """The reported high watermark: -1 until a record of this epoch is committed. Before that, a replica may know a
+        higher one, and Apache Kafka's node stops if the high watermark goes back."""
         known = self._log.high_watermark
         return known if known > self._epoch_start_offset else -1
 
@@ -242,7 +242,7 @@ class Leader:
         return (AnswerRecords(parked.request_id, self._fetch_answer(), Offset(parked.request.offset)),)
 
     def _answer_parked(self) -> tuple[Output, ...]:
-        """Answers the parked fetches for which there is something new."""
+        """Answers the parked fetches that have news."""
         return self._answer_those(
             [
                 key

@@ -34,6 +34,6 @@ class Membership(msgspec.Struct, frozen=True):
 
 
 def _in_order(voter: VotersRecordVoter) -> VotersRecordVoter:
-    """Its listeners by name: Apache Kafka writes them in an order of its own."""
+    """The voter with its listeners sorted by name, because Apache Kafka writes them in another order."""
     points = tuple(sorted(voter.endpoints, key=lambda point: point.name))
     return msgspec.structs.replace(voter, endpoints=points)

@@ -42,15 +42,15 @@ class OwnLog:
         self.end_offset_for_epoch = end_offset_for_epoch
         self.log_end_offset = log_end_offset
         self.snapshot = snapshot
-        """The newest one: everything below its end is committed."""
+        """The newest snapshot. Everything below its end is committed."""
         self.oldest = oldest
-        """The one that the log begins behind."""
+        """The snapshot at whose end the log begins."""
         self.latest_epoch = max(latest_epoch, oldest.epoch)
-        """Of the last batch, here or in the snapshot; -1: there is nothing."""
+        """The epoch of the last batch, in the log or the snapshot; -1: both are empty."""
         self.flushed_offset = 0
-        """0 until the first flush of this start: what a killed process left may be in the page cache only."""
+        """0 until the first flush of this start, because the data of a killed process may be only in the page cache."""
         self.high_watermark = Offset(0)
-        """0 until something is known to be committed, as in Kafka."""
+        """0 until records are known to be committed, as in Kafka."""
         self._is_flushing = False
         self._retry_ms: int | None = None
 

@@ -31,7 +31,7 @@ from moldau.types import METADATA_PARTITION, METADATA_TOPIC_ID, ZERO_UUID, Broke
 from moldau.wire.protocol.messages import fetch, quorum
 
 MAX_BYTES = 1024 * 1024
-"""What is asked for at once of the metadata log, or of a snapshot: Kafka's `controller.quorum.fetch.max.bytes`."""
+"""The most bytes of one request for the metadata log or a snapshot: Kafka's `controller.quorum.fetch.max.bytes`."""
 
 TOPIC, PARTITION = METADATA_PARTITION.topic, METADATA_PARTITION.partition
 
@@ -61,7 +61,7 @@ class Sender(msgspec.Struct, frozen=True):
     listeners: tuple[BrokerListener, ...]
 
 
-# --- what this node asks ---
+# --- requests to other nodes ---
 
 
 def encode_request(request: Request, receiver: ReplicaKey, sender: Sender) -> QuorumRequest:
@@ -142,7 +142,7 @@ def _encode_fetch_snapshot(request: FetchSnapshot, sender: Sender) -> quorum.Fet
     return quorum.FetchSnapshotRequest(sender.cluster_id, request.replica.node_id, MAX_BYTES, (topic,))
 
 
-# --- what it is answered ---
+# --- their responses ---
 
 
 def decode_answer(response: QuorumResponse) -> Standing:
@@ -196,7 +196,7 @@ def leader_addresses(response: QuorumResponse) -> dict[int, tuple[str, int]]:
     return {node.node_id: (node.host, node.port) for node in response.node_endpoints}
 
 
-# --- what this node is asked ---
+# --- requests from other nodes ---
 
 
 def decode_request(request: QuorumRequest, receiver: Sender) -> Request:
@@ -242,7 +242,7 @@ def _decode_vote(request: quorum.VoteRequest, node: ReplicaKey) -> Vote:
 
 
 def _receiver(voter_id: int, directory_id: Uuid, node: ReplicaKey) -> ReplicaKey:
-    """Whom the sender takes `node` for; before version 1 it does not say."""
+    """The key that the sender has for `node`. Before version 1 it sends none."""
     return ReplicaKey(node.node_id if voter_id < 0 else BrokerId(voter_id), directory_id)
 
 
@@ -289,7 +289,7 @@ def _decode_fetch_snapshot(request: quorum.FetchSnapshotRequest) -> FetchSnapsho
     return FetchSnapshot(replica, row.current_leader_epoch, wanted, row.position)
 
 
-# --- what it answers ---
+# --- responses to them ---
 
 
 def encode_answer(

@@ -92,9 +92,9 @@ class Quorum:
         self.leader_epoch = LeaderEpoch(max(log.latest_epoch, saved.leader_epoch))
         is_known = saved.leader_epoch == self.leader_epoch
         self.leader_id = saved.leader_id if is_known else NOBODY
-        """NOBODY: no leader of this epoch is known."""
+        """NOBODY if the leader of this epoch is unknown."""
         self.voted: ReplicaKey | None = None
-        """For whom in this epoch."""
+        """The vote of this node in this epoch."""
         if is_known and saved.voted_id != NOBODY:
             self.voted = ReplicaKey(BrokerId(saved.voted_id), uuid_from_text(saved.voted_directory_id))
         self._settings = settings
@@ -105,7 +105,7 @@ class Quorum:
         self._role: Waiting | Round | Follower | Leader = Waiting(0)
         self._has_resigned = False
 
-    # --- what others see ---
+    # --- properties ---
 
     @property
     def has_resigned(self) -> bool:
@@ -128,7 +128,7 @@ class Quorum:
 
     @property
     def _is_majority(self) -> bool:
-        """This voter needs no other."""
+        """Whether this voter alone is a majority."""
         return self.is_voter and self.log.voters.latest.majority == 1
 
     @property
@@ -207,7 +207,7 @@ class Quorum:
     # --- roles ---
 
     def _enter(self, role: Waiting | Round | Follower | Leader) -> tuple[Output, ...]:
-        """Takes the role; whoever waits for the leadership that ends by it gets an answer."""
+        """Takes the role. If a leadership ends, all its waiting requests get a response."""
         old, self._role = self._role, role
         return (LeadershipEnded(old.leader_epoch), *old.end()) if isinstance(old, Leader) else ()
 
@@ -226,12 +226,12 @@ class Quorum:
         return (Save(state),)
 
     def _election_time(self, now_ms: int) -> int:
-        """Between one and two election time-outs, so that two seldom try at the same time."""
+        """The end of a random time between one and two election timeouts, so that two nodes seldom begin together."""
         timeout_ms = self._settings.election_timeout_ms
         return now_ms + timeout_ms + self._random.random_below(timeout_ms)
 
     def _see_epoch(self, leader_epoch: int, leader_id: int, now_ms: int) -> tuple[Output, ...]:
-        """Somebody is in `leader_epoch`, and knows that leader. An older epoch is no news."""
+        """Another node is in `leader_epoch` and knows that leader. An older epoch is ignored."""
         if leader_epoch > self.leader_epoch:
             self.leader_epoch, self.leader_id, self.voted = LeaderEpoch(leader_epoch), NOBODY, None
         elif leader_epoch < self.leader_epoch or leader_id == NOBODY or self.leader_id != NOBODY:
@@ -251,7 +251,7 @@ class Quorum:
         return (*self._enter(role), *self._save(), *role.begin())
 
     def _look_for_leader(self, now_ms: int) -> tuple[Output, ...]:
-        """An observer asks one of the voters: whoever answers, says who leads."""
+        """An observer asks one of the voters, which responds with the leader."""
         others = [key.node_id for key in self.log.voters.latest.others(self.node)] or self._bootstrap_ids
         request = Fetch(self.node, self.leader_epoch, self.log.log_end_offset, self.log.latest_epoch, 0, 0)
         asked = () if not others else (Ask(others[self._random.random_below(len(others))], request),)
@@ -261,7 +261,7 @@ class Quorum:
         return self._begin_election(now_ms) if self._is_majority else self._begin_round(now_ms, is_pre_vote=True)
 
     def _begin_election(self, now_ms: int) -> tuple[Output, ...]:
-        """In the next epoch, with this voter's own vote."""
+        """Begins the next epoch, with this node's vote for itself."""
         self.leader_epoch = LeaderEpoch(self.leader_epoch + 1)
         self.leader_id, self.voted = NOBODY, self.node
         return self._lead(now_ms) if self._is_majority else self._begin_round(now_ms, is_pre_vote=False)
@@ -299,7 +299,7 @@ class Quorum:
         return (*self._enter(role), *self._save(), *role.begin(), LeadershipBegan(self.leader_epoch))
 
     def _step_down(self, now_ms: int) -> tuple[Output, ...]:
-        """No majority hears this leader, or it is no voter any more: it says so, and waits."""
+        """The leader has no majority, or is no voter any more: tells the voters, and waits."""
         farewell = self._role.farewell() if isinstance(self._role, Leader) else ()
         return (*self._find_role(now_ms), *farewell)
 
@@ -308,7 +308,7 @@ class Quorum:
         farewell = self._role.farewell() if isinstance(self._role, Leader) else ()
         return (*self._enter(Waiting(0)), *farewell)
 
-    # --- what others say ---
+    # --- events from other nodes ---
 
     def _answered(self, event: Answered, now_ms: int) -> tuple[Output, ...]:
         answer, role = event.answer, self._role
@@ -319,7 +319,7 @@ class Quorum:
         if isinstance(role, Follower):
             return role.step(event, now_ms)
         if isinstance(role, Waiting) and not self._may_stand and self.leader_id not in (NOBODY, self.node.node_id):
-            return self._find_role(now_ms)  # an observer that gave its leader up, and hears that there is no other
+            return self._find_role(now_ms)  # an observer that gave up its leader, which is still the leader
         if isinstance(role, Round) and isinstance(answer, VoteAnswer) and isinstance(event.request, Vote):
             is_of_round = event.request.is_pre_vote == role.is_pre_vote
             if is_of_round and event.request.leader_epoch == self.leader_epoch and not answer.error:
@@ -366,7 +366,7 @@ class Quorum:
         answer = Answer(request_id, Standing(error, self.leader_id, self.leader_epoch))
         role = self._role
         if not error and isinstance(request, EndQuorumEpoch) and isinstance(role, Follower):
-            names = (self.node, ReplicaKey(self.node.node_id))  # without a directory: of a configured voter
+            names = (self.node, ReplicaKey(self.node.node_id))  # a configured voter has no directory
             keys = request.preferred_successors
             place = next((place for place, key in enumerate(keys) if key in names), len(keys))
             wait_ms = place * self._random.random_below(self._settings.election_timeout_ms)

@@ -73,7 +73,7 @@ class VoterChanges:
         return _wrong(request, voters)
 
     def _waited_for(self) -> str:
-        """What must come before the next change; nothing, if all is settled."""
+        """The event that the next change must wait for; "" if it may begin."""
         log = self._log
         if self._pending_id is not None:
             return "leader to handle previous voter change request"
@@ -87,7 +87,7 @@ class VoterChanges:
     def _unfit(
         self, request: VoterChange, progress: Mapping[ReplicaKey, Progress], fresh_ms: int
     ) -> VoterChangeAnswer | None:
-        """A new voter that has not caught up would hold every commit back."""
+        """The rejection of a new voter that has not caught up, because it would delay every commit."""
         if not isinstance(request, AddVoter):
             return None
         at = progress.get(_key_of(request.voter))
@@ -117,7 +117,7 @@ def _later(message: str) -> VoterChangeAnswer:
 
 
 def _wrong(request: VoterChange, voters: VoterSet) -> VoterChangeAnswer | None:
-    """A change that these voters do not allow."""
+    """The rejection of a change that contradicts these voters; None if it is possible."""
     known = ", ".join(map(named, voters.keys))
     match request:
         case AddVoter() if voters.has_node(request.voter.voter_id):

@@ -28,7 +28,7 @@ from moldau.wire.protocol.messages.raft_voters import (
 )
 
 FINALIZED_KRAFT_VERSION = 1
-"""Voters can be changed at no other."""
+"""The only level at which voters can change."""
 
 VoterRequest: TypeAlias = AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest
 VoterResponse: TypeAlias = AddRaftVoterResponse | RemoveRaftVoterResponse | UpdateRaftVoterResponse

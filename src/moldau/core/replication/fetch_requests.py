@@ -29,7 +29,7 @@ class FetchRequests:
         self._session_id = NO_SESSION_ID
         self._epoch = INITIAL_EPOCH
         self._asked: dict[PartitionKey, FetchPartition] = {}
-        """What the session holds."""
+        """The partitions in the session."""
 
     @property
     def is_full(self) -> bool:

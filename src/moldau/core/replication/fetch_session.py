@@ -35,8 +35,8 @@ EVICTION_MS: Final = 120_000
 MEMORY_BOUND: Final = "moldau.fetch.session.memory.bytes"
 
 PARTITION_MEMORY_BYTES: Final = 400
-"""What one partition of a session weighs without the name of its topic: entry, key and the share of the dict; rounded
-up from what was measured (280 bytes)."""
+"""The memory of one partition of a session, without its topic name: entry, key and share of the dict. Rounded up from
+the measured 280 bytes."""
 SESSION_MEMORY_BYTES: Final = 1_000
 
 FETCH_SESSION_ID_NOT_FOUND: Final = ERROR_CODES["FETCH_SESSION_ID_NOT_FOUND"]
@@ -45,7 +45,7 @@ FETCH_SESSION_TOPIC_ID_ERROR: Final = ERROR_CODES["FETCH_SESSION_TOPIC_ID_ERROR"
 
 PartitionKey = tuple[bytes, int]
 EvictableKey = tuple[bool, int, int]
-"""Is a replica's, number of partitions, session id: the smallest goes first."""
+"""(of a replica, number of partitions, session id). The smallest is evicted first."""
 
 _UNKNOWN: Final = -1
 
@@ -79,7 +79,7 @@ class CachedPartition:
         self.high_watermark = high_watermark
         self.log_start_offset = log_start_offset
         if error_code or diverging is not None:
-            # once the error is gone the partition is sent again
+            # the partition is sent again after the error
             self.high_watermark = _UNKNOWN
             return True
         return is_news
@@ -115,7 +115,7 @@ class FetchSession:
         self.partitions: dict[PartitionKey, CachedPartition] = {}
         self.memory_bytes = SESSION_MEMORY_BYTES
         self.counted_size = 0
-        """Partitions, and memory below, as the cache counted them when the session was last used."""
+        """The number of partitions (and below, the memory) that the cache counted at the last use of the session."""
         self.counted_memory_bytes = 0
         self.is_evictable_by_all = False
         self.is_evictable_by_replicas = False
@@ -290,7 +290,7 @@ class FetchSessions:
             self.close(session_id)
             return None
         if self.memory_bytes - session.counted_memory_bytes + session.memory_bytes > self.memory_limit_bytes:
-            # the client asks in full again, and is then answered without a session
+            # the client sends a full request next, and gets a response without a session
             self.telemetry.count(BOUND_REACHED, MEMORY_BOUND)
             self.close(session_id)
             return FETCH_SESSION_ID_NOT_FOUND
@@ -349,7 +349,7 @@ class FetchSessions:
         return True
 
     def _evict_for(self, is_replica: bool, size: int, now_ms: int) -> bool:
-        """Whether a session could be ended for a new one of `size` partitions."""
+        """Evicts a session for a new one of `size` partitions. False if none may be evicted."""
         if self._evict_stale(now_ms):
             return True
         keys = self._by_replicas if is_replica else self._by_all
@@ -365,7 +365,7 @@ class FetchSessions:
     # -- counting
 
     def _touch(self, session: FetchSession, now_ms: int) -> None:
-        """The session was used: it becomes the youngest, and is counted anew."""
+        """Marks the session as the most recently used, and counts it again."""
         sessions = self._sessions
         session_id = session.session_id
         del sessions[session_id]

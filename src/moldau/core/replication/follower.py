@@ -38,7 +38,7 @@ from moldau.core.replication.steps import (
 from moldau.types import LeaderEpoch, Offset
 
 FULL_DISK_BACKOFFS = 10
-"""A follower without room fetches what it cannot keep: so it does that seldom."""
+"""How many backoffs a follower with a full disk waits, because it cannot keep the records that it fetches."""
 
 
 class _State(enum.Enum):
@@ -162,7 +162,8 @@ class Follower:
         return self.position.advance(min(self._leader_high_watermark, self.position.log_end_offset))
 
     def _lower(self) -> tuple[Output, ...]:
-        """After an unclean election the new leader may not have what was acknowledged: its log is the truth now."""
+        """Lowers the high watermark after an unclean election: the new leader's log counts, even without acknowledged
+        records."""
         position = self.position
         if position.high_watermark <= position.log_end_offset:
             return ()

@@ -47,8 +47,8 @@ _METADATA_WILL_TELL = ("INVALID_UPDATE_VERSION", "FENCED_LEADER_EPOCH", "NEW_LEA
 
 
 class _Follower(msgspec.Struct):
-    """What a leader knows of another replica. `caught_up_ms`: when it last had all that the log then held, as far as it
-    was told; `asking`: see FetchedUpTo."""
+    """The progress of another replica, as the leader knows it. `caught_up_ms`: when it last had the whole log, as far
+    as reported. `asking`: see FetchedUpTo."""
 
     caught_up_ms: int
     end_offset: int = UNKNOWN_OFFSET
@@ -59,7 +59,7 @@ class _Follower(msgspec.Struct):
     asking: Asking | None = None
 
     def last_caught_up_ms(self, log_end_offset: int) -> int:
-        """Who stands at the log end has everything each time that it asks."""
+        """When the follower was last caught up. At the log end, each of its requests counts."""
         if self.asking is None or self.end_offset < log_end_offset:
             return self.caught_up_ms
         return max(self.caught_up_ms, self.asking.asked_ms)
@@ -70,8 +70,7 @@ class _Follower(msgspec.Struct):
 
 
 class _Proposal(msgspec.Struct):
-    """In-sync replicas that the controller was asked for. `resend_ms` None: no answer is expected any more, newer
-    metadata is."""
+    """In-sync replicas that were proposed to the controller. `resend_ms` None: newer metadata has the result."""
 
     isr: tuple[int, ...]
     output: ProposeIsr
@@ -118,12 +117,12 @@ class Leader:
         self._followers: dict[int, _Follower] = {}
         self._next_check_ms = now_ms + settings.replica_lag_time_max_ms // 2
         self._now_ms = now_ms
-        """When the last event came."""
+        """The time of the last event."""
         self.is_below_min_isr = False
-        """Fewer are in sync than `min.insync.replicas` asks for: acks=all is refused."""
+        """Whether the ISR is smaller than `min.insync.replicas`, so acks=all is rejected."""
         self.is_log_end_committed = False
-        """The high watermark is the log end after each append: this replica is the only one, and waits for no flush.
-        Then a driver may move both by itself instead of calling `appended`."""
+        """Whether the high watermark equals the log end after each append, because this replica is the only one and
+        does not wait for flushes. A driver may then move both instead of calling `appended`."""
         self._follow_replicas(now_ms)
 
     def begin(self, now_ms: int) -> tuple[Output, ...]:
@@ -175,7 +174,7 @@ class Leader:
         self._follow_replicas(now_ms)
         return self._advance(now_ms)
 
-    # --- what requests ask ---
+    # --- questions ---
 
     @property
     def has_followers(self) -> bool:
@@ -244,7 +243,7 @@ class Leader:
     # --- steps ---
 
     def _follow_replicas(self, now_ms: int) -> None:
-        """Of an in-sync replica that is not known, the time in which it must show itself begins now."""
+        """Tracks the other replicas. The time for a first fetch of an unknown in-sync replica begins now."""
         known = self._followers
         self._followers = {
             replica: known.get(replica) or _Follower(now_ms if replica in self.partition.isr else 0)
@@ -291,15 +290,15 @@ class Leader:
         return self._propose((*self.partition.isr, replica), now_ms)
 
     def _may_join(self, replica: int, follower: _Follower) -> bool:
-        """Whether the controller would take it: the broker that fetched is the one that runs (KIP-903), as far as it
-        said which one it is."""
+        """Whether the controller would accept the replica: the fetching broker must be the running one (KIP-903), if it
+        sent its epoch."""
         if replica in self.partition.isr or replica not in self._broker_epochs:
             return False
         is_named = follower.broker_epoch != UNKNOWN_BROKER_EPOCH
         return self._broker_epochs[replica] == follower.broker_epoch if is_named else follower.has_fetched
 
     def _is_awaited(self, replica: int, follower: _Follower) -> bool:
-        """Whether it may join; one whose disk is full has just left, and appends nothing meanwhile."""
+        """Whether the replica may join soon. One with a full disk has just left, and appends nothing."""
         return self._may_join(replica, follower) and not self.partition.is_directory_lost(replica)
 
     def _propose(self, isr: tuple[int, ...], now_ms: int) -> tuple[Output, ...]:
@@ -331,8 +330,8 @@ class Leader:
         return ()
 
     def _may_be_performed(self, proposal: _Proposal) -> bool:
-        """Whether another copy of a refused proposal may still reach the controller, and find it in another mood: one
-        that was sent again, and that names the broker epochs of today."""
+        """Whether another copy of a rejected proposal may still reach the controller and be accepted: it was sent
+        again, and has the current broker epochs."""
         return proposal.times_sent > 1 and all(
             self._broker_epochs.get(replica) == epoch
             for replica, epoch in proposal.output.isr
@@ -351,12 +350,12 @@ class Leader:
             return ()
         self._next_check_ms = self._check_after(now_ms)
         in_sync = tuple(replica for replica in self.partition.isr if self._is_caught_up(replica, now_ms))
-        # one that had caught up and fetches no more holds the high watermark back no longer
+        # a replica that had caught up, but stopped fetching, no longer delays the high watermark
         return self._advance(now_ms) if in_sync == self.partition.isr else self._propose(in_sync, now_ms)
 
     def _check_after(self, now_ms: int) -> int:
-        """As Kafka, half of the lag later; or later still, where no follower can be out of sync before: thousands of
-        quiet partitions, each of which looks at its followers, are a good part of what an idle broker does."""
+        """The time of the next check: as in Kafka, after half of the lag. Later if no follower can be out of sync
+        before, because the checks of thousands of quiet partitions are much of an idle broker's work."""
         lag_ms, end_offset = self.settings.replica_lag_time_max_ms, self.position.log_end_offset
         caught_up_ms = min((each.last_caught_up_ms(end_offset) for each in self._followers.values()), default=now_ms)
         return max(now_ms + lag_ms // 2, caught_up_ms + lag_ms + 1)

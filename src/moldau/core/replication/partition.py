@@ -46,7 +46,7 @@ from moldau.wire.records.control import EndTransactionMarker, build_end_transact
 
 CONSUMER_REPLICA_ID = -1
 FUTURE_LOCAL_REPLICA_ID = -3
-"""Of a replica that moves to another log directory: it reads to the end of the log, as Kafka's own does."""
+"""The replica id of a move to another log directory. As in Kafka, it reads to the log end."""
 NO_EPOCH = LeaderEpoch(-1)
 
 
@@ -98,25 +98,25 @@ class Partition:
             log.recovery_point,
             min(max(high_watermark, log.log_start_offset), log.log_end_offset),
         )
-        """Of the replica: only looked at. The offsets are apart: what is in the log, on the disk, on all replicas."""
+        """The offsets of the replica: of the log, on the disk, on all replicas. Not changed here."""
         log.producer_state.forget_ended(self.position.high_watermark)
         self.replica = Replica(broker_id, self.position, settings, self.end_offset_for_epoch)
         self._perform = perform
         self.leader: Leader | None = None
-        """What this broker is while it leads the partition."""
+        """The leader part of the replica; None while another broker leads."""
         self.leader_epoch = NO_EPOCH
         self.is_offline = False
         self.is_deleted = False
         self.appended_bytes = 0
-        """Bytes appended since the start: a fetch that waits for bytes compares two looks."""
+        """Bytes appended since the start. A fetch that waits for bytes compares two values."""
         self.appended_records = self.produce_requests = self.fetched_bytes = self.fetch_requests = 0
-        """Since the start, for the metrics."""
+        """Numbers since the start, for metrics."""
         self.may_have_aborted = True
-        """False once the log was found without an aborted transaction, until a transaction is aborted."""
+        """False if the log was found without aborted transactions, until one is aborted."""
         self._looked_for_aborted = False
         self.flush_messages = log.settings.flush_messages
 
-    # --- what happens to the replica ---
+    # --- changes of the replica ---
 
     def end(self) -> None:
         """This broker no longer has a replica of the partition."""
@@ -163,7 +163,7 @@ class Partition:
                     self._perform(self, output)
         return is_news
 
-    # --- what requests ask ---
+    # --- questions ---
 
     @property
     def waits_for_flush(self) -> bool:
@@ -250,7 +250,7 @@ class Partition:
                 self._looked_for_aborted = True
             return self.log.aborted_transactions(offset, end_offset)
         except (ValueError, StorageFailedError):
-            # without the index nobody can tell which records count
+            # without the index, valid records are unknown
             raise kafka_error(
                 "KAFKA_STORAGE_ERROR", f"{self.topic_partition}: a damaged index of transactions"
             ) from None
@@ -321,7 +321,7 @@ class Partition:
             self._check_cut(memoryview(batches)[end:])
 
     def _check_cut(self, rest: memoryview) -> None:
-        """What stands behind the last whole batch is a batch that the fetch had no room for, or damage."""
+        """Raises ProtocolError if the bytes after the last whole batch are damage, not a batch cut by the fetch."""
         for _ in iterate_batches(rest):
             raise ProtocolError(f"{self.topic_partition}: a batch of the leader has a wrong checksum")
 
@@ -349,7 +349,7 @@ class Partition:
         if marker is None:
             producers.check_epoch(header.producer_id, header.producer_epoch)
         else:
-            # the coordinator that decided it knows the version of the transaction, and has checked what that asks for
+            # the deciding coordinator knows the transaction version, and has checked its conditions
             producers.check_marker(header.producer_id, header.producer_epoch, marker.coordinator_epoch, 0)
 
     def append_marker(

@@ -20,9 +20,9 @@ from moldau.wire.records.validate import is_one_batch, is_zstd
 
 ZSTD_FROM = 7
 MANY_RECORDS = 1_000
-"""A request with more records to read is served with pauses: these take about 1.5 ms."""
+"""A request with more records to check is served with pauses, because they take about 1.5 ms."""
 MAX_RECORD_ERRORS_PER_RESPONSE = 5_000
-"""Beyond them a partition gets its error without the records: a response has a bound."""
+"""Beyond it, a partition gets its error without the records, because a response has a limit."""
 INVALID_TIMESTAMP = ERROR_CODES["INVALID_TIMESTAMP"]
 INVALID_RECORD = ERROR_CODES["INVALID_RECORD"]
 REJECTED_BY_THE_LOG = (
@@ -48,7 +48,7 @@ Prepared = dict[PartitionKey, KafkaError | Buffer]
 
 
 class Unacknowledged(msgspec.Struct, frozen=True):
-    """An appended batch that is not yet as safe as `flush.messages` and acks ask. `place`: of its result."""
+    """An appended batch that is not yet as durable as `flush.messages` and acks require. `place`: of its result."""
 
     place: int
     partition: Partition
@@ -59,7 +59,7 @@ class Unacknowledged(msgspec.Struct, frozen=True):
 
 
 class Unexplained(msgspec.Struct, frozen=True):
-    """A batch that was rejected for the timestamps in its header; which records have them is not known yet."""
+    """A batch that was rejected for the timestamps in its header. The records that have them are not known yet."""
 
     place: int
     partition: Partition
@@ -185,7 +185,7 @@ class ProducePlan(msgspec.Struct, eq=False):
 
 
 def rejection(topic: bytes, index: int, error: KafkaError) -> ProduceResult:
-    """The result of a batch that no log saw."""
+    """The result of a batch that was rejected before it reached a log."""
     return (topic, index, error.code, -1, -1, -1, error.message)
 
 

@@ -213,10 +213,10 @@ Output = (
 )
 
 MOVED: Final = (HighWatermarkMoved(),)
-"""What nearly every append gives: made once."""
+"""The result of nearly every append, created once."""
 
 
-# --- what both roles know ---
+# --- shared by both roles ---
 
 
 class LogPosition(msgspec.Struct):

@@ -30,9 +30,9 @@ POLICY_VIOLATION = ERROR_CODES["POLICY_VIOLATION"]
 PRODUCER_FENCED = ERROR_CODES["PRODUCER_FENCED"]
 TRANSACTION_ABORTABLE = ERROR_CODES["TRANSACTION_ABORTABLE"]
 SHORT_LIST = 1_000
-"""So many partitions fit into one record, whatever their topics are called."""
+"""So many partitions always fit in one record, even with the longest topic names."""
 ROOM_BYTES = 1_024
-"""For what a record holds besides its partitions."""
+"""The bytes of a record besides its partitions."""
 
 
 def init_producer_id(state: TransactionsState, settings: BrokerSettings, request: InitProducerId, now: Now) -> Outcome:
@@ -50,7 +50,7 @@ def init_producer_id(state: TransactionsState, settings: BrokerSettings, request
         aborted = prepare_abort_and_fence(known, state.transaction_version, now.wall_ms)
         return TransactionAnswer(CONCURRENT_TRANSACTIONS), aborted
     epoch, last_epoch = known.producer_epoch, known.last_epoch
-    # the broker has aborted the last transaction of the producer id: its producer can have no higher epoch
+    # the broker has aborted the last transaction of this producer id, whose producer can have no higher epoch
     is_last_aborted = epoch >= MAX_PRODUCER_EPOCH and request.producer_epoch == last_epoch
     if known.is_epoch_exhausted and (not has_expectation or request.producer_epoch == epoch or is_last_aborted):
         if request.new_producer_id == NO_PRODUCER_ID:
@@ -61,7 +61,7 @@ def init_producer_id(state: TransactionsState, settings: BrokerSettings, request
     if request.producer_epoch == epoch:
         return _begun(known, request, now, known.producer_id, epoch + 1, epoch)
     if request.producer_epoch == last_epoch:
-        # it has not got the answer: nobody else has begun meanwhile, or the last epoch would be unknown
+        # the client did not get the response. No other producer has begun since, because the last epoch is known
         return _begun(known, request, now, known.producer_id, epoch, last_epoch)
     return refused(PRODUCER_FENCED)
 
@@ -81,8 +81,8 @@ def _first(state: TransactionsState, settings: BrokerSettings, request: InitProd
 
 
 def _is_own(known: TransactionMetadata, request: InitProducerId) -> bool:
-    """The producer id is known, or takes over in a moment; or it is the one before, whose epochs were used up, and the
-    answer with the new one was lost."""
+    """Whether the producer id is the present one or the next one. Or it is the previous one, whose epochs were
+    exhausted, and the response with the present one was lost."""
     if request.producer_id == known.producer_id or known.is_next_producer(request.producer_id):
         return True
     was_exhausted = request.producer_epoch >= MAX_PRODUCER_EPOCH - 1
@@ -135,7 +135,7 @@ def add_partitions(state: TransactionsState, request: AddPartitions, now: Now, m
 
 
 def _size(known: TransactionMetadata, request: AddPartitions) -> int:
-    """About as many bytes as the record will have."""
+    """The approximate size of the record in bytes."""
     topics = {place.topic: None for places in (known.partitions, request.partitions) for place in places}
     rows = len(known.partitions) + len(request.partitions)
     return ROOM_BYTES + 4 * rows + sum(len(topic) + 8 for topic in topics) + 4 * len(request.transactional_id)

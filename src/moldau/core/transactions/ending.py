@@ -32,7 +32,7 @@ PRODUCER_FENCED = ERROR_CODES["PRODUCER_FENCED"]
 COMPLETED = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 
 Outcome = tuple[TransactionAnswer, TransactionMetadata | None]
-"""What is answered, and what the transactional id becomes; None: it stays what it is."""
+"""The response, and the new state of the transactional id; None: unchanged."""
 NEEDS_PRODUCER_ID: Outcome = (TransactionAnswer(needs_producer_id=True), None)
 
 
@@ -82,7 +82,7 @@ def _end_v2(known: TransactionMetadata, request: EndTransaction, now: Now) -> Ou
     if not is_repeat and not is_next:
         return refused(PRODUCER_FENCED)
     if is_next and known.state in PREPARED:
-        # the answer that named this epoch left before the markers were written: the client tries again
+        # the response with this epoch was sent before the markers were written: the client tries again
         return refused(CONCURRENT_TRANSACTIONS)
     if is_repeat:
         if not _is_same_end(known.state, request.is_commit):
@@ -93,7 +93,7 @@ def _end_v2(known: TransactionMetadata, request: EndTransaction, now: Now) -> Ou
             return _with_next_producer_id(known, request, now)
         return TransactionAnswer(0, known.producer_id, known.producer_epoch), None
     if known.state is not TransactionState.ONGOING and request.is_commit:
-        return refused(INVALID_TXN_STATE)  # an abort is taken: the client may have tried to add partitions, in vain
+        return refused(INVALID_TXN_STATE)  # an abort is accepted, because adding partitions may have failed
     if known.is_epoch_exhausted and request.new_producer_id == NO_PRODUCER_ID:
         return NEEDS_PRODUCER_ID
     next_producer_id = request.new_producer_id if known.is_epoch_exhausted else NO_PRODUCER_ID
@@ -103,7 +103,7 @@ def _end_v2(known: TransactionMetadata, request: EndTransaction, now: Now) -> Ou
 
 
 def _with_next_producer_id(known: TransactionMetadata, request: EndTransaction, now: Now) -> Outcome:
-    """The broker has aborted the last transaction of the producer id, and nobody had asked for the next id then."""
+    """Takes the next producer id, which was not requested when the broker aborted the last transaction of this one."""
     if request.new_producer_id == NO_PRODUCER_ID:
         return NEEDS_PRODUCER_ID
     renewed = replace(
@@ -117,7 +117,7 @@ def _with_next_producer_id(known: TransactionMetadata, request: EndTransaction, 
 
 
 def _is_same_end(state: TransactionState, is_commit: bool) -> bool:
-    """The transaction ended, or is ending, in the way that is asked for."""
+    """Whether the transaction ended, or is ending, as requested."""
     if is_commit:
         return state in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
     return state in (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT)
@@ -130,7 +130,7 @@ def _prepared(
     now_ms: int,
     next_producer_id: int = NO_PRODUCER_ID,
 ) -> TransactionMetadata:
-    """What is decided, before any partition has its marker. With v2 the marker's epoch is above that of the records."""
+    """The decided state, before any marker is written. With v2 the marker's epoch is above that of the records."""
     raises_epoch = client_version >= TRANSACTIONS_V2
     return replace(
         known,
@@ -139,7 +139,7 @@ def _prepared(
         last_epoch=known.producer_epoch if raises_epoch else known.last_epoch,
         previous_producer_id=known.producer_id,
         next_producer_id=next_producer_id,
-        # without partitions no transaction had begun
+        # without partitions the transaction had not begun
         start_ms=known.start_ms if known.state is TransactionState.ONGOING else now_ms,
         last_update_ms=now_ms,
         client_version=client_version,

@@ -7,7 +7,7 @@ from moldau.types import Pausing
 
 MAX_BATCH_IDS = 1_000
 MAX_BATCH_BYTES = 1 << 18
-"""One decision is one batch, and batches have a size: what is beyond follows in the next decision."""
+"""The most bytes of one decision, which is one batch. The rest follows in the next decision."""
 
 
 def expired_ids(state: TransactionsState, latest_ms: int) -> Pausing[tuple[list[str], bool]]:

@@ -132,8 +132,8 @@ class TransactionMachine:
 
 
 def _if_level_allows(state: TransactionsState, request: AddPartitions | EndTransaction, outcome: Outcome) -> Outcome:
-    """Transactions v2 cannot be written below level 1. (Apache Kafka finds that when it writes, and answers 51 to
-    everything from then on.)"""
+    """Rejects transactions v2 if the level is below 1, because they cannot be stored. (Apache Kafka fails during the
+    write, and answers 51 from then on.)"""
     _, changed = outcome
     is_v2 = request.client_version >= TRANSACTIONS_V2
     return refused(UNSUPPORTED_VERSION) if is_v2 and changed and state.transaction_version < VALUE_V1_FROM else outcome

@@ -13,7 +13,7 @@ import re2
 
 MAX_LENGTH = 1_000
 MAX_INSTRUCTIONS = 1_500
-"""Of the compiled expression: a match costs up to 35 ns for each instruction and byte of the text."""
+"""The most instructions of a compiled expression: a match costs up to 35 ns for each instruction and byte of text."""
 MAX_MEMORY = 65_536
 
 

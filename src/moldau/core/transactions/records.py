@@ -67,7 +67,7 @@ def _metadata(value: TransactionLogValue) -> TransactionMetadata | None:
     if state is TransactionState.DEAD:
         return None
     if state is TransactionState.PREPARE_EPOCH_FENCE:
-        # nothing was decided yet: the transaction is open, and ends when its time is over
+        # the transaction is still open and will time out
         state = TransactionState.ONGOING
     topics = value.transaction_partitions or ()
     return TransactionMetadata(

@@ -91,7 +91,7 @@ class ExpireTransactionalIds(msgspec.Struct, frozen=True):
 class DescribeTransaction(msgspec.Struct, frozen=True):
     transactional_id: str
     unmarked: tuple[TopicPartition, ...] | None = None
-    """While the transaction is ending: the partitions that have no marker yet; None: nobody has tried to write one."""
+    """For an ending transaction: the partitions without a marker yet; None: no marker was tried yet."""
 
 
 class ListTransactions(msgspec.Struct, frozen=True):

@@ -4,7 +4,7 @@ Each change of a transactional id is one record of `__transaction_state` with it
 
     Empty          known, and nothing was written since
     Ongoing        open, with the partitions that have joined
-    Prepare...     decided; the partitions are being given their markers
+    Prepare...     decided; markers are being written
     Complete...    every partition has its marker
 
 Two states of Kafka are not kept here. Dead is a tombstone in the log. PrepareEpochFence is the time between a decision
@@ -21,9 +21,9 @@ import msgspec
 from moldau.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 
 MAX_PRODUCER_EPOCH = 32_767
-"""No producer is given it: the marker that ends the last transaction of a producer id has it."""
+"""Reserved for the marker that ends the last transaction of a producer id. No producer gets it."""
 TRANSACTIONS_V2 = 2
-"""The level of `transaction.version` from which each transaction has an epoch of its own."""
+"""The level of `transaction.version` from which each transaction has its own epoch."""
 
 
 class TransactionState(enum.IntEnum):
@@ -47,7 +47,7 @@ class TransactionState(enum.IntEnum):
 STATES_BY_LABEL: Mapping[str, TransactionState] = {state.label: state for state in TransactionState}
 PREPARED = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 EXPIRING = (TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
-"""The states in which a transactional id that nobody uses any more is forgotten."""
+"""The states in which an unused transactional id expires."""
 
 
 class TransactionMetadata(msgspec.Struct, frozen=True):
@@ -58,22 +58,22 @@ class TransactionMetadata(msgspec.Struct, frozen=True):
     state: TransactionState
     timeout_ms: int
     partitions: Mapping[TopicPartition, None] = {}
-    """In the order in which they joined. Never changed: a new one takes its place."""
+    """In the order in which they joined. Never changed, but replaced."""
     start_ms: int = -1
     last_update_ms: int = -1
     previous_producer_id: int = NO_PRODUCER_ID
-    """The producer id before the last change: a client that did not get its answer repeats its request under that."""
+    """The producer id before the last change: a client that did not get the response repeats its request with it."""
     next_producer_id: int = NO_PRODUCER_ID
-    """Where the epochs of the producer id are used up: the one that takes its place when the transaction has ended."""
+    """After the last epoch of the producer id: the one that replaces it at the end of the transaction."""
     client_version: int = 0
     """The level of transactions that the client uses, which its markers have."""
     last_epoch: int = NO_PRODUCER_EPOCH
-    """The epoch before the last change, for a client that repeats its request. Not in the log, as in Kafka: a repeat
-    that comes after a restart of the coordinator is fenced."""
+    """The epoch before the last change, for a client that repeats its request. As in Kafka it is not in the log: a
+    repeat after a restart of the coordinator is fenced."""
 
     @property
     def is_epoch_exhausted(self) -> bool:
-        """The next epoch would be the reserved one."""
+        """Whether the next epoch would be the reserved one."""
         return self.producer_epoch >= MAX_PRODUCER_EPOCH - 1
 
     def is_next_producer(self, producer_id: int) -> bool:
@@ -88,7 +88,7 @@ class TransactionRecord(msgspec.Struct, frozen=True):
     transactional_id: str
     metadata: TransactionMetadata | None
     version: int = 1
-    """Of the value: 0 can be read by brokers before Kafka 4.0, and leaves out what transactions v2 need."""
+    """The version of the value. Brokers before Kafka 4.0 can read 0, which lacks the fields of transactions v2."""
 
 
 class TransactionsState:
@@ -98,9 +98,9 @@ class TransactionsState:
 
     def __init__(self) -> None:
         self.transactions: dict[str, TransactionMetadata] = {}
-        """The id whose last change is the oldest comes first."""
+        """Oldest last change first."""
         self.transaction_version = 0
-        """The finalized level of `transaction.version`. Not of this log: the metadata has it."""
+        """The finalized level of `transaction.version`, from the metadata and not from this log."""
 
 
 def fold_record(state: TransactionsState, record: TransactionRecord) -> None:

@@ -61,10 +61,10 @@ class AclPermission(enum.IntEnum):
 
 
 WILDCARD = "*"
-"""As a literal name: every resource of the kind; as a host: every host; behind `User:`: every principal."""
+"""As a literal name: every resource of the type; as a host: every host; after `User:`: every principal."""
 WILDCARD_PRINCIPAL = "User:*"
 CLUSTER_NAME = "kafka-cluster"
-"""The one resource of the kind CLUSTER."""
+"""The only resource of the type CLUSTER."""
 
 OPERATIONS_OF: dict[AclResourceType, tuple[AclOperation, ...]] = {
     AclResourceType.TOPIC: (
@@ -83,13 +83,13 @@ OPERATIONS_OF: dict[AclResourceType, tuple[AclOperation, ...]] = {
     AclResourceType.DELEGATION_TOKEN: (AclOperation.DESCRIBE,),
     AclResourceType.USER: (AclOperation.CREATE_TOKENS, AclOperation.DESCRIBE_TOKENS),
 }
-"""What requests ask for, by the kind of resource; ALL means all of them."""
+"""The operations of each resource type; ALL means all of them."""
 
 IMPLIED_BY: dict[int, tuple[AclOperation, ...]] = {
     AclOperation.DESCRIBE: (AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER),
     AclOperation.DESCRIBE_CONFIGS: (AclOperation.ALTER_CONFIGS,),
 }
-"""Which operations an ACL may allow so that this one is allowed as well. A denied one denies itself alone."""
+"""Allowing one of these operations also allows the key. A denied operation denies only itself."""
 
 
 class Acl(msgspec.Struct, frozen=True, order=True):

@@ -228,7 +228,7 @@ API_VERSIONS: Final[dict[ApiKey, ApiVersionRange]] = {
     ApiKey.REMOVE_RAFT_VOTER: _api(0, 0, 0, "raft_voters", "RemoveRaftVoter"),
     ApiKey.UNREGISTER_CONTROLLER: _api(0, 0, 0, "cluster", "UnregisterController"),
 }
-"""What a listener for clients serves, in the order of their keys, which is their order in the answer to ApiVersions."""
+"""The APIs of a listener for clients, in the order of keys, which is their order in the response to ApiVersions."""
 
 CONTROLLER_API_VERSIONS: Final[dict[ApiKey, ApiVersionRange]] = {
     ApiKey.VOTE: _api(0, 2, 0, "quorum", "Vote"),
@@ -244,7 +244,7 @@ CONTROLLER_API_VERSIONS: Final[dict[ApiKey, ApiVersionRange]] = {
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: _api(0, 0, 0, "broker_lifecycle", "AssignReplicasToDirs"),
     ApiKey.UPDATE_RAFT_VOTER: _api(0, 0, 0, "raft_voters", "UpdateRaftVoter"),
 }
-"""What only nodes ask each other, on the controller's listener: a listener for clients closes the connection."""
+"""The APIs between nodes, on the controller listener. A listener for clients closes the connection."""
 
 _DECLARED: Final = {**API_VERSIONS, **CONTROLLER_API_VERSIONS}
 _KEYS: Final[dict[str, ApiKey]] = {f"{row.name}Request": key for key, row in _DECLARED.items()}

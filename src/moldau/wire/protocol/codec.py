@@ -26,7 +26,7 @@ from moldau.wire.protocol.schema import has_views, message_info
 MessageType = TypeVar("MessageType", bound=msgspec.Struct)
 
 UNENCODABLE = (struct.error, AttributeError, TypeError, ValueError)
-"""What an encoder raises for a value that its field cannot hold."""
+"""The errors of an encoder for a value that does not fit its field."""
 
 
 def encode_message(message: msgspec.Struct, version: int) -> bytes:
@@ -99,7 +99,7 @@ def _compiled(
     what: Literal["decode", "encode"], cls: type[msgspec.Struct], version: int, pause: tuple[str, ...] = ()
 ) -> tuple[Any, bool]:
     """The function that decodes or encodes this version, and whether its message has fields that are views. Raises
-    ProtocolError where there is none."""
+    ProtocolError for an unknown version."""
     info = message_info(cls)
     if version not in info.versions:
         raise ProtocolError(f"{cls.__name__} has no version {version}")

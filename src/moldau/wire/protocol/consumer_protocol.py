@@ -27,7 +27,7 @@ class _Reader:
         return None if length < 0 else self._take(length).decode("utf-8", "replace")
 
     def topics(self) -> Iterator[str]:
-        """The first field of a subscription, behind its version; null is no topic, nor an array of them."""
+        """The topics of a subscription, after its version. Raises ValueError for null."""
         count = self.integer(4)
         if not 0 <= count <= len(self._data):
             raise ValueError("no array")
@@ -42,7 +42,7 @@ class _Reader:
         return None if length < 0 else b64encode(self._take(length)).decode()
 
     def count(self) -> int:
-        """Of an array whose elements take at least two bytes each."""
+        """The length of an array whose elements take at least two bytes each."""
         count = self.integer(4)
         if count > len(self._data):
             raise ValueError("cut")
@@ -94,7 +94,7 @@ def subscribed_topics(data: bytes) -> tuple[str, ...] | None:
 
 
 def assigned_partitions(data: bytes) -> tuple[TopicPartition, ...]:
-    """The partitions of an assignment, sorted. None of them for malformed bytes."""
+    """The partitions of an assignment, sorted. Empty for malformed bytes."""
     try:
         reader = _Reader(data)
         reader.integer(2)

@@ -214,7 +214,7 @@ class _DecoderWriter:
     # -- structs
 
     def _struct(self, cls: type[msgspec.Struct], label: str) -> str:
-        """Reads a struct, and gives the expression that makes it."""
+        """Reads a struct. Returns the expression that creates it."""
         arguments: list[str] = []
         tagged: list[tuple[Field, str]] = []
         for field in fields_of(cls):

@@ -11,7 +11,7 @@ _Step = tuple[str, bool, "_Finder"]
 
 
 class _Finder:
-    """Where the error codes of one message class stand. `steps`: (field, whether it is an array, class inside)."""
+    """The places of error codes in one message class. `steps`: (field, whether it is an array, class inside)."""
 
     __slots__ = ("has_code", "steps")
 

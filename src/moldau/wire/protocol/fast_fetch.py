@@ -51,27 +51,26 @@ FetchEntry = tuple[bytes, int, int, int, int, int, int]
 bytes; -1 for an epoch or offset that the version does not carry."""
 
 ForgottenPartition = tuple[bytes, int]
-"""Topic and partition index that a fetch session is to leave out from now on."""
+"""Topic and partition index that the fetch session removes."""
 
 Reader = tuple[int, int]
-"""Replica id (-1: a consumer) and the epoch under which that broker is registered (-1: not told)."""
+"""Replica id (-1: a consumer) and the epoch of that broker's registration (-1: not sent)."""
 CONSUMER: Final[Reader] = (-1, -1)
 
 FetchQuestion = tuple[Reader, int, int, int, int, int, int, list[FetchEntry], Sequence[ForgottenPartition], str]
-"""Reader, max wait ms, min bytes, max bytes, isolation level, session id, session epoch, entries,
-forgotten partitions, and the reader's rack ("": not told)."""
+"""Reader, max wait ms, min bytes, max bytes, isolation level, session id, session epoch, entries, forgotten partitions,
+and the reader's rack ("": not sent)."""
 
 AbortedTransactions = tuple[tuple[int, int], ...]
-"""(producer id, first offset) of each transaction whose records a reader of committed records must leave out."""
+"""(producer id, first offset) of each transaction whose records a reader of committed records must skip."""
 
 Part = Buffer | LaterBytes
 Elsewhere = tuple[int, int] | CurrentLeader | PreferredReadReplica | None
-"""Why there are no records: where the logs part (epoch, end offset; sent from version 12), who leads (for version 16
-and later only), or which replica to read (for version 11 and later only)."""
+"""Why no records are sent: the place where the logs diverge (epoch, end offset; from version 12), the leader (from
+version 16), or the replica to read (from version 11)."""
 FetchResult = tuple[bytes, int, int, int, int, int, Elsewhere, Part | None, AbortedTransactions | None]
-"""Topic, partition index, error code, high watermark, last stable offset, log start offset, why there are no records,
-records, aborted transactions (null where none are asked for). Without records an empty batch list is sent, as Kafka
-does."""
+"""Topic, partition index, error code, high watermark, last stable offset, log start offset, why no records are sent,
+records, aborted transactions (null if not requested). Without records an empty batch list is sent, as in Kafka."""
 
 # -- requests
 
@@ -368,7 +367,7 @@ def _encode_one(
     offsets = (partition, code, high_watermark, last_stable_offset, log_start_offset)
     if version >= FLEXIBLE_FROM:
         record_size = encode_uvarint(record_bytes + 1)
-        length = template.size + len(record_size) + record_bytes - 1  # three sections of tags follow, four bytes lead
+        length = template.size + len(record_size) + record_bytes - 1  # three tag sections follow, four bytes precede
         top = (length, correlation_id, throttle_time_ms, error_code, session_id, 2)
         if version >= TOPIC_IDS_FROM:
             head = template.pack(*top, topic, 2, *offsets, aborted + 1, _NO_REPLICA) + record_size

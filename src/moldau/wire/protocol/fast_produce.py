@@ -50,7 +50,7 @@ class RecordErrors(msgspec.Struct, frozen=True):
 
 ProduceResult = tuple[bytes, int, int, int, int, int, str | RecordErrors | CurrentLeader | None]
 """Topic, partition index, error code, base offset, log append time in ms (-1: create time), log start offset, and the
-error message, or that with single records (sent from version 8), or who leads (for version 10 and later only)."""
+error message, or one with single records (from version 8), or the leader (from version 10)."""
 
 _unpack_short = Struct(">h").unpack_from
 _unpack_int = Struct(">i").unpack_from
@@ -86,7 +86,7 @@ def decode_produce_request(
 def _decode_one(
     frame: memoryview, position: int, version: int
 ) -> tuple[str | None, int, int, list[ProduceEntry]] | None:
-    """The request as nearly every producer sends it: one partition, no transaction. None where it is not so."""
+    """Decodes the usual request: one partition, no transaction. None for other requests."""
     if len(frame) - position < _SMALLEST_ONE:
         return None
     if version >= TOPIC_IDS_FROM:
@@ -110,7 +110,7 @@ def _decode_one(
     if size > 127:
         size, position = finish_uvarint(frame, position, size)
     end = position + size - 1
-    if not size or frame[end] or frame[end + 1] or frame[end + 2]:  # no tagged fields on any level
+    if not size or frame[end] or frame[end + 1] or frame[end + 2]:  # no tagged fields at any level
         return None
     return None, acks, timeout_ms, [(topic, index, frame[position:end])]
 
@@ -316,7 +316,7 @@ _pack_partition_and_no_errors = Struct(">ihqqqB").pack
 
 
 def _encode_classic(version: int, results: list[ProduceResult], throttle_time_ms: int) -> bytes:
-    """Of a version that names no leader."""
+    """The response in a version without leaders."""
     topics = by_topic(results)
     parts = [_pack_int(len(topics))]
     for topic, group in topics:

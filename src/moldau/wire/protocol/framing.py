@@ -23,7 +23,7 @@ _STRANGERS: Final = {
     b"+OK ": "a mail server",
     b"220 ": "a mail or FTP server",
 }
-"""The first four bytes of what other protocols send; as the length of a frame each is above a gigabyte or nearly."""
+"""The first four bytes of other protocols. As a frame length each is about a gigabyte or more."""
 
 
 def frame(*parts: Buffer) -> bytes:
@@ -46,7 +46,7 @@ def gathered(parts: Iterable[Buffer], joined_bytes: int) -> Iterator[bytes | mem
         if small:
             yield b"".join(small)
             small.clear()
-        yield memoryview(part)  # what the socket does not take at once is cut off without a copy
+        yield memoryview(part)  # the rest after a partial send is cut off without a copy
     if small:
         yield b"".join(small)
 

@@ -40,7 +40,7 @@ class LoginModule(msgspec.Struct, frozen=True):
 class _Token(msgspec.Struct, frozen=True):
     text: str
     is_word: bool
-    """A bare or quoted word; else a number, or a character of its own."""
+    """A bare or quoted word; else a number or a single character."""
 
 
 def parse_jaas_config(text: str) -> LoginModule:
@@ -67,7 +67,7 @@ def _module(first: _Token, tokens: Iterator[_Token]) -> LoginModule:
     if not flag.is_word:
         raise _invalid("Login module control flag is not available in the JAAS config")
     if flag.text.upper() not in _FLAGS:
-        # Kafka repeats the word, and the key below: each may be a part of a password
+        # Kafka repeats this word and the key below, which may be parts of a password
         raise _invalid("Invalid login module control flag in JAAS config")
     options: dict[str, str] = {}
     for key in tokens:

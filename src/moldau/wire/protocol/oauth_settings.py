@@ -43,6 +43,6 @@ OAUTH_SETTINGS: Final = (
     ASSERTION_HAS_ID,
     *LOGIN_TIMES,
 )
-"""All of them."""
+"""All settings of this module."""
 OAUTH_CLASSES: Final = "org.apache.kafka.common.security.oauthbearer."
-"""Before the names of Kafka's classes that settings name."""
+"""The package of Kafka's classes in settings."""

@@ -41,7 +41,7 @@ METADATA_RECORDS: Final = _by_key(*declared_messages(metadata_records))
 """Api key -> class, for every record that a metadata log of Kafka 4.3 may hold."""
 
 GROUP_KEYS: Final = _by_key(*(cls for cls in declared_messages(group_records) if cls.__name__.endswith("Key")))
-"""The kind that a key of `__consumer_offsets` begins with -> class."""
+"""The kind at the beginning of a `__consumer_offsets` key -> class."""
 
 
 def encode_metadata_record(record: msgspec.Struct, version: int) -> bytes:

@@ -13,20 +13,20 @@ from moldau.errors import ProtocolError
 from moldau.types import Buffer
 
 MAX_ELEMENTS: Final = 1_000_000
-"""Most elements of one array, whatever the bytes that remain: the bound that Kafka 4.4 sets."""
+"""The most elements of one array, as in Kafka 4.4, regardless of the remaining bytes."""
 
 MAX_TAGGED_FIELDS: Final = 10_000
 MAX_STRING_BYTES: Final = 32_767
 MAX_SURE_BYTES: Final = MAX_STRING_BYTES // 3
-"""Text of so many bytes fits a string after any decoding: a byte that is not UTF-8 becomes U+FFFD, three bytes."""
+"""Bytes that fit in a string after any decoding, because each byte that is not UTF-8 becomes U+FFFD, three bytes."""
 MAX_CACHED_LAYOUTS: Final = 512
 
 ELEMENTS_BETWEEN_PAUSES: Final = 16
-"""Of arrays, in a codec function that pauses: a few microseconds."""
+"""Array elements between two pauses of a generated function: a few microseconds."""
 PAUSE: Final = ("rest -= 1", f"if not rest: rest = {ELEMENTS_BETWEEN_PAUSES}; yield")
-"""What such a function does behind each element."""
+"""The code after each element."""
 PAUSE_BEGIN: Final = (f"    rest = {ELEMENTS_BETWEEN_PAUSES}", "    if not rest: yield")
-"""And first: with a `yield` it is a generator, also of a message without arrays."""
+"""The code at the beginning. The `yield` makes it a generator, even without arrays."""
 
 
 def bad_field(field: str, reason: str) -> ProtocolError:
@@ -198,7 +198,7 @@ class PackTable(dict[int | tuple[int, ...], Packer]):
         return pack
 
     def _pack_slowly(self, counts: tuple[int, ...], values: tuple[int, ...]) -> bytes:
-        """For arrays whose length needs a varint of more than one byte, or that are too long to keep a layout of."""
+        """For arrays with a length varint of more than one byte, or too long for the cache of layouts."""
         remaining = iter(counts)
         parts: list[bytes] = []
         position = 0

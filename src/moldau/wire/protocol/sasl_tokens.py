@@ -21,16 +21,16 @@ from moldau.errors import ProtocolError
 PLAIN: Final = "PLAIN"
 SCRAM_HASHES: Final[dict[str, str]] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 SCRAM_NUMBERS: Final[dict[str, int]] = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
-"""As KIP-554 numbers the mechanisms."""
+"""The numbers of the mechanisms in KIP-554."""
 OAUTHBEARER: Final = "OAUTHBEARER"
 PASSWORD_MECHANISMS: Final = (PLAIN, *SCRAM_HASHES)
-"""Those by which a client logs in with a name and a password."""
+"""The mechanisms with a name and a password."""
 MECHANISMS: Final = (*PASSWORD_MECHANISMS, OAUTHBEARER)
 MIN_ITERATIONS: Final = 4_096
 TOKEN_EXTENSION: Final = "tokenauth"
-"""The extension of SCRAM by which a client logs in with a delegation token (KIP-48): its value is "true"."""
+"""The SCRAM extension for logins with a delegation token (KIP-48): its value is "true"."""
 
-# possessive: a stranger's token would fill the stack of the engine, with 150 MiB for 512 KiB
+# possessive, because a stranger's token would fill the engine's stack, with 150 MiB for 512 KiB
 _BASE64 = r"(?:[A-Za-z0-9+/]{4})*+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
 _NAME = r"(?:[^\x00,=]++|=2C|=3D)++"
 _NONCE = r"[\x21-\x2b\x2d-\x7e]++"
@@ -56,7 +56,7 @@ _EXTENSION_VALUE = re.compile(r"[\x21-\x7e \t\r\n]+")
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 _AUTH = "auth"
 BEARER_ERROR_TAKEN: Final = b"\x01"
-"""What a client of OAUTHBEARER answers to the server's error; then the server ends the exchange (RFC 7628, 3.2.3)."""
+"""The response of an OAUTHBEARER client to the server's error. The server then ends the exchange (RFC 7628, 3.2.3)."""
 
 
 class Credentials(msgspec.Struct, frozen=True):
@@ -261,7 +261,7 @@ def decode_bearer(token: bytes) -> BearerToken:
     if bearer is None:
         raise ProtocolError(f"{invalid}: invalid '{_AUTH}' format")
     if bearer["scheme"].lower() != "bearer":
-        # Kafka repeats the scheme, which may be a part of a token
+        # Kafka repeats the scheme, which may be part of a token
         raise ProtocolError(invalid.replace("Invalid", "Invalid scheme in"))
     return BearerToken(bearer["token"], pairs, _unescaped(match["authorization_id"] or ""))
 

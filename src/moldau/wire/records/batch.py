@@ -27,7 +27,7 @@ from moldau.wire.records.crc import crc32c
 
 HEADER_SIZE = 61
 LENGTH_OVERHEAD = 12
-"""What the batch length does not count: base offset and the length itself."""
+"""The bytes that the batch length does not count: base offset and the length itself."""
 
 CRC_POSITION = 17
 ATTRIBUTES_POSITION = 21
@@ -38,7 +38,7 @@ LOG_APPEND_TIME_FLAG = 0x08
 TRANSACTIONAL_FLAG = 0x10
 CONTROL_FLAG = 0x20
 DELETE_HORIZON_FLAG = 0x40
-"""Set by compaction: the base timestamp says when the tombstones of the batch may go (KIP-534)."""
+"""Set by compaction: the base timestamp is the time from which tombstones of the batch may be removed (KIP-534)."""
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 _PLACE = struct.Struct(">qii")

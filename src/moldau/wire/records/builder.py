@@ -30,7 +30,7 @@ RecordTuple = tuple[Buffer | None, Buffer | None, int, Sequence[RecordHeader]]
 NULL_LENGTH = encode_varint(-1)
 
 SET_LATER = 0
-"""The length and the CRC of a header that `assemble_batch` gets."""
+"""The length and the CRC in a header for `assemble_batch`, which computes both."""
 
 # the two halves of batch.HEADER
 _FRONT = struct.Struct(">qiibI")
@@ -133,7 +133,7 @@ def assemble_batch(payload: Buffer, header: BatchHeader) -> bytes:
 
     The length and the CRC are computed, whatever `header` says.
     """
-    # one copy of the payload, none if it is bytes already: batches of half a MiB are made here 2,000 times a second
+    # one copy of the payload, none if it is bytes: up to 2,000 batches of half a MiB are built here each second
     body = bytes(payload)
     covered = _COVERED_BY_CRC.pack(
         header.attributes,

@@ -22,7 +22,7 @@ KIBIBYTE = 1024
 MEBIBYTE = 1024 * KIBIBYTE
 
 MAX_EXPANDED_BYTES = 128 * MEBIBYTE
-"""The most that a reader of ours expands one batch to, by default."""
+"""The default limit for the expansion of one batch."""
 
 EXPANSION_RATIO = 64
 ALWAYS_EXPANDED_BYTES = 16 * MEBIBYTE
@@ -67,9 +67,9 @@ def compress(kind: Compression, data: Buffer, level: int | None = None) -> bytes
     if kind is Compression.SNAPPY:
         return _compress_snappy(data)
     if kind is Compression.LZ4:
-        # cramjam's own default links the blocks, which Kafka's clients refuse, and is 8 times slower than level 1
+        # cramjam's default links the blocks, which Kafka's clients reject, and is 8 times slower than level 1
         frame = cramjam.lz4.Compressor(level=1 if level is None else level, content_checksum=False, block_linked=False)
-        frame.compress(bytes(data))  # it takes nothing else
+        frame.compress(bytes(data))  # it accepts only bytes
         return bytes(frame.finish())
     if kind is Compression.ZSTD:
         return bytes(cramjam.zstd.compress(data, 3 if level is None else level))
@@ -114,15 +114,15 @@ def _decompress_gzip(data: Buffer, max_bytes: int) -> bytes:
     part = _inflate(member, data, max_bytes)
     if not member.eof:
         raise _damaged("gzip", "it ends too early")
-    # java.util.zip reads on only where another member begins; anything else behind the last one is ignored
+    # as java.util.zip: continues only at another member, and ignores other bytes after the last one
     if member.unused_data[:2] != _GZIP_MAGIC:
         return part
     return part + _further_members(memoryview(member.unused_data), max_bytes - len(part))
 
 
 def _further_members(data: memoryview, max_bytes: int) -> bytes:
-    """In pieces: zlib copies what it was given behind a member, and of empty members a batch may hold 50,000 in each
-    MiB."""
+    """Expands the data in pieces, because zlib copies the input after each member, and a batch may have 50,000 empty
+    members in each MiB."""
     parts: list[bytes] = []
     left = max_bytes
     position = 0
@@ -141,7 +141,7 @@ def _further_members(data: memoryview, max_bytes: int) -> bytes:
 
 
 def _inflate(member: zlib._Decompress, data: Buffer, max_bytes: int) -> bytes:
-    """All that `data` expands to, up to the end of the member."""
+    """Expands `data` up to the end of the member."""
     try:
         # one byte past the bound distinguishes "exactly full" from "too large"
         part = member.decompress(data, max_bytes + 1)
@@ -157,7 +157,7 @@ def _inflate(member: zlib._Decompress, data: Buffer, max_bytes: int) -> bytes:
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES = 32 * KIBIBYTE
-# a copy of 64 bytes takes 3 bytes: nothing in the format expands further
+# a copy of 64 bytes takes 3 bytes, the largest expansion in this format
 _SNAPPY_RATIO = 22
 _int32 = struct.Struct(">i")
 
@@ -210,7 +210,7 @@ def _decompress_snappy_block(block: memoryview, max_bytes: int) -> bytes:
 def _decompress_bounded(
     decompress_into: Callable[[Buffer, bytearray], int], codec: str, data: Buffer, bound: int
 ) -> bytes:
-    """Decompresses into a buffer of `bound` bytes, which the caller has proved to be enough for honest data."""
+    """Decompresses into a buffer of `bound` bytes, which the caller has proved to be enough for valid data."""
     output = bytearray(bound)
     try:
         written = decompress_into(data, output)
@@ -227,7 +227,7 @@ _uint32_little = struct.Struct("<I")
 
 
 def _lz4_bound(data: Buffer, max_bytes: int) -> int:
-    """The most that these frames expand to. Raises ProtocolError where that passes `max_bytes` for certain."""
+    """The upper bound of the expansion of these frames. Raises ProtocolError if it certainly exceeds `max_bytes`."""
     try:
         if _uint32_little.unpack_from(data, 0)[0] != _LZ4_MAGIC:
             raise _damaged("lz4", "no frame begins here")
@@ -264,7 +264,7 @@ _ZSTD_BLOCK_BYTES = 128 * KIBIBYTE
 
 
 def _zstd_bound(data: Buffer, max_bytes: int) -> int:
-    """The most that these frames expand to, by their content sizes or their block headers (RFC 8878, 3.1.1)."""
+    """The upper bound of the expansion of these frames, by their content sizes or block headers (RFC 8878, 3.1.1)."""
     position = 0
     bound = 0
     try:
@@ -283,7 +283,7 @@ def _zstd_bound(data: Buffer, max_bytes: int) -> int:
 
 
 def _zstd_frame(data: Buffer, position: int) -> tuple[int, int]:
-    """(where the frame ends, the most that it expands to)."""
+    """(end of the frame, upper bound of its expansion)."""
     descriptor = data[position + 4]
     is_single_segment = bool(descriptor & 0x20)
     position += 5 if is_single_segment else 6

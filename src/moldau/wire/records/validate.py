@@ -39,14 +39,14 @@ NO_BOUND_MS = 0x7FFFFFFFFFFFFFFF
 NO_TIMESTAMP = -1
 DEFAULT_TIMESTAMP_AFTER_MAX_MS = 3_600_000
 _MIN_LENGTH = 14
-"""The shortest length field that any message format ever had; less is damage, not an old format."""
+"""The shortest length field of any message format. A smaller one is damage, not an old format."""
 
 RECORDS_BETWEEN_PAUSES = 16
 
 MAX_RECORD_ERRORS = 1_000
-"""Records of a batch that a refusal names: Kafka names all, and a small compressed batch may hold millions."""
+"""The most records that an error names. Kafka names all, but a small compressed batch may have millions."""
 _SHOWN_RECORD_ERRORS = 3
-"""How many of them stand in the message of the whole, in Kafka as here."""
+"""The number of records in the message of the batch, as in Kafka."""
 
 BatchFields = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
 """The header's fields in the order of BatchHeader."""
@@ -130,7 +130,7 @@ def check_produced_fields(buffer: Buffer, now_ms: int, limits: BatchLimits) -> B
         try:
             raise refusal
         finally:
-            # else the error and this frame hold each other, and with them a view of the receive buffer
+            # otherwise the error and this frame keep each other alive, with a view of the receive buffer
             del refusal
     return fields
 
@@ -140,7 +140,7 @@ def is_zstd(buffer: Buffer) -> bool:
     return len(buffer) >= HEADER_SIZE and buffer[ATTRIBUTES_POSITION + 1] & COMPRESSION_MASK == Compression.ZSTD
 
 
-# --- why a batch was refused: never on the hot path ---
+# --- why a batch is rejected: never on the hot path ---
 
 
 def is_one_batch(buffer: Buffer) -> bool:
@@ -149,7 +149,7 @@ def is_one_batch(buffer: Buffer) -> bool:
 
 
 def _refusal(buffer: Buffer, now_ms: int, limits: BatchLimits) -> KafkaError | None:
-    """Why Kafka would refuse, or None: the fast path also fails for what is legal but rare (bytes behind the batch)."""
+    """The error of Kafka, or None: the fast path also fails for rare valid batches (with bytes after the batch)."""
     refusal = _framing_refusal(buffer)
     if refusal is not None:
         return refusal
@@ -177,7 +177,7 @@ def _refusal(buffer: Buffer, now_ms: int, limits: BatchLimits) -> KafkaError | N
 
 
 def _framing_refusal(buffer: Buffer) -> KafkaError | None:
-    """The parser's refusals: is there exactly one whole batch of magic 2 at base offset 0?"""
+    """The errors of the parser, which requires exactly one whole batch of magic 2 at base offset 0."""
     refusal = _shape_refusal(buffer)
     if refusal is not None:
         return refusal
@@ -203,7 +203,7 @@ def _shape_refusal(buffer: Buffer) -> KafkaError | None:
 
 
 def _next_batch_size(buffer: Buffer, position: int) -> int | KafkaError | None:
-    """The size of the whole batch at `position`, None if none or only a part is there, an error if damaged."""
+    """The size of the whole batch at `position`; None for no batch or a part of one, an error for a damaged one."""
     rest = len(buffer) - position
     if rest < LENGTH_OVERHEAD:
         return None
@@ -218,8 +218,8 @@ def _next_batch_size(buffer: Buffer, position: int) -> int | KafkaError | None:
 
 
 def _allowed_span(now_ms: int, limits: BatchLimits) -> tuple[int, int]:
-    """The first and the last timestamp that a client may write now; NO_TIMESTAMP is allowed besides. Java's smallest
-    long never is, nor what no header can state: the delta of a record may lead past 64 bits."""
+    """The first and last timestamp that a client may write now, besides NO_TIMESTAMP. Java's smallest long is never
+    valid, nor a timestamp that no header can have: a record's delta may exceed 64 bits."""
     return (
         max(now_ms - limits.timestamp_before_max_ms, -NO_BOUND_MS),
         min(now_ms + limits.timestamp_after_max_ms, NO_BOUND_MS),
@@ -234,7 +234,7 @@ def _invalid(message: str) -> KafkaError:
 
 
 class _BadRecords:
-    """The records of a batch that are to blame, and the refusal that names them as Apache Kafka does (KIP-467)."""
+    """The invalid records of a batch, and the error that names them as in Apache Kafka (KIP-467)."""
 
     def __init__(self) -> None:
         self._errors: list[tuple[int, str]] = []

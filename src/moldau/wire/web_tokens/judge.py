@@ -18,9 +18,9 @@ from moldau.wire.web_tokens.key_set import ALGORITHMS, KeySet, parse_object
 from moldau.wire.web_tokens.rules import ClaimRules, TokenRefusedError, UnknownKeyError
 
 MAX_WEB_TOKEN: Final = 16 << 10
-"""Characters."""
+"""In characters."""
 MAX_SECONDS: Final = 1 << 40
-"""Of a time since the epoch: 36,000 years."""
+"""The largest time in seconds since the epoch: 36,000 years."""
 _PARTS = re.compile(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)")
 
 
@@ -67,7 +67,7 @@ def _check_signature(token: str, header: dict[str, Any], keys: KeySet) -> None:
         raise TokenRefusedError(f"its kid {told}")
     if key_id not in keys:
         raise UnknownKeyError(f"no key of the issuer has its kid {key_id!r}")
-    refused = TokenRefusedError if names_key else UnknownKeyError  # the only key may be an old one
+    refused = TokenRefusedError if names_key else UnknownKeyError  # the only known key may be an old one
     key = keys.find(key_id, algorithm)
     if key is None:
         raise refused(f"its alg is {algorithm}, and its key is for others")
@@ -78,7 +78,7 @@ def _check_signature(token: str, header: dict[str, Any], keys: KeySet) -> None:
 
 
 def _check_times(claims: dict[str, Any], skew_s: int, now_s: int) -> int:
-    """When it expires. Raises TokenRefusedError."""
+    """The expiry time. Raises TokenRefusedError."""
     expires, issued, begins = (_seconds(claims, name) for name in ("exp", "iat", "nbf"))
     if expires is None or issued is None:
         raise TokenRefusedError(f"it has no {'exp' if expires is None else 'iat'}")

@@ -18,9 +18,9 @@ from moldau.errors import MoldauError
 MAX_KEY_SET_BYTES: Final = 1 << 20
 MAX_KEYS: Final = 100
 MAX_KEY_ID: Final = 256
-"""Characters."""
+"""In characters."""
 RSA_BITS: Final = (2_048, 8_192)
-"""The shortest and the longest key that is used: a longer one takes milliseconds for each token."""
+"""The smallest and largest key size in use: larger keys take milliseconds for each token."""
 _MAX_EXPONENT_BITS: Final = 32
 _OF_RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 _OF_CURVES: Final = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512"}
@@ -35,7 +35,7 @@ class KeySetError(MoldauError):
 
 
 class KeySet:
-    """The keys that can be used. `passed_over`: one sentence for each that cannot, with foreign words in it."""
+    """The usable keys. `passed_over`: one sentence for each unusable key, with texts of the issuer."""
 
     def __init__(self, keys: Mapping[tuple[str, str], VerificationKey], passed_over: Sequence[str]) -> None:
         """`keys`: by id and algorithm."""
@@ -51,7 +51,7 @@ class KeySet:
 
     @property
     def only_id(self) -> str | None:
-        """None where there are several keys."""
+        """The id of the only key; None if several exist."""
         return next(iter(self._ids)) if len(self._ids) == 1 else None
 
     def find(self, key_id: str, algorithm: str) -> VerificationKey | None:
@@ -86,7 +86,7 @@ def parse_key_set(data: bytes) -> KeySet:
 
 
 def parse_object(data: bytes) -> dict[str, Any] | None:
-    """The JSON object that `data` is: UTF-8, no member twice, no NaN. None for anything else."""
+    """The JSON object in `data`: UTF-8, no repeated member, no NaN. None for other data."""
     try:
         value = json.loads(data.decode(), object_pairs_hook=_members, parse_constant=_no_constant)
     except (ValueError, RecursionError):

@@ -8,18 +8,18 @@ from moldau.errors import MoldauError
 
 
 class ClaimRules(msgspec.Struct, frozen=True):
-    """Of one reader of tokens."""
+    """The rules of one reader of tokens."""
 
     audiences: tuple[str, ...]
-    """The token names one of them; empty: any token of the issuer is for this reader."""
+    """The token must name one of them. Empty: any token of the issuer is accepted."""
     issuer: str | None
-    """None: any."""
+    """None: any issuer."""
     skew_s: int
     """How far the clocks of the issuer and of this machine may be apart."""
 
 
 class TokenRefusedError(MoldauError):
-    """The token lets nobody in. The text, with words of the token in it, is for the log only."""
+    """The token is rejected. The text may contain words of the token, so it is for the log only."""
 
 
 class UnknownKeyError(TokenRefusedError):

@@ -25,7 +25,7 @@ class KeptRecords:
         self.parts: list[bytes] = []
         self.count = 0
         self.has_tombstone = False
-        """One that compaction knows to be the last of its key: its deletion is scheduled."""
+        """A tombstone that compaction knows to be the last record of its key: its deletion is scheduled."""
         self.max_timestamp_delta = -(1 << 63)
 
 
@@ -151,7 +151,7 @@ def move_timestamps(payload: bytes, record_count: int, shift_ms: int) -> Generat
 
 
 def _enter_record(payload: bytes, position: int) -> tuple[int, int]:
-    """(where the record at `position` ends, where its timestamp delta begins)."""
+    """(end of the record at `position`, position of its timestamp delta)."""
     byte = payload[position]
     second = payload[position + 1]
     if byte < 0x80:

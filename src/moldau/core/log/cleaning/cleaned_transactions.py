@@ -18,10 +18,10 @@ class CleanedTransactions:
         self._waiting = sorted(aborted, key=lambda entry: entry.first_offset)
         self._next = 0
         self._aborted_now: dict[int, tuple[AbortedTransaction, bool]] = {}
-        """By producer id; whether one of its batches was met."""
+        """By producer id: the aborted transaction in progress, and whether one of its batches was met."""
         self._committed_now: dict[int, None] = {}
         self.cleaned: list[AbortedTransaction] = []
-        """For the transaction index of the cleaned segment: those whose markers stay. Its owner empties it."""
+        """For the transaction index of the cleaned segment: transactions whose markers stay. The owner empties it."""
 
     def is_aborted(self, producer_id: int, last_offset: int) -> bool:
         """Whether the transactional data batch belongs to an aborted transaction."""

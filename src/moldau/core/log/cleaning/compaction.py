@@ -63,10 +63,10 @@ from moldau.wire.records.crc import crc32c
 from moldau.wire.records.record import iterate_fields, read_payload
 
 MIN_KEYS = 1000
-"""The map takes so many keys, however small `log.cleaner.dedupe.buffer.size` is: else a round might not move on."""
+"""The fewest keys of a map, even with a small `log.cleaner.dedupe.buffer.size`: a round must make progress."""
 SLICE_BYTES = 256 << 10
 MAX_GROUP_SEGMENTS = 32
-"""What one swap puts together: some ten system calls a segment, between two turns of the loop. Later rounds go on."""
+"""The most segments of one swap: about ten system calls each, in one turn of the loop. Later rounds continue."""
 NO_TIMESTAMP = -1
 
 _unpack_header = _HEADER.unpack_from
@@ -149,7 +149,7 @@ def compact(disk: Disk, plan: CompactionPlan) -> Generator[int, None, Compaction
     """
     known = KeyOffsets(max(MIN_KEYS, keys_within(plan.dedupe_buffer_bytes)), plan.first_dirty_offset)
     aborted = _aborted_transactions(disk, plan)
-    # what ended in the clean part would never end here: its marker is not read
+    # a transaction that ended in the clean part would stay open here, because its marker is not read
     dirty = [entry for entry in aborted if entry.last_offset >= plan.first_dirty_offset]
     yield from _learn(disk, plan, known, CleanedTransactions(dirty))
     cleaner = _Cleaner(disk, plan, known, CleanedTransactions(aborted))
@@ -216,7 +216,7 @@ def _file_size(disk: Disk, path: str) -> int:
 
 
 def _aborted_transactions(disk: Disk, plan: CompactionPlan) -> list[AbortedTransaction]:
-    """Of the whole log: a marker may lie far behind the records that it is about."""
+    """The aborted transactions of the whole log, because a marker may be far after its records."""
     found: list[AbortedTransaction] = []
     for name in disk.list_directory(plan.directory):
         if name.endswith(TRANSACTION_INDEX_SUFFIX):
@@ -225,7 +225,7 @@ def _aborted_transactions(disk: Disk, plan: CompactionPlan) -> list[AbortedTrans
 
 
 def _read_batches(disk: Disk, plan: CompactionPlan, segment: SegmentToClean) -> Iterator[Batch]:
-    """The batches of a segment, each whole and with its CRC checked: a damaged one must not get a new CRC."""
+    """The batches of a segment, each whole and with its CRC checked, because a damaged batch must not get a new CRC."""
     path = f"{plan.directory}/{segment_file_name(segment.base_offset, LOG_SUFFIX)}"
     file = disk.open(path, create=False)
     try:
@@ -255,7 +255,7 @@ def _read_batches(disk: Disk, plan: CompactionPlan, segment: SegmentToClean) -> 
 
 
 def _marker_type(batch: bytes, header: BatchHeader) -> ControlType | None:
-    """What a control batch says; None if it was emptied before, or is none that this version knows."""
+    """The type of a control batch; None if it was emptied before or its type is unknown."""
     for fields in iterate_fields(read_payload(batch, header), header.record_count):
         return decode_control_key(fields.key)
     return None
@@ -264,7 +264,7 @@ def _marker_type(batch: bytes, header: BatchHeader) -> ControlType | None:
 def _learn(
     disk: Disk, plan: CompactionPlan, known: KeyOffsets, transactions: CleanedTransactions
 ) -> Generator[int, None, None]:
-    """Fills the map from the dirty part; it ends where the map is full, or with the last segment."""
+    """Fills the map from the dirty part. Stops when the map is full, or after the last segment."""
     pending = 0
     for segment in plan.segments:
         if segment.end_offset <= plan.first_dirty_offset:
@@ -292,7 +292,7 @@ def _learn(
 
 
 class _Cleaner:
-    """The second half of a round: writes the segments anew."""
+    """The second half of a round: writes the cleaned segments."""
 
     def __init__(self, disk: Disk, plan: CompactionPlan, known: KeyOffsets, transactions: CleanedTransactions) -> None:
         self._disk = disk
@@ -339,7 +339,7 @@ class _Cleaner:
             writer.close()
 
     def _clean_batch(self, fields: tuple[int, ...], batch: bytes) -> Generator[int, None, bytes | None]:
-        """What is written in place of the batch: itself, a smaller one, an empty one, or nothing."""
+        """The bytes that replace the batch: itself, a smaller one, an empty one, or None."""
         header = BatchHeader(*fields)
         if header.base_offset >= self._known.end_offset:
             self._note_transaction(batch, header)
@@ -379,7 +379,7 @@ class _Cleaner:
         return (yield from _rebuilt(header, payload, count, largest_ms, horizon_ms))
 
     def _note_transaction(self, batch: bytes, header: BatchHeader) -> None:
-        """Of a batch that stays as it is: the index of the new segment has to name the transactions that end there."""
+        """Counts an unchanged batch, because the new transaction index names the transactions that end there."""
         if header.is_control:
             self._is_control_spare(batch, header)
         elif header.is_transactional:
@@ -395,7 +395,7 @@ class _Cleaner:
         return self._transactions.is_marker_spare(header.producer_id, header.last_offset, is_commit=is_commit)
 
     def _emptied(self, header: BatchHeader) -> bytes | None:
-        """Nothing of the batch stays but, where that is still needed, its header."""
+        """The batch without records if its header is still needed, else None."""
         if header.next_offset != self._known.end_offset and not self._is_last_of_producer(header):
             return None
         return assemble_batch(
@@ -421,7 +421,7 @@ class _Cleaner:
 def _rebuilt(
     header: BatchHeader, payload: bytes, count: int, largest_ms: int, horizon_ms: int | None
 ) -> Generator[int, None, bytes]:
-    """The batch with fewer records, or with a delete horizon, or both."""
+    """The batch with fewer records, a delete horizon, or both."""
     attributes, base_timestamp = header.attributes, header.base_timestamp
     if horizon_ms is not None:
         payload = yield from move_timestamps(payload, count, base_timestamp - horizon_ms)
@@ -435,7 +435,7 @@ def _rebuilt(
             header,
             attributes=attributes,
             base_timestamp=base_timestamp,
-            # with log append time it is the time of every record
+            # with log append time this is the time of every record
             max_timestamp=header.max_timestamp if attributes & LOG_APPEND_TIME_FLAG else largest_ms,
             record_count=count,
         ),
@@ -458,7 +458,7 @@ class _SegmentWriter:
         self._max_timestamp_ms, self._max_timestamp_offset = NO_TIMESTAMP, base_offset
 
     def append(self, batch: bytes) -> None:
-        """As Segment.append_entry indexes it."""
+        """Appends the batch, indexed as by Segment.append_entry."""
         fields = _unpack_header(batch)
         last_offset, timestamp_ms = fields[0] + fields[6], fields[8]
         if timestamp_ms > self._max_timestamp_ms:

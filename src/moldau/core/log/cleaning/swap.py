@@ -61,7 +61,7 @@ def swap_in(
         segment.replacement = new
         segment.close()
         for suffix in SEGMENT_SUFFIXES:
-            # the producers at the base offset are what they were
+            # the producer state at the base offset is still valid
             is_kept = suffix == SNAPSHOT_SUFFIX and segment is old[0]
             path = segment.path(suffix)
             if not is_kept and disk.exists(path):
@@ -102,7 +102,7 @@ def finish_swaps(disk: Disk, directory: str, names: Sequence[str], health: Direc
 
 
 def _remove_covered(disk: Disk, directory: str, names: Sequence[str], swap_name: str, end_offset: int) -> None:
-    """The segments that were compacted into this one and not yet renamed."""
+    """Removes the segments that this one replaces and that still have their names."""
     base_offset = _base_offset(swap_name)
     end_offset = max(end_offset, base_offset + 1)
     for name in names:
@@ -118,8 +118,8 @@ def _base_offset(name: str) -> int:
 
 
 def _end_offset(disk: Disk, path: str, base_offset: int) -> int | None:
-    """Behind the last batch in the file, which was flushed whole before it got its name; None if it may be damaged: in
-    doubt too, for the segments before it are still there, and can be compacted again."""
+    """The offset after the last batch of a swap file, or None if the file may be damaged. It was flushed before it got
+    its name. In doubt the replaced segments return, and are compacted again."""
     end_offset = base_offset
     file = disk.open(path, create=False)
     try:
@@ -137,14 +137,14 @@ def _end_offset(disk: Disk, path: str, base_offset: int) -> int | None:
         time_index = TimeIndex.decode(disk.read_file(index_path))
     except FileNotFoundError:
         return None
-    # an empty file, or one that was cut between two batches
+    # the file may be empty or cut between two batches
     is_whole = time_index is not None and base_offset <= base_offset + time_index.last[1] < end_offset
     return end_offset if is_whole else None
 
 
 def _bring_back(disk: Disk, directory: str, names: Sequence[str], swap_name: str) -> bool:
-    """Gives the segments that a damaged swap was to replace their names again, and drops the swap; False, and nothing
-    changes, if they are not there any more."""
+    """Restores the segments that a damaged swap was to replace, and drops it. False without a change if they are
+    missing."""
     base_offset = _base_offset(swap_name)
     live = sorted(_base_offset(name) for name in names if name.endswith(LOG_SUFFIX))
     next_offset = min((base for base in live if base > base_offset), default=None)

@@ -172,7 +172,8 @@ class LogDirectories:
     def _drop_duplicate(
         self, kept: LogDirectory, loser: LogDirectory, topic_partition: TopicPartition, delete_id: Uuid, now_ms: int
     ) -> bool:
-        """False: one of the two is offline now, and both logs stay. Raises as `leave_out`."""
+        """Removes the copy in `loser`. False if one of the two directories goes offline: both logs stay then. Raises as
+        `leave_out`."""
         log, other = kept.logs[topic_partition], loser.logs[topic_partition]
         directory = kept
         try:

@@ -42,9 +42,9 @@ DELETE_SUFFIX = "-delete"
 FUTURE_SUFFIX = "-future"
 STRAY_SUFFIX = "-stray"
 _SET_ASIDE = re.compile(r"-\d+\.[0-9a-f]{32}(-delete|-future)$", re.ASCII)
-"""As `deleted_directory_name` and Apache Kafka name them: directories of others are not removed."""
+"""The names that `deleted_directory_name` and Apache Kafka use. Other directories are never removed."""
 _STRAY = re.compile(r"(\S+)-(\d+)\.(\S+)-stray", re.ASCII)
-"""Also what Apache Kafka set aside."""
+"""The names of strays, including Apache Kafka's."""
 _MAX_NAME_LENGTH = 255
 _CHECKPOINTS = {
     RECOVERY_POINT_CHECKPOINT: "the start after a crash reads every log from its beginning",
@@ -52,7 +52,7 @@ _CHECKPOINTS = {
     LOG_START_OFFSET_CHECKPOINT: "records that DeleteRecords deleted may be readable again",
     CLEANER_OFFSET_CHECKPOINT: "the cleaner reads compacted logs from their start",
 }
-"""What follows where one of them cannot be read."""
+"""The consequence if this checkpoint is unreadable."""
 
 
 class LogDirectory:
@@ -69,36 +69,36 @@ class LogDirectory:
     ) -> None:
         self.disk = disk
         self.directory_id = directory_id
-        """`directory.id` of its meta.properties: what the metadata log knows it by (KIP-858)."""
+        """`directory.id` of its meta.properties, by which the metadata log names it (KIP-858)."""
         self.path = path
-        """What clients know it by."""
+        """The path that clients see."""
         self.health = health or DirectoryHealth()
         self.index_cache = index_cache or IndexCache()
         self.logs: dict[TopicPartition, Log] = {}
         self.is_clean = False
         """Whether the last stop was a clean one."""
         self.failed_flush: str | None = None
-        """The file whose flush failed before this start; what was not flushed is written anew, see rewriting."""
+        """The file whose flush failed before this start. Unflushed data is written again, see rewriting."""
         self.is_new = False
-        """Nobody has used it before."""
+        """Whether the directory was never used."""
         self.previous_broker_epoch = -1
         """The broker epoch of the last clean stop (KIP-966), -1 if unknown."""
         self.high_watermarks: dict[TopicPartition, int] = {}
-        """As the checkpoint had them at the start."""
+        """From the checkpoint at the start."""
         self.cleaned_offsets: dict[TopicPartition, int] = {}
-        """How far the cleaner has come with each log; it goes with the log."""
+        """The offset below which each log is compacted. Moves with the log."""
         self._is_cleaning_unknown = False
-        """Whether nobody knows which logs were compacted once."""
+        """Whether it is unknown which logs were ever compacted."""
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_start_offsets: dict[TopicPartition, int] = {}
         self._written: dict[str, bytes] = {}
         self._checkpointed: dict[TopicPartition, None] = {}
-        """What the checkpoint files speak of."""
+        """The partitions in the checkpoint files."""
         self._leaving: dict[TopicPartition, Log] = {}
-        """Detached and not discarded yet: what a start after a crash may need."""
+        """Detached and not discarded yet: a start after a crash may need them."""
         self._deleted: list[tuple[int, str]] = []
         self._found_ids: dict[TopicPartition, Uuid] = {}
-        """What `find_topic_id` read for logs that are still to be opened."""
+        """The ids that `find_topic_id` read for logs that are not open yet."""
 
     @classmethod
     def open(
@@ -135,7 +135,7 @@ class LogDirectory:
                 disk.open(name).close()
         for name in names:
             if _SET_ASIDE.search(name) and disk.is_directory(name):
-                # a copy that was not done: what it is a copy of is still there
+                # an unfinished copy, whose original still exists
                 disk.remove_tree(name)
         return directory
 
@@ -152,11 +152,11 @@ class LogDirectory:
         for topic_partition in self.partitions():
             yield self.open_log(topic_partition, settings_for(topic_partition.topic), now_ms=now_ms)
         if self.disk.exists(CLEAN_SHUTDOWN_MARK):
-            # only now, and before anything is appended: a start that is refused finds the same the next time
+            # only now, and before the first append: a start that fails finds the same state again
             self.disk.remove(CLEAN_SHUTDOWN_MARK)
             self.disk.flush_directory("")
         if self.failed_flush is not None:
-            # the metadata log too was opened before
+            # the metadata log was opened before
             self.disk.remove(FLUSH_FAILED_MARK)
 
     def open_log(self, topic_partition: TopicPartition, settings: LogSettings, *, now_ms: int) -> Log:
@@ -181,9 +181,9 @@ class LogDirectory:
         return NO_LIMIT if self._is_cleaning_unknown else self.cleaned_offsets.get(topic_partition, 0)
 
     def _believed_start_offset(self, topic_partition: TopicPartition) -> int:
-        """What the checkpoint says, unless a flipped bit may have raised it: then all records in front of it would be
-        hidden, and deleted at the next retention check. The leader epochs say the same offset, in a file of their own:
-        the first epoch begins where the log does (docs/decisions/0026)."""
+        """The log start offset of the checkpoint, unless a flipped bit may have raised it. Otherwise all records before
+        it would be hidden, and deleted at the next retention check. The leader epochs are in another file and confirm
+        the offset: the first epoch begins where the log does (docs/decisions/0026)."""
         offset = self._log_start_offsets.get(topic_partition, 0)
         if offset <= 0:
             return 0
@@ -197,7 +197,7 @@ class LogDirectory:
             return offset
         bases = base_offsets(self.disk.list_directory(str(topic_partition)), LOG_SUFFIX)
         if not bases or offset <= bases[0] or offset in bases:
-            # a loss of power brought back segments that retention took before a flush wrote the epochs
+            # a power failure restored segments that retention had deleted, before a flush wrote the epochs
             return offset
         start_offset = max(entries[0][1], bases[0])
         self.health.found(
@@ -306,7 +306,7 @@ class LogDirectory:
                     self.disk.replace_file(checkpoint, encode_offsets(offsets))
         self.write_topic_id_into(stray, topic_id)
         if self.disk.is_directory(name):
-            # the next start removes it
+            # the next start removes the renamed directory
             self.disk.rename(name, deleted_directory_name(topic_partition, topic_id))
         self.disk.rename(stray, name)
         self.disk.remove(CLEAN_SHUTDOWN_MARK)
@@ -338,12 +338,12 @@ class LogDirectory:
         durable, otherwise a start would report them as lost. Waits. Not during a flush of the log or a CheckpointPlan.
         Raises as a CheckpointPlan."""
         log = self.logs[topic_partition]
-        # a batch that reaches beyond the offset goes too, but none of an older segment
+        # a batch that reaches beyond the offset is removed too, but no batch of an older segment
         floor = max((segment.base_offset for segment in log.segments if segment.base_offset <= offset), default=0)
         flushed_offset = log.recovery_point
         if floor < flushed_offset and offset < log.log_end_offset:
             if self.cleaned_offsets.get(topic_partition, 0) > floor:
-                # not 0, which says that the log was never cleaned: it keeps its holes
+                # not 0, which means that the log was never cleaned: it keeps its holes
                 self.cleaned_offsets[topic_partition] = max(1, floor)
             log.recovery_point = floor
             offsets = {RECOVERY_POINT_CHECKPOINT: self._recovery_point_of_each()}
@@ -358,7 +358,7 @@ class LogDirectory:
         and nothing is reported as lost."""
         log = self.logs[topic_partition]
         self.truncate(topic_partition, log.log_start_offset, now_ms)
-        # the first batch may begin below `offset`: then this file and the checkpoint alone say where the log starts
+        # the first batch may begin below `offset`, so only this file and the checkpoint have the log start
         self._save_leader_epochs(log, LeaderEpochs())
         log.start_at(offset, now_ms)
 
@@ -381,7 +381,7 @@ class LogDirectory:
     def discard(self, topic_partition: TopicPartition, *, delete_id: Uuid, now_ms: int) -> None:
         """Sets the files of a detached partition aside, for `take_purgeable`. Raises StorageFailedError."""
         if topic_partition not in self._leaving or topic_partition in self.logs:
-            return  # a new topic of that name has done it, or the partition is back
+            return  # a new topic of that name has done it, or the partition has returned
         self.health.check()
         with self.health.watched():
             self._set_aside(topic_partition, delete_id, now_ms)
@@ -452,7 +452,7 @@ class LogDirectory:
         return topic_partition in self._checkpointed and not is_here and not self.health.is_offline
 
     def forget_stale_offsets(self) -> None:
-        """The files cannot be written now: it stays as it is."""
+        """The files cannot be written now: keeps the stale offsets."""
         self._checkpointed.clear()
 
     def _plan(self, offsets: dict[str, dict[TopicPartition, int]]) -> CheckpointPlan:
@@ -462,7 +462,7 @@ class LogDirectory:
         return {key: log.recovery_point for key, log in (*self._leaving.items(), *self.logs.items())}
 
     def _start_offsets(self) -> dict[TopicPartition, int]:
-        """Also those that a file's name says: a crash of the machine may bring back files that retention took."""
+        """Also offsets in file names, because a crash of the machine may restore files that retention deleted."""
         return {
             key: log.log_start_offset
             for key, log in (*self._leaving.items(), *self.logs.items())
@@ -470,7 +470,7 @@ class LogDirectory:
         }
 
     def _cleaned_offsets(self) -> dict[TopicPartition, int]:
-        """Of a log that was never cleaned here, and copied holes, 1: with 0, or nothing, holes count as damage."""
+        """Never cleaned here, but with copied holes: 1, because with 0 or no entry the holes would count as damage."""
         logs = {**self._leaving, **self.logs}
         found = {key: offset for key, offset in self.cleaned_offsets.items() if key in logs}
         return {key: 1 for key, log in logs.items() if log.has_copied_holes} | found
@@ -492,7 +492,7 @@ class LogDirectory:
             log.release()
 
     def _load_checkpoint(self, name: str, present: Mapping[TopicPartition, None]) -> dict[TopicPartition, int]:
-        """What it says of the partitions that are here; one that is made later begins without."""
+        """The offsets of existing partitions in the checkpoint. A partition that is created later has none."""
         try:
             data = self.disk.read_file(name)
             offsets = decode_offsets(data)
@@ -503,12 +503,12 @@ class LogDirectory:
                 self._is_cleaning_unknown = self._is_cleaning_unknown or name == CLEANER_OFFSET_CHECKPOINT
             return {}
         if not data and present and self.is_clean and name != CLEANER_OFFSET_CHECKPOINT:
-            # a first start makes empty files, and a clean stop leaves none
+            # a first start creates empty files, a clean stop leaves none
             self.health.found(name, f"the file is empty; {_CHECKPOINTS[name]}")
         self._checkpointed.update(dict.fromkeys(offsets))
         found = {key: offset for key, offset in offsets.items() if key in present}
         if name == CLEANER_OFFSET_CHECKPOINT and len(found) == len(offsets):
-            # most nodes never write it
+            # most nodes never write this file
             self._written[name] = encode_offsets(found)
         return found
 
@@ -536,7 +536,7 @@ class CheckpointPlan:
         self._written = written
         self.offsets = offsets
         self.is_whole = False
-        """All the checkpoints, of all logs."""
+        """Whether the plan has all checkpoints of all logs."""
 
     def run(self) -> None:
         """Waits for the disk; one plan of a directory at a time. Raises StorageFullError (the old files stay),

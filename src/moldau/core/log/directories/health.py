@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from moldau.errors import StorageFailedError
 
 MAX_FINDINGS = 1_000
-"""Damaged files of one directory that are named; a directory with more of them has failed as a whole."""
+"""The most damaged files of one directory that are reported. A directory with more has failed as a whole."""
 
 
 class DirectoryHealth:
@@ -20,7 +20,7 @@ class DirectoryHealth:
     def __init__(self) -> None:
         self.failure: str | None = None
         self.is_full = False
-        """No records are taken until there is room: what is left is for the metadata. Reading goes on."""
+        """The directory accepts no records until it has room, because the rest is for metadata. Reads continue."""
         self._findings: dict[str, None] = {}
         self._reporter: Callable[[str], None] | None = None
 
@@ -86,4 +86,4 @@ def _closed() -> DirectoryHealth:
 
 
 CLOSED = _closed()
-"""Of a log that was closed or deleted: it refuses everything, and its directory goes on."""
+"""The health of a closed or deleted log: it rejects everything, and its directory is unaffected."""

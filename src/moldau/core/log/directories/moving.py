@@ -34,7 +34,7 @@ class MovedLog(Log):
         self.may_have_holes = self.may_have_holes or source.may_have_holes
         self.has_copied_holes = self.has_copied_holes or source.has_copied_holes
         self.update_settings(source.settings)
-        # what was flushed beyond it lies under a name that a crash may take
+        # flushed data above it has a name that a crash may undo
         self.recovery_point = source.recovery_point
 
     def move_to(self, directory: str) -> None:
@@ -103,8 +103,8 @@ class FutureLog:
             log.append_copied(batches, now_ms)
 
     def _first_offset(self, header: BatchHeader) -> int:
-        """What the name of the first segment says: where the log starts, for that is all a start after a crash knows of
-        it. Compaction may have taken the batches from there on; one batch may begin before."""
+        """The log start of the source, which names the first segment: a start after a crash knows the log start only
+        from this name. Compaction may have removed the batches from there on, and one batch may begin before it."""
         start_offset = min(self.source.log_start_offset, header.base_offset)
         return start_offset if header.last_offset - start_offset <= MAX_RELATIVE_OFFSET else header.base_offset
 
@@ -146,7 +146,7 @@ class FutureLog:
         return log
 
     def _copy_transactions(self, log: Log, aborted: list[AbortedTransaction]) -> None:
-        """What readers of committed records skip stands beside the batches, in the segment of each marker."""
+        """Copies the transaction indexes, which readers of committed records need, into the segment of each marker."""
         for segment in log.segments if aborted else ():
             own = [entry for entry in aborted if segment.base_offset <= entry.last_offset < segment.next_offset]
             save_transactions(segment, own)

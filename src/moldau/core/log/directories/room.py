@@ -15,7 +15,7 @@ LAST_WAIT_MS = 600_000
 MOST_NEEDED_BYTES = 1 << 28
 SPARE_FILE = "moldau.spare"
 SPARE_BYTES = 4 << 20
-"""Room for tens of thousands of changes of the metadata."""
+"""Enough for tens of thousands of metadata changes."""
 
 
 class Room:
@@ -24,7 +24,7 @@ class Room:
     def __init__(self) -> None:
         self.is_full = False
         self.looks = 0
-        """Since it was found to be full."""
+        """The number of checks since the directory became full."""
         self._wait_ms = FIRST_WAIT_MS
         self._look_ms = 0
         self._trusted_ms = 0

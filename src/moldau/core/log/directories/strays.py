@@ -21,7 +21,7 @@ from moldau.ports import Random
 from moldau.types import ZERO_UUID, BrokerId, TopicPartition, Uuid, uuid_to_text
 
 MAX_DAMAGED_BITS = 16
-"""Two random ids differ in about 61 of their bits, one whose text lost a character in at most 6."""
+"""Two random ids differ in about 61 bits; an id whose text has one wrong character, in at most 6."""
 
 
 class Settled(msgspec.Struct, frozen=True):

@@ -57,15 +57,15 @@ class FlushPlan:
         self._health = health
         self._is_log_released = is_log_released
         self.sealed = sealed
-        """The segments whose index files are on the disk once the plan has run."""
+        """The segments whose index files are on the disk after the run."""
         active = segments.active
         self._unsealed = [active] if active is not None and active not in sealed else []
         self.leader_epochs = leader_epochs
         self.end_offset = end_offset
         self.names_version = segments.unflushed_names_version
-        """Not None: files were made or renamed since the last flush, so the directory is flushed too."""
+        """If not None, files were created or renamed since the last flush, so the directory is flushed too."""
         self.snapshot_offset = -1
-        """At a clean stop: the snapshot at the log end, of which no segment is named."""
+        """At a clean stop: the offset of the snapshot at the log end, which belongs to no segment."""
 
     def run(self) -> None:
         """Waits for the disk. Raises StorageFailedError: the whole directory is offline then; never retry.
@@ -116,5 +116,5 @@ class FlushPlan:
             return
         try:
             segment.file.flush()
-        except ValueError:  # closed: deleted since the plan was made
+        except ValueError:  # closed: deleted since the plan was created
             return

@@ -35,7 +35,7 @@ class OffsetIndex:
 
     def append(self, relative_offset: int, position: int) -> None:
         """Entries come in the order of offsets. `position`: of the batch in its segment, in bytes."""
-        # in this order, because a timestamp search may look up from another thread in between
+        # in this order, because a timestamp search in another thread may look up between the two
         self.positions.append(position)
         self.offsets.append(relative_offset)
 

@@ -36,10 +36,10 @@ SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, SNAPSHOT_SUFFIX
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF
 _NEVER_MS = 1 << 62
 _SCAN_BYTES = 8192
-"""Two index intervals: finds a batch behind an index entry in one read, unless batches are larger."""
+"""Two index intervals: one read finds a batch after an index entry, unless batches are larger."""
 
 _unpack_place = struct.Struct(">qi4xb6xi").unpack_from
-"""Of a batch header: base offset, batch length, magic, last offset delta."""
+"""Unpacks from a batch header: base offset, batch length, magic, last offset delta."""
 
 
 def segment_file_name(base_offset: int, suffix: str) -> str:
@@ -104,31 +104,32 @@ class Segment:
         self.directory = directory
         self.base_offset = base_offset
         self.next_offset = base_offset
-        """One past the last offset; of a sealed segment of a compacted log at most the next one's base offset."""
+        """The offset after the last one. In a compacted log, for a sealed segment, at most the next base offset."""
         self.size = size
         self.created_ms = created_ms
         self.max_timestamp_ms: int | None = None
-        """Largest timestamp, -1 if no record has one; None until it was asked for (see load_max_timestamp)."""
+        """Largest timestamp, -1 if no record has one; None until it is read (see load_max_timestamp)."""
         self.max_timestamp_offset = base_offset
         self.first_timestamp_ms: int | None = None
-        """Largest timestamp of the first batch; None until there is one, or of a segment that was sealed before."""
+        """Largest timestamp of the first batch; None if it is unknown: no batch yet, or sealed before this start."""
         self.roll_timestamp_ms = _NEVER_MS
         """A batch with a later maximum timestamp goes to a new segment."""
         self.bytes_since_index_entry = 0
         self.offset_index_capacity = self.time_index_capacity = 1 << 31
         self.is_index_full = False
-        """No place for another entry: the next batch goes to a new segment."""
+        """An index is full: the next batch goes to a new segment."""
         self.is_index_saved = False
         self.aborted_transactions: list[AbortedTransaction] | None = None
-        """As the transaction index has them; None until they were asked for."""
+        """From the transaction index; None until it is read."""
         self.is_inspected = False
-        """All of it was read because something did not fit (see inspection): the indexes are true."""
+        """The whole segment was read after a contradiction (see inspection), and its indexes are right."""
         self.repair: Repair | None = None
-        """Of the active segment: what a look in Workers found, for the loop to take over (see `take_repair`)."""
+        """The result of an inspection of the active segment in Workers, until the loop takes it over (see
+        `take_repair`)."""
         self.damages: Sequence[tuple[int, int]] = ()
-        """(position, end) of the bytes that are known to be damaged, in order."""
+        """(position, end) of known damaged bytes, in order."""
         self.replacement: Segment | None = None
-        """Once this one is closed: the cleaned segment that holds what is left of it."""
+        """After this one is closed: the cleaned segment that replaces it."""
         self._file: File | None = None
         self._is_closed = False
         self._offset_index: OffsetIndex | None = None

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from moldau.core.log.cleaning.compaction import CleanedSegment, CompactionPlan
 
 RECENT_BATCHES = 32
-"""How many batch boundaries near the end are remembered: consumers at the tail read from one of them."""
+"""The number of remembered batch boundaries near the end: consumers at the tail read from one of them."""
 
 NO_POSITIONS: dict[int, int] = {}
-"""The remembered ones of every segment but the active one."""
+"""The remembered positions of a segment other than the active one: none."""
 
 base_offset_of = attrgetter("base_offset")
 _last_offset_of = attrgetter("last_offset")
@@ -64,13 +64,13 @@ class Segments:
         self.directory = directory
         self.in_order: list[Segment] = []
         self.active: Segment | None = None
-        """The last one, which takes the appends."""
+        """The last segment, which gets the appends."""
         self.recent: dict[int, int] = {}
         """Positions of batches in the active segment, by base offset."""
         self.is_clean = False
-        """The files are still as a clean stop left them."""
+        """Whether the files are unchanged since a clean stop."""
         self.names_version = 0
-        """Goes up with each file that is made, renamed or removed: the next flush is of the directory too."""
+        """Increases with each created, renamed or removed file: the next flush then includes the directory."""
         self._flushed_names_version = 0
         self._sealed_bytes = 0
         self._snapshot_offset = -1
@@ -81,7 +81,7 @@ class Segments:
         self.in_order = loaded
         self.is_clean = is_clean
         if not is_clean:
-            # the process that died may have made files whose names are only in the page cache, and a truncation has
+            # the dead process may have created files whose names are only in the page cache, and so has a truncation
             self.names_version += 1
         self.recent.clear()
         self.active = loaded[-1] if loaded else None
@@ -101,7 +101,7 @@ class Segments:
             if segment.next_offset <= start_offset:
                 continue
             entries = load_transactions(segment)
-            # they stand in the order of their markers
+            # the entries are in the order of their markers
             for place in range(bisect_left(entries, start_offset, key=_last_offset_of), len(entries)):
                 entry = entries[place]
                 if entry.first_offset < end_offset:
@@ -117,7 +117,7 @@ class Segments:
         change."""
         segment = Segment.create(self._disk, self.directory, base_offset, now_ms, settings)
         if base_offset > 0:
-            # an empty log that does not begin at 0: only a file's name says so
+            # only the file name has the log start of an empty log
             _ = segment.file
         if self.active is not None:
             self.active.seal()
@@ -202,8 +202,8 @@ class Segments:
         self.names_version += 1
 
     def _purge_deleted(self, base_offset: int, end_offset: int) -> None:
-        """What an earlier swap in this range replaced goes now: if the new swap is damaged when a start finds it, all
-        `.deleted` files in its range come back."""
+        """Removes now the files that an earlier swap in this range replaced. If a start finds the new swap damaged, it
+        restores all `.deleted` files in its range."""
         kept: list[DeletedSegment] = []
         for deleted in self._deleted:
             if base_offset <= deleted.base_offset < end_offset:
@@ -227,7 +227,7 @@ class Segments:
         self.directory = directory
         for segment in self.in_order:
             if segment.size:
-                _ = segment.file  # a flush passes over what has no file
+                _ = segment.file  # a flush skips segments without a file
         self.names_version += 1
         self._snapshot_offset = -1
 

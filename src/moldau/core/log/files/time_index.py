@@ -34,7 +34,7 @@ class TimeIndex:
     def maybe_append(self, timestamp_ms: int, relative_offset: int) -> None:
         """Adds an entry if the timestamp is later than the last one. An empty index has timestamp -1."""
         if timestamp_ms > (self.timestamps[-1] if self.timestamps else -1):
-            # in this order, because a timestamp search may look up from another thread in between
+            # in this order, because a timestamp search in another thread may look up between the two
             self.offsets.append(relative_offset)
             self.timestamps.append(timestamp_ms)
 

@@ -16,8 +16,8 @@ from moldau.errors import DamagedLogError
 from moldau.ports import Disk
 
 MAX_KEPT_TAILS = 16
-"""Of one partition. A machine that loses power again and again leaves a torn tail each time; segments are not bounded,
-they were whole files of the log."""
+"""The most kept tails of one partition, because a machine that loses power repeatedly leaves a torn tail each time. The
+number of set-aside segments is not bounded: they were whole files of the log."""
 _COPY_BYTES = 1 << 20
 _CUT_NAME = re.compile(r"(\d{20})\.log\.cut-(\d+)(?:\.(\d+))?", re.ASCII)
 
@@ -27,8 +27,8 @@ class CrashLimit(msgspec.Struct, frozen=True):
 
     flushed_offset: int
     is_clean: bool
-    """After a clean stop that is only right behind the flushed offset, which is the log end then: where batches lie
-    between the two, another program stopped cleanly and did not write down how far it had come."""
+    """After a clean stop, damage may begin only right after the flushed offset, if that is the log end. Batches between
+    the two mean that another program stopped cleanly without recording how far it had come."""
 
     def check(self, segment: Segment, position: int, offset: int) -> None:
         """Raises DamagedLogError unless a crash can have caused damage here."""
@@ -68,7 +68,7 @@ def cut_tail(segment: Segment, offset: int) -> Cut:
     path, size, file_size = segment.path(LOG_SUFFIX), segment.size, segment.file.size()
     kept_in = _keep_tail(segment, path, offset, file_size)
     segment.file.truncate(size)
-    # else the next crash may bring the torn bytes back below a recovery point that says they were flushed
+    # otherwise the next crash may restore the torn bytes below a recovery point that counts them as flushed
     segment.file.flush()
     return Cut(path, size, offset, file_size - size, kept_in)
 
@@ -87,7 +87,7 @@ def set_aside(segment: Segment, offset: int) -> Cut:
 
 
 def is_cut_name(name: str) -> bool:
-    """Whether a file in the directory of a partition is one of these."""
+    """Whether the name is that of a kept tail or segment."""
     return _CUT_NAME.fullmatch(name) is not None
 
 
@@ -120,7 +120,7 @@ def _is_zero(segment: Segment, file_size: int) -> bool:
 
 
 def _free_name(disk: Disk, directory: str, path: str) -> str:
-    """`path`, with a number behind it where the log was cut at that offset before: the latest has the largest."""
+    """`path`, with a number after it if the log was cut at that offset before. The latest has the largest number."""
     name = path.rpartition("/")[2]
     stems = (match for match in _cut_names(disk, directory) if match[0].startswith(f"{name}.") or match[0] == name)
     number = max((int(match[3] or 1) for match in stems), default=0)

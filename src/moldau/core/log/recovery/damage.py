@@ -10,7 +10,7 @@ from moldau.ports import File
 from moldau.wire.records.batch import HEADER, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC
 
 MIN_BATCH_LENGTH: Final = HEADER_SIZE - LENGTH_OVERHEAD
-"""The smallest batch length that a header may state: a walk that follows a smaller one may never end."""
+"""The smallest batch length that a header may have. With a smaller one, a walk over batches might never end."""
 
 
 class DamagedBatchError(KafkaError):

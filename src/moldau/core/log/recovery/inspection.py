@@ -28,7 +28,7 @@ from moldau.wire.records.crc import crc32c
 MAX_TOLD = 10
 """Damaged ranges of one file that are reported one by one."""
 MAX_DAMAGES = 1_000
-"""Damaged ranges of one segment that are reported apart; the last one of more reaches to the end of the file."""
+"""Damaged ranges of one segment that are reported separately. Beyond them the last one reaches the end of the file."""
 
 _CHUNK_BYTES = 512 << 10
 _END_BYTES = 8192
@@ -66,7 +66,7 @@ def inspect(
 
 
 class _Walk:
-    """From batch to batch, and over what is none to the next one."""
+    """Walks from batch to batch, and over damaged bytes to the next batch."""
 
     def __init__(self, segment: Segment, extent: Extent, interval: int, may_have_holes: bool) -> None:
         self.offset_index, self.time_index = OffsetIndex(), TimeIndex()
@@ -92,7 +92,7 @@ class _Walk:
             else:
                 self._note(fields, position)
                 position += fields[1] + LENGTH_OVERHEAD
-        # the entry that sealing a segment adds
+        # sealing a segment adds this entry
         self.time_index.maybe_append(self.max_timestamp_ms, self.max_timestamp_offset - self._base_offset)
 
     def _read(self, position: int, length: int) -> memoryview:
@@ -129,7 +129,7 @@ class _Walk:
         if timestamp_ms > self.max_timestamp_ms:
             self.max_timestamp_ms, self.max_timestamp_offset = timestamp_ms, last
         if position > 0 and (self._since_entry > self._interval or self._is_behind_damage):
-            # behind damage by its first offset: a search for any record of the batch must not pass the damage
+            # after damage with its first offset: a search for any record of the batch must begin after the damage
             offset = first if self._is_behind_damage else last
             self.offset_index.append(offset - self._base_offset, position)
             self.time_index.maybe_append(self.max_timestamp_ms, self.max_timestamp_offset - self._base_offset)
@@ -139,7 +139,7 @@ class _Walk:
         self.expected = last + 1
 
     def _find_batch(self, position: int) -> int:
-        """Where the next whole batch begins, at or behind `position`; the size of the file if there is none."""
+        """The position of the next whole batch, at or after `position`; the size of the file if none follows."""
         self._is_behind_damage = True
         while position + HEADER_SIZE <= self._size:
             data = self._file.read(position, _CHUNK_BYTES)
@@ -161,7 +161,7 @@ def is_end_sound(segment: Segment, may_have_holes: bool) -> bool:
     """
     index, time_index = _load(segment)
     if index is None or time_index is None or (not len(index) and len(time_index) > 1):
-        # both get their entries together, and the time index one more at the end
+        # both get their entries together, and the time index gets one more at the end
         return False
     position = index.positions[-1] if len(index) else 0
     expected, latest_ms = segment.base_offset, -1
@@ -181,7 +181,7 @@ def is_end_sound(segment: Segment, may_have_holes: bool) -> bool:
     largest_ms, relative_offset = time_index.last
     is_time_sound = latest_ms <= largest_ms and segment.base_offset + relative_offset < max(expected, 1)
     is_whole = expected == segment.next_offset or may_have_holes
-    # a segment that compaction left empty has no entry in either
+    # a segment that compaction emptied has no entry in either index
     is_emptied = segment.size == 0 and (len(index) > 0 or len(time_index) > 0)
     return is_whole and (is_time_sound or segment.size == 0) and not is_emptied
 
@@ -206,7 +206,7 @@ def repair_indexes(segment: Segment, interval: int, health: DirectoryHealth, may
     segment.max_timestamp_offset = segment.base_offset + relative_offset
     segment.damages, segment.is_inspected = found.damages, True
     if may_have_holes and not segment.size and saved_time_index is not None and len(saved_time_index):
-        # readers take what is missing for a hole of compaction
+        # readers would take the missing records for a hole of compaction
         health.found(segment.path(LOG_SUFFIX), "the file is empty, but its time index says that it held records")
     for suffix, saved in ((INDEX_SUFFIX, saved_index), (TIME_INDEX_SUFFIX, saved_time_index)):
         if saved is None:
@@ -220,8 +220,8 @@ def repair_indexes(segment: Segment, interval: int, health: DirectoryHealth, may
 
 
 def load_leader_epochs(disk: Disk, directory: str, flushed: Sequence[Segment], health: DirectoryHealth) -> LeaderEpochs:
-    """From their file. If it is unreadable, from the headers of all batches in the segments `flushed`; recovery reads
-    the later ones in any case. Waits."""
+    """The epochs in their file. If it is unreadable, those in the batch headers of the segments `flushed`; recovery
+    reads the later ones in any case. Waits."""
     path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
     epochs = LeaderEpochs()
     try:

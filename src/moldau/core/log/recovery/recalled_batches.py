@@ -15,10 +15,10 @@ from moldau.core.log.recovery.damage import DamagedBatchError, follow_batches
 from moldau.wire.records.batch import CONTROL_FLAG
 
 TAIL_BYTES = 4 << 20
-"""How far back is looked: the answers of five requests of the usual largest size fit."""
+"""The bytes that are searched: enough for five requests of the usual largest size."""
 
 RECENT_MS = 600_000
-"""Producers that wrote nothing for longer repeat nothing (Kafka's delivery.timeout.ms is 120 s)."""
+"""Producers that were silent for longer do not retry (Kafka's delivery.timeout.ms is 120 s)."""
 
 _MAX_SEQUENCE = 0x7FFFFFFF
 
@@ -54,7 +54,7 @@ def recall_batches(segments: list[Segment], producers: ProducerState, end_offset
 def _produced_batches(segment: Segment, start: int, end_offset: int) -> dict[tuple[int, int], list[ProducedBatch]]:
     """The batches of producers in one segment from position `start` on, by producer id and epoch, oldest first."""
     batches: dict[tuple[int, int], list[ProducedBatch]] = {}
-    with suppress(DamagedBatchError):  # what a producer wrote behind damage can be repeated as if it were new
+    with suppress(DamagedBatchError):  # after damage, a repeated batch of a producer may count as new
         for _, fields in follow_batches(segment.file, start, segment.size):
             first, attributes, delta, timestamp, producer_id = fields[0], fields[5], fields[6], fields[8], fields[9]
             epoch, sequence = fields[10], fields[11]

@@ -31,7 +31,7 @@ def recall_epochs(segments: list[Segment], epochs: LeaderEpochs, log_start_offse
     for segment in takewhile(lambda segment: segment.base_offset < first_known, segments):
         if segment.next_offset <= log_start_offset:
             continue
-        with suppress(DamagedBatchError):  # a reader is told of it
+        with suppress(DamagedBatchError):  # reads report the damage
             for _, fields in follow_batches(segment.file, 0, segment.size):
                 base_offset, epoch, last_offset = fields[0], fields[2], fields[0] + fields[6]
                 if base_offset >= first_known:
@@ -46,7 +46,7 @@ def epochs_of_batches(segments: Iterable[Segment]) -> LeaderEpochs:
     """The start of each leader epoch by the headers of all batches. Waits for the disk."""
     epochs = LeaderEpochs()
     for segment in segments:
-        with suppress(DamagedBatchError):  # a reader is told of it
+        with suppress(DamagedBatchError):  # reads report the damage
             for _, fields in follow_batches(segment.file, 0, segment.size):
                 epochs.assign(fields[2], fields[0])
     return epochs
@@ -62,7 +62,7 @@ def check_latest_epoch(segments: list[Segment], epochs: LeaderEpochs, health: Di
     if active is None or not active.size or not epochs.entries:
         return epochs
     index, last_epoch = load_offset_index(active), epochs.latest_epoch
-    with suppress(DamagedBatchError):  # a reader is told of it
+    with suppress(DamagedBatchError):  # reads report the damage
         for _, fields in follow_batches(active.file, index.positions[-1] if len(index) else 0, active.size):
             last_epoch = fields[2]
     if last_epoch >= epochs.latest_epoch:

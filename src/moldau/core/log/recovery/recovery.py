@@ -80,9 +80,9 @@ class LoadedLog(msgspec.Struct):
     cleaned_offset: int
     cuts: list[Cut] = msgspec.field(default_factory=list)
     is_clean: bool = False
-    """The files are as a clean stop left them: nothing was read anew."""
+    """The files are unchanged since a clean stop: no segment was recovered."""
     is_rewritten: bool = False
-    """What was not flushed is written anew, see rewriting."""
+    """Unflushed data is written again, see rewriting."""
 
 
 class RecoveryPlan(msgspec.Struct, frozen=True):
@@ -96,9 +96,9 @@ class RecoveryPlan(msgspec.Struct, frozen=True):
     cleaned_offset: int = 0
     """Compaction may have removed records below. 0: never, NO_LIMIT: unknown."""
     is_read_whole: bool = False
-    """Checks also the records below the recovery point."""
+    """Also checks the records below the recovery point."""
     refuses_damage: bool = True
-    """False, for a repair: the log is cut at the first damage, also below the recovery point."""
+    """False for a repair: the log is cut at the first damage, even below the recovery point."""
     is_rewritten: bool = False
     """After a failed flush, see rewriting."""
 
@@ -133,7 +133,7 @@ def load_log(
         is_rewritten=plan.is_rewritten,
     )
     try:
-        # a flush writes the file of the epochs before the recovery point moves
+        # a flush writes the epochs file before it moves the recovery point
         flushed = [segment for segment in segments if segment.base_offset < plan.recovery_point or plan.is_clean]
         loaded.leader_epochs = load_leader_epochs(disk, directory, flushed, health)
         _load(loaded, directory, names, settings, now_ms, plan)
@@ -161,7 +161,7 @@ def _load(
         loaded.next_offset = log_start_offset
         loaded.producers.clear(log_start_offset)
     if loaded.next_offset < recovery_point and plan.refuses_damage:
-        # the note of the metadata log has a checksum, that of the others has none
+        # the recorded offset of the metadata log has a checksum, the recovery point of other logs has none
         doubt = "" if plan.is_read_whole else f", or {RECOVERY_POINT_CHECKPOINT} is damaged"
         raise DamagedLogError(
             f"{directory} ends at offset {loaded.next_offset}, but everything below offset {recovery_point} was on the "
@@ -198,14 +198,14 @@ def _load_segments(
     if loaded.is_clean:
         loaded.next_offset = loaded.recovery_point = start
         return
-    # those above were taken of batches that are read anew below; some may go
+    # these snapshots include batches that are read again below, and that may be cut
     for base in snapshots:
         if base > start:
             disk_path = f"{segments[0].directory}/{segment_file_name(base, SNAPSHOT_SUFFIX)}"
             segments[0].disk.remove(disk_path)
     for segment in segments[first_unflushed:]:
         segment.remove_index_files()
-    # the checkpoint file may be older than a truncation; of epochs whose batches compaction took it alone knows
+    # The checkpoint file may be older than a truncation. Epochs whose batches compaction removed are only there
     first = first_whole_batch(segments[first_unflushed])
     if first is None:
         loaded.leader_epochs.truncate_from_end(start)
@@ -213,23 +213,23 @@ def _load_segments(
         loaded.leader_epochs.keep_before(max(start, first[0]), first[1])
     flushed_offset = loaded.recovery_point
     if flushed_offset <= log_start_offset and not plan.is_clean:
-        # the log was empty when it was flushed, and the first batch that is copied then may begin below the start
+        # the log was flushed while it was empty, and its first copied batch may begin below the log start
         flushed_offset = 0
     limit = CrashLimit(flushed_offset, plan.is_clean) if plan.refuses_damage else CrashLimit(0, False)
     _recover(loaded, first_unflushed, settings, now_ms, limit)
 
 
 def _recover(loaded: LoadedLog, first: int, settings: LogSettings, now_ms: int, limit: CrashLimit) -> None:
-    """Reads the segments from index `first` on and cuts at the first damage. Raises DamagedLogError where that is not
-    the work of a crash."""
+    """Reads the segments from index `first` on and cuts at the first damage. Raises DamagedLogError if a crash cannot
+    have caused the damage."""
     expected_offset = loaded.segments[first].base_offset
     for index in range(first, len(loaded.segments)):
         segment = loaded.segments[index]
         file_size = segment.file.size()
         is_tail_lost = segment.base_offset > expected_offset and not _may_be_hole(loaded, expected_offset, limit)
         if segment.base_offset < expected_offset or is_tail_lost:
-            # an overlap was written by no log; a lost tail of the segment before was cut between two batches (or is the
-            # whole file), which no CRC shows: what lies behind it was acknowledged after what is lost
+            # No log writes overlapping segments. A lost tail of the previous segment was cut between two batches (or is
+            # the whole file), so no CRC shows it. Later records were acknowledged after the lost ones
             before = loaded.segments[index - 1]
             limit.check(before, before.size, expected_offset)
             _set_segments_aside(loaded, index, expected_offset)
@@ -240,20 +240,20 @@ def _recover(loaded: LoadedLog, first: int, settings: LogSettings, now_ms: int, 
         if segment.size < file_size:
             refuse_old_format(segment, file_size)
             limit.check(segment, segment.size, expected_offset)
-            # from the end to the start, so that a crash in between leaves a log without a hole
+            # from the end to the start, so a crash in between leaves a log without a hole
             _set_segments_aside(loaded, index + 1, expected_offset)
             loaded.cuts.append(cut_tail(segment, expected_offset))
         if loaded.is_rewritten:
             rewrite_unflushed(segment, loaded.recovery_point)
         save_transactions(segment, aborted)
         if aborted:
-            # no later flush need come before the recovery point counts for this file: it lies there already
+            # the recovery point may already count this file as durable, before the next flush
             flush_file(segment.disk, segment.path(TRANSACTION_INDEX_SUFFIX))
             segment.disk.flush_directory(segment.directory)
         loaded.producers.map_end_offset = expected_offset
         if index + 1 < len(loaded.segments):
             segment.seal()
-            # retention may take this segment before the next stop, and its producers are remembered nevertheless
+            # retention may delete this segment before the next stop, but its producers must stay known
             path = f"{segment.directory}/{segment_file_name(expected_offset, SNAPSHOT_SUFFIX)}"
             write_whole_file(segment.disk, path, loaded.producers.encode())
         if index + 1 >= len(loaded.segments):
@@ -263,9 +263,9 @@ def _recover(loaded: LoadedLog, first: int, settings: LogSettings, now_ms: int, 
 
 
 def _may_be_hole(loaded: LoadedLog, offset: int, limit: CrashLimit) -> bool:
-    """Whether compaction may have taken what is missing from `offset` on, between two segments. A round is flushed, and
-    the recovery point or the checkpoint of the cleaner behind it; a segment begins where the log ends, also in a
-    follower that copies holes, unless one is so long that no index reaches over it."""
+    """Whether compaction may have removed the records from `offset` to the next segment. A round is flushed before the
+    recovery point or the cleaner checkpoint. A segment begins where the log ends, also in a follower that copies holes,
+    unless a hole is too long for an index."""
     is_crash_work = offset >= max(loaded.recovery_point, loaded.cleaned_offset) and not limit.is_clean
     return loaded.may_have_holes and not is_crash_work
 
@@ -346,7 +346,7 @@ def scan_segment(
 
 
 def _load_clean_tail(segment: Segment, settings: LogSettings) -> bool:
-    """Opens the last segment by its index files and what lies behind their last entry; False: read all of it."""
+    """Opens the last segment by its index files and the batches after their last entry. False: read all of it."""
     disk = segment.disk
     try:
         offset_index = OffsetIndex.decode(disk.read_file(segment.path(INDEX_SUFFIX)), segment.size)
@@ -359,7 +359,7 @@ def _load_clean_tail(segment: Segment, settings: LogSettings) -> bool:
     max_timestamp, relative_offset = time_index.last
     segment.max_timestamp_ms, segment.max_timestamp_offset = max_timestamp, segment.base_offset + relative_offset
     start = offset_index.positions[-1] if len(offset_index) else 0
-    # a stop gives the time index the largest timestamp: one that is in the tail alone says that entries are gone
+    # a stop writes the largest timestamp to the time index: a larger one in the tail means that entries are missing
     return _scan_tail(segment, segment.file, start, settings) and segment.max_timestamp_ms == max_timestamp
 
 
@@ -370,7 +370,7 @@ def _use_empty_indexes(segment: Segment) -> bool:
 
 
 def _scan_tail(segment: Segment, file: File, start: int, settings: LogSettings) -> bool:
-    """Follows the batches from `start` to the end of the file; False if they do not end there."""
+    """Follows the batches from `start` to the end of the file. False if the last one does not end there."""
     file_size = segment.size
     position = start
     segment.bytes_since_index_entry = 0
@@ -420,7 +420,7 @@ def cut_segments(segments: list[Segment], offset: int) -> None:
     try:
         position = segments[-1].locate(offset, 0, is_cached_only=False)
     except DamagedBatchError as error:
-        # what stands between the damage and `offset` comes from the leader again, as it has it
+        # the leader sends the batches between the damage and `offset` again
         position = error.position
     segments[-1].file.truncate(position)
     segments[-1].file.flush()
@@ -448,7 +448,7 @@ def load_truncated(
         directory,
         settings,
         now_ms=now_ms,
-        # a batch that reaches beyond `offset` went too: the files say how far
+        # a batch that reaches beyond `offset` was removed too: only the files have the real end
         plan=msgspec.structs.replace(plan, recovery_point=min(plan.recovery_point, segments[-1].base_offset)),
         health=health,
     )
@@ -466,7 +466,7 @@ def _existing_segment(disk: Disk, directory: str, base: int, now_ms: int, settin
 
 
 def _set_segments_aside(loaded: LoadedLog, first: int, offset: int) -> None:
-    """Takes the segments from index `first` on out of the log, which ends at `offset`; durable when it returns."""
+    """Removes the segments from index `first` on from the log, which ends at `offset`. Durable when it returns."""
     if len(loaded.segments) <= first:
         return
     disk, directory = loaded.segments[0].disk, loaded.segments[0].directory
@@ -482,7 +482,7 @@ def _remove_segment(segment: Segment) -> None:
 
 
 def _tidy(disk: Disk, directory: str, names: list[str], health: DirectoryHealth) -> list[str]:
-    """Finishes a compaction that was cut off in its last steps, and removes what a crash left half made."""
+    """Completes an interrupted compaction, and removes unfinished files of a crash."""
     kept = []
     for name in finish_swaps(disk, directory, names, health):
         if name.endswith(_TEMPORARY_SUFFIXES):

@@ -125,8 +125,7 @@ def repair_transactions(
 
 
 def _is_sound(data: bytes, segment: Segment) -> bool:
-    """Whether it is whole, and each marker lies in `segment`, behind those before it. Apache Kafka's recovery leaves
-    empty files."""
+    """Whether the index is whole, its markers in `segment`, in order. Apache Kafka's recovery leaves empty files."""
     try:
         entries = decode_transactions(data)
     except ValueError:

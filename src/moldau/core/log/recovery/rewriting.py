@@ -30,7 +30,7 @@ def rewrite_unflushed(segment: Segment, recovery_point: int) -> None:
         position += len(data)
     file.flush()
     if segment.base_offset <= recovery_point:
-        # recovery trusts this snapshot and makes all later ones anew
+        # recovery trusts this snapshot and writes all later ones again
         path = segment.path(SNAPSHOT_SUFFIX)
         with suppress(FileNotFoundError):
             write_whole_file(segment.disk, path, segment.disk.read_file(path))
