@@ -1,6 +1,7 @@
-"""A Kafka client of our own, for columns, administration and the simulator, on Moldau and Apache Kafka.
+"""Moldau's own Kafka client for columnar reads and writes, administration and the simulator. Works with Moldau and
+Apache Kafka.
 
-`protocol` decides and has no socket; `blocking` and `async_driver` move the bytes.
+`protocol` makes the decisions without a socket; `blocking` and `async_driver` move the bytes.
 
 admin/: requests of administrators
 async_driver: drives the client on an event loop

@@ -1,4 +1,4 @@
-"""Drives the client on an event loop: requests go out at once, and each answer resolves its future."""
+"""Drives the client on an event loop. Requests are sent at once, and each response resolves its future."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from moldau.wire.protocol.schema import Request
 Response = TypeVar("Response", bound=msgspec.Struct)
 
 BUFFER_BYTES = 16 << 10
-"""What a connection receives into; a longer answer has a buffer of its own while it comes."""
+"""The receive buffer of a connection. A longer response gets its own buffer."""
 LONG_BYTES = 4 << 20
-"""Such a buffer has the size of its answer, or begins with this where the answer is longer."""
+"""That buffer has the size of the response, or starts with this size if the response is longer."""
 
 
 class AsyncConnection(asyncio.BufferedProtocol):
-    """One connection, open from `connection_made` on until `close` or until it is lost. A ProtocolError leaves
+    """One connection, open from `connection_made` until `close` or until it is lost. A ProtocolError passes out of
     `buffer_updated`, and the transport ends the connection.
 
-    An answer that does not fit into the connection's buffer is received where it stays: that of a Fetch has megabytes,
-    and a copy of them costs a follower as much as its write.
+    A response larger than the connection's buffer is received directly into its final buffer. A Fetch response has
+    megabytes, and copying it would cost a follower as much as writing it.
 
-    `version_of`: the version of an API that requests use. `decode`: makes the message of an answer. `lost`: makes the
-    error of a request without an answer; whether such a request was done is unknown.
+    `version_of`: the version of an API that requests use. `decode`: decodes a response. `lost`: makes the error of a
+    request without a response; the outcome of such a request is unknown.
     """
 
     def __init__(
@@ -60,9 +60,9 @@ class AsyncConnection(asyncio.BufferedProtocol):
     def send(
         self, message: Request[Response], note: Callable[[Response], None] | None = None
     ) -> asyncio.Future[Response]:
-        """Sends at once; the future gives the answer, or raises what `lost` makes if the connection ends before.
+        """Sends at once. The future has the response, or the error from `lost` if the connection ends before.
 
-        `note` gets the answer at the instant at which it arrives: what it promises counts from then on.
+        `note` is called with the response at the moment of its arrival, from which its promises count.
         """
         self._write(message, is_answered=True)
         answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
@@ -70,7 +70,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         return answer
 
     def send_unanswered(self, message: Request[Any]) -> None:
-        """Sends a request without an answer (acks=0)."""
+        """Sends a request without a response (acks=0)."""
         self._write(message, is_answered=False)
 
     async def request(
@@ -80,11 +80,12 @@ class AsyncConnection(asyncio.BufferedProtocol):
         note: Callable[[Response], None] | None = None,
         timeout_s: float | None = None,
     ) -> Response:
-        """Sends and waits, as `send` and `answer_in_time`; `timeout_s` in place of the connection's."""
+        """Sends and waits, as `send` and `answer_in_time`. `timeout_s` replaces that of the connection."""
         return await self.answer_in_time(self.send(message, note), timeout_s)
 
     async def answer_in_time(self, answer: asyncio.Future[Response], timeout_s: float | None = None) -> Response:
-        """Waits for what `send` gave. A timeout closes the connection: what comes after it belongs to nobody."""
+        """Waits for the future from `send`. A timeout closes the connection, because later responses could not be
+        matched."""
         allowed_s = self._request_timeout_s if timeout_s is None else timeout_s
         try:
             async with asyncio.timeout(allowed_s):
@@ -94,8 +95,8 @@ class AsyncConnection(asyncio.BufferedProtocol):
             raise self._lost(f"no answer in {allowed_s} s") from error
 
     async def authenticate(self, login: Login, random: Random, workers: Workers) -> int:
-        """Logs in, or again; nothing else may be sent meanwhile. Gives how many milliseconds the session lasts, 0: for
-        ever. Raises KafkaError, and as `request`. The hashes of SCRAM are done by `workers`."""
+        """Logs in, or logs in again. Send nothing else meanwhile. Returns the lifetime of the session in milliseconds,
+        0: for ever. Raises KafkaError, and as `request`. `workers` compute the hashes of SCRAM."""
         known = login if isinstance(login, Credentials) else await login.bearer_soon()
         exchange = authenticating(known, random.random_bytes(NONCE_BYTES), self._protocol.peer)
         step = go_on(exchange)
@@ -105,7 +106,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         return step
 
     def close(self) -> None:
-        """Ends the connection at once; requests that wait for an answer fail when the transport reports its end."""
+        """Ends the connection at once. Requests in flight fail when the transport reports the end."""
         self.is_open = False
         if not self._transport.is_closing():
             self._transport.abort()
@@ -140,8 +141,8 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self._keep(view[end:], 0)
 
     def _keep(self, begun: memoryview, size: int) -> None:
-        """Makes room for what is behind `begun`, the first bytes of an answer of `size` bytes (0: not known yet). The
-        room grows with what came, so that to announce a size costs nothing."""
+        """Makes room for the rest of a response of `size` bytes (0: not known yet), whose first bytes are `begun`. The
+        room grows with the received bytes, so announcing a large size costs nothing."""
         self._filled = len(begun)
         if size <= BUFFER_BYTES:
             self._buffer = self._short
@@ -149,7 +150,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
             self._buffer = bytearray(min(size, max(LONG_BYTES, 4 * len(begun))))
         else:
             return
-        memoryview(self._buffer)[: len(begun)] = begun  # one that moves inside the buffer, too
+        memoryview(self._buffer)[: len(begun)] = begun  # also if the part moves within the buffer
 
     def _take(self, frame: memoryview) -> None:
         pending = self._protocol.oldest()
@@ -166,11 +167,11 @@ class AsyncConnection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_open = False
         lost, self._waiting = self._waiting, deque()
-        reason = "connection lost" + ("" if exc is None else f": {exc}")  # None: closed, by either side
+        reason = "connection lost" + ("" if exc is None else f": {exc}")  # None: closed by either side
         for waiting in lost:
             if not waiting.answer.done():
                 waiting.answer.set_exception(self._lost(reason))
-                waiting.answer.exception()  # that nobody waits for it any more is no complaint
+                waiting.answer.exception()  # suppresses the warning about an error that no caller awaits
 
 
 class _Waiting(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Requests of administrators, as functions over a client.
+"""Administrative requests, as functions over a client.
 
 acls: access control lists, and those that a kind of client needs
 brokers: brokers, their APIs, unregistration

@@ -1,4 +1,5 @@
-"""Access control lists (KIP-140): describes, creates and deletes them, and knows which a kind of client needs."""
+"""Access control lists (KIP-140): describes, creates and deletes them, and lists those that each kind of client
+needs."""
 
 from __future__ import annotations
 
@@ -25,11 +26,11 @@ from moldau.wire.protocol.messages.acls import (
 )
 
 _PER_REQUEST = 5_000
-"""The active controller takes at most 10,000 in one request."""
+"""The active controller accepts at most 10,000 in one request."""
 
 
 class Resource(msgspec.Struct, frozen=True, order=True):
-    """What an ACL is about: the resource with this name (LITERAL), or all whose names begin with it (PREFIXED)."""
+    """The resource of an ACL: the one with this name (LITERAL), or all whose names begin with it (PREFIXED)."""
 
     resource_type: int
     name: str
@@ -39,7 +40,7 @@ class Resource(msgspec.Struct, frozen=True, order=True):
 CLUSTER = Resource(AclResourceType.CLUSTER, CLUSTER_NAME)
 
 Wanted = dict[Resource, tuple[AclOperation, ...]]
-"""Operations by the resource that they are done to."""
+"""The operations on each resource."""
 
 _PRODUCER = {
     AclResourceType.TOPIC: (AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.CREATE),
@@ -52,7 +53,7 @@ _CONSUMER = {
 
 
 def producer_needs(resources: Iterable[Resource], *, is_idempotent: bool = False) -> Wanted:
-    """The operations that a producer needs on these topics and transactional ids: those of `kafka-acls --producer`."""
+    """The operations that a producer needs on these topics and transactional ids, as in `kafka-acls --producer`."""
     wanted = _needs(_PRODUCER, resources)
     if is_idempotent:
         wanted[CLUSTER] = (AclOperation.IDEMPOTENT_WRITE,)
@@ -60,13 +61,13 @@ def producer_needs(resources: Iterable[Resource], *, is_idempotent: bool = False
 
 
 def consumer_needs(resources: Iterable[Resource]) -> Wanted:
-    """The operations that a consumer needs on these topics and groups: those of `kafka-acls --consumer`."""
+    """The operations that a consumer needs on these topics and groups, as in `kafka-acls --consumer`."""
     return _needs(_CONSUMER, resources)
 
 
 def copier_needs(read: Iterable[Resource], written: Iterable[Resource]) -> Wanted:
-    """What a client does that reads topics as a group and writes others in transactions, with the offsets of the group.
-    `read`: topics and the group; `written`: topics and the transactional id."""
+    """The operations of a client that reads topics as a group and writes others in transactions, together with the
+    group's offsets. `read`: topics and the group; `written`: topics and the transactional id."""
     wanted = consumer_needs(read)
     for resource, operations in producer_needs(written).items():
         wanted[resource] = tuple(dict.fromkeys((*wanted.get(resource, ()), *operations)))
@@ -82,7 +83,7 @@ def _needs(needs: dict[AclResourceType, tuple[AclOperation, ...]], resources: It
 
 
 def describe_acls(admin: ClusterAdmin, wanted: AclFilter) -> list[Acl]:
-    """The ACLs that the filter names, sorted."""
+    """The ACLs that match the filter, sorted."""
     response = admin.ask(
         DescribeAclsRequest(
             resource_type_filter=wanted.resource_type,
@@ -112,7 +113,7 @@ def describe_acls(admin: ClusterAdmin, wanted: AclFilter) -> list[Acl]:
 
 
 def create_acls(admin: ClusterAdmin, acls: Sequence[Acl]) -> None:
-    """An ACL that exists already is no error. Raises the first error, after all that could be created are."""
+    """Creates the ACLs. An existing ACL is not an error. Raises the first error, after creating all others."""
     for start in range(0, len(acls), _PER_REQUEST):
         creations = tuple(
             AclCreation(
@@ -132,7 +133,7 @@ def create_acls(admin: ClusterAdmin, acls: Sequence[Acl]) -> None:
 
 
 def delete_acls(admin: ClusterAdmin, filters: Sequence[AclFilter]) -> list[Acl]:
-    """Deletes the ACLs that the filters name; gives them, sorted. Raises the first error."""
+    """Deletes the ACLs that match the filters, and returns them sorted. Raises the first error."""
     response = admin.ask(
         DeleteAclsRequest(
             tuple(

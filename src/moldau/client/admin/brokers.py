@@ -22,8 +22,8 @@ FENCED_FROM = 2
 
 
 def describe_cluster(admin: ClusterAdmin, *, with_fenced: bool = False) -> DescribeClusterResponse:
-    """The cluster id, and its brokers with their racks; those that do not serve only if asked. Through controllers:
-    the controllers in their place."""
+    """The cluster id and the brokers with their racks; fenced brokers only with `with_fenced`. Through controllers,
+    returns the controllers instead."""
     if isinstance(admin, ControllerAdmin):
         request = DescribeClusterRequest(endpoint_type=CONTROLLERS)
     else:
@@ -37,7 +37,8 @@ def describe_cluster(admin: ClusterAdmin, *, with_fenced: bool = False) -> Descr
 
 
 def versions_of(admin: ClusterAdmin, broker: DescribeClusterBroker) -> dict[int, tuple[int, int]] | KafkaError:
-    """The lowest and the highest version of each API that the broker serves; why it gave no answer."""
+    """The lowest and the highest version of each API that the broker serves, or the error of a broker that does not
+    answer."""
     try:
         answer = admin.ask_broker(broker.broker_id, ApiVersionsRequest("moldau", "1"))
     except KafkaError as error:
@@ -48,8 +49,8 @@ def versions_of(admin: ClusterAdmin, broker: DescribeClusterBroker) -> dict[int,
 
 
 def unregister_broker(admin: ClusterAdmin, broker_id: int) -> None:
-    """Forgets a broker that will not come back; of very many partitions in several requests. Raises KafkaError:
-    BROKER_ID_NOT_REGISTERED, it still serves."""
+    """Unregisters a broker that will not come back. For a broker with very many partitions, sends several requests.
+    Raises KafkaError: BROKER_ID_NOT_REGISTERED, or the broker still serves."""
 
     def forget() -> None:
         answer = admin.ask(UnregisterBrokerRequest(broker_id))
@@ -60,8 +61,8 @@ def unregister_broker(admin: ClusterAdmin, broker_id: int) -> None:
 
 
 def unregister_controller(admin: ClusterAdmin, controller_id: int) -> None:
-    """Forgets a controller that will not come back. Raises KafkaError: CONTROLLER_ID_NOT_REGISTERED, it is active, the
-    cluster is below `metadata.version` 4.4-IV2."""
+    """Unregisters a controller that will not come back. Raises KafkaError: CONTROLLER_ID_NOT_REGISTERED, the controller
+    is active, or the cluster is below `metadata.version` 4.4-IV2."""
     answer = admin.ask(UnregisterControllerRequest(controller_id))
     if answer.error_code:
         raise error_of(answer.error_code, answer.error_message)

@@ -30,10 +30,10 @@ NOT_CONTROLLER = ERROR_CODES["NOT_CONTROLLER"]
 COORDINATOR_ON_ITS_WAY = tuple(
     ERROR_CODES[name] for name in ("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")
 )
-"""The codes with which a broker says that the coordinator will answer later, or elsewhere."""
+"""The error codes for a coordinator that will answer later, or on another broker."""
 ONLY_BROKERS = "This Admin API is not yet supported when communicating directly with the controller quorum."
 MOST_RETRY_MS = 15_000
-"""How long a coordinator or leader that is on its way is waited for, unless the access has less time."""
+"""The longest wait for a coordinator or leader that moves or loads, unless the access has less time."""
 _MORE_THAN_THE_BROKER_MS = 5_000
 
 ResponseType = TypeVar("ResponseType", bound=msgspec.Struct)
@@ -54,7 +54,7 @@ class Cluster(msgspec.Struct, frozen=True):
 
 
 class ClusterAdmin:
-    """Connects at first use. Every method raises KafkaError; NETWORK_EXCEPTION at once where nobody listens."""
+    """Connects on first use. Every method raises KafkaError; NETWORK_EXCEPTION at once if no broker listens."""
 
     def __init__(
         self,
@@ -64,8 +64,8 @@ class ClusterAdmin:
         answer_timeout_ms: int | None = None,
         credentials: Login | None = None,
     ) -> None:
-        """`answer_timeout_ms`: how long an answer is waited for; None: longer than the broker waits, which has the
-        `request_timeout_ms` of the access. `credentials`: see ClusterClient."""
+        """`answer_timeout_ms`: the longest wait for a response; None is longer than the broker's own time limit, which
+        is the `request_timeout_ms` of the access. `credentials`: see ClusterClient."""
         self.request_timeout_ms = access.request_timeout_ms
         own = msgspec.structs.replace(
             access,
@@ -81,16 +81,17 @@ class ClusterAdmin:
         self.client.close()
 
     def ask(self, request: Request[ResponseType]) -> ResponseType:
-        """Asks any broker; it forwards to the controller what is the controller's."""
+        """Sends the request to any broker, which forwards it to the controller if necessary."""
         return self.client.any_connection().request(request)
 
     def ask_broker(self, broker_id: int, request: Request[ResponseType]) -> ResponseType:
-        """Raises BROKER_NOT_AVAILABLE for a broker that the cluster does not have, and what the request raises."""
+        """Sends the request to this broker. Raises BROKER_NOT_AVAILABLE for an unknown broker, and the errors of the
+        request."""
         return self.connection_to(broker_id).request(request)
 
     def ask_coordinator(self, group_id: str, request: Request[ResponseType]) -> ResponseType:
-        """Asks the coordinator of a group, which is waited for while it is on its way or loads the group, and looked
-        for again where it has moved; a broker at all is not waited for."""
+        """Sends the request to the coordinator of a group. Waits while the coordinator moves or loads the group, and
+        looks it up again after a move. Does not wait for an unreachable cluster."""
 
         def ask() -> ResponseType:
             _, connection = self.coordinator(group_id)
@@ -103,8 +104,8 @@ class ClusterAdmin:
         return self.retry(ask)
 
     def ask_leader(self, topic_partition: TopicPartition, request: Request[ResponseType]) -> ResponseType:
-        """Asks the leader of a partition, which is looked for again where it has moved or was lost; a partition that is
-        not there, and a broker at all, are not waited for. Raises the first error of the answer."""
+        """Sends the request to the leader of a partition. Looks the leader up again after a move or a failure. Does not
+        wait for a missing partition or an unreachable cluster. Raises the first error in the response."""
         self.client.any_connection()
         backoff = self.client.backoff()
         while True:
@@ -122,11 +123,11 @@ class ClusterAdmin:
                 backoff.wait(error)
 
     def coordinator(self, key: str, key_type: int = GROUP_KEY) -> tuple[int, ClientConnection]:
-        """The coordinator of a group (or of a transactional id, by `key_type`), and a connection to it; for use inside
+        """The coordinator of a group (or of a transactional id, by `key_type`), and a connection to it. For use inside
         `retry`.
 
-        It is not looked for among the brokers of the cluster: FindCoordinator names a broker that has just died for a
-        while, and not to reach it is worth another try, as BROKER_NOT_AVAILABLE is not.
+        Connects to the address in the response, without a lookup in the metadata. For a while FindCoordinator names a
+        broker that has just died: failing to connect to it is retriable, but BROKER_NOT_AVAILABLE is not.
         """
         response = ask_for_coordinator(self.client, key, key_type)
         if response.error_code:
@@ -134,8 +135,8 @@ class ClusterAdmin:
         return response.node_id, self.client.connection_to(response.node_id)
 
     def ask_coordinators_of(self, broker_id: int, request: Request[ResponseType]) -> ResponseType:
-        """As `ask_broker`, for a list of what the coordinators of the broker hold: they are waited for while one of
-        them loads. A broker that is not reached is an error at once."""
+        """As `ask_broker`, for a list from all coordinators of the broker. Waits while one of them loads. An
+        unreachable broker is an error at once."""
         backoff = self.client.backoff()
         while True:
             response = self.ask_broker(broker_id, request)
@@ -145,18 +146,18 @@ class ClusterAdmin:
             backoff.wait(error_of(code))
 
     def retry(self, action: Callable[[], Result]) -> Result:
-        """As `retry` of a ClusterClient, but where nobody listens at all there is nothing to wait for."""
+        """As `retry` of a ClusterClient, but does not wait if no broker listens at all."""
         self.client.any_connection()
         return self.client.retry(action)
 
     def connection_to(self, broker_id: int) -> ClientConnection:
-        """A connection to this broker, made if needed. Raises BROKER_NOT_AVAILABLE where there is none."""
+        """A connection to this broker, made if needed. Raises BROKER_NOT_AVAILABLE for an unknown broker."""
         if broker_id not in self.cluster().broker_ids():
             raise kafka_error("BROKER_NOT_AVAILABLE", f"there is no broker {broker_id}")
         return self.client.connection_to(broker_id)
 
     def cluster(self) -> Cluster:
-        """The brokers as one of them lists them; each can be asked after this."""
+        """The brokers as one of them lists them. Later requests can be sent to each of them."""
         response = self.ask(MetadataRequest(topics=()))
         for broker in response.brokers:
             self.client.remember_address(broker.node_id, broker.host, broker.port)
@@ -165,10 +166,11 @@ class ClusterAdmin:
 
 
 class ControllerAdmin(ClusterAdmin):
-    """As ClusterAdmin, through the listeners of controllers, of which the active one is asked (KIP-919)."""
+    """As ClusterAdmin, through the listeners of controllers. Sends requests to the active controller (KIP-919)."""
 
     def ask(self, request: Request[ResponseType]) -> ResponseType:
-        """Raises NOT_CONTROLLER where none is active in time, UNSUPPORTED_ENDPOINT_TYPE for what only brokers serve."""
+        """Raises NOT_CONTROLLER if no controller becomes active in time, and UNSUPPORTED_ENDPOINT_TYPE for an API that
+        only brokers serve."""
         try:
             return self.retry(partial(self._ask_active, request))
         except KafkaError as error:
@@ -178,12 +180,12 @@ class ControllerAdmin(ClusterAdmin):
 
     def _ask_active(self, request: Request[ResponseType]) -> ResponseType:
         response = self._active().request(request)
-        if NOT_CONTROLLER in each_error_code(response):  # it resigned meanwhile
+        if NOT_CONTROLLER in each_error_code(response):  # it resigned in the meantime
             raise kafka_error("NOT_CONTROLLER")
         return response
 
     def cluster(self) -> Cluster:
-        """The controllers as one of them lists them; each can be asked after this."""
+        """The controllers as one of them lists them. Later requests can be sent to each of them."""
         request = DescribeClusterRequest(endpoint_type=CONTROLLERS)
         response = self.client.any_connection().request(request)
         if response.error_code:
@@ -201,5 +203,5 @@ class ControllerAdmin(ClusterAdmin):
 
 
 def is_unreachable(error: KafkaError) -> bool:
-    """Whether the error says that no broker was reached at all."""
+    """Whether the error means that no broker was reached at all."""
     return error.name == "NETWORK_EXCEPTION" and str(error).startswith("cannot reach")

@@ -33,19 +33,20 @@ SOURCES: Final[dict[int, str]] = {
     7: "DYNAMIC_CLIENT_METRICS_CONFIG",
     8: "DYNAMIC_GROUP_CONFIG",
 }
-"""Where a value comes from, as Kafka's clients name it."""
+"""The source of a value, as Kafka's clients name it."""
 
 DEFAULT_CONFIG = 5
 
 Setting = DescribeConfigsResourceResult
 Change = tuple[int, str, str | None]
-"""What to do (SET, DELETE, APPEND, SUBTRACT), the setting's name, its value."""
+"""The operation (SET, DELETE, APPEND, SUBTRACT), the setting's name, and its value."""
 
 
 def describe_configs(
     admin: ClusterAdmin, resource_type: int, names: Sequence[str], *, synonyms: bool = True
 ) -> dict[str, tuple[Setting, ...]]:
-    """All settings of each resource, in the broker's order. A broker's own are asked of that broker."""
+    """All settings of each resource, in the broker's order. For settings of a broker, sends the request to that
+    broker."""
     if resource_type in (BROKER, BROKER_LOGGER):
         found: dict[str, tuple[Setting, ...]] = {}
         for name in names:
@@ -78,7 +79,8 @@ def _describe(
 def alter_configs(
     admin: ClusterAdmin, resource_type: int, name: str, changes: Sequence[Change], *, validate_only: bool = False
 ) -> None:
-    """All changes of one resource, or none. Raises INVALID_CONFIG, INVALID_REQUEST, ... as the controller says."""
+    """Applies all changes of one resource, or none. Raises the controller's error, such as INVALID_CONFIG or
+    INVALID_REQUEST."""
     resource = IncrementalAlterConfigsResource(
         resource_type=resource_type,
         resource_name=name,
@@ -88,7 +90,7 @@ def alter_configs(
         ),
     )
     request = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=validate_only)
-    # a controller takes the settings of every broker, and only its own loggers
+    # a controller accepts settings for every broker, but only its own loggers
     of_one_node = (BROKER_LOGGER,) if isinstance(admin, ControllerAdmin) else (BROKER, BROKER_LOGGER)
     is_of_one = resource_type in of_one_node and name
     response = admin.ask_broker(int(name), request) if is_of_one else admin.ask(request)
@@ -98,7 +100,7 @@ def alter_configs(
 
 
 def list_config_resources(admin: ClusterAdmin, resource_types: Sequence[int]) -> list[tuple[int, str]]:
-    """(type, name) of resources with their own settings (KIP-1142)."""
+    """The (type, name) of each resource with its own settings (KIP-1142)."""
     request = ListConfigResourcesRequest(resource_types=tuple(resource_types))
     response = admin.ask(request)
     if response.error_code:
@@ -107,7 +109,7 @@ def list_config_resources(admin: ClusterAdmin, resource_types: Sequence[int]) ->
 
 
 def as_changes(to_set: Mapping[str, str], to_delete: Sequence[str]) -> list[Change]:
-    """Settings to set and settings to delete, as IncrementalAlterConfigs wants them."""
+    """Settings to set and to delete, in the form of IncrementalAlterConfigs."""
     return [
         *((SET, name, value) for name, value in to_set.items()),
         *((DELETE, name, None) for name in to_delete),

@@ -1,7 +1,7 @@
-"""Class names and default messages that Kafka's Java clients have for errors.
+"""The class names and default messages of errors in Kafka's Java clients.
 
 Tools print both: `org.apache.kafka.common.errors.GroupNotEmptyException: The group is not empty.` The table has the
-errors that our requests can get. Any other error is shown by its name.
+errors that these requests can get. Other errors are shown by name.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ ERROR_TEXTS: Final[dict[int, str]] = {
     115: "This endpoint type is not supported yet.",
     116: "This controller ID is not known.",
 }
-"""By code."""
+"""By error code."""
 
 _OWN_CLASSES: Final = {
     -1: "UnknownServerException",
@@ -106,11 +106,11 @@ _OWN_CLASSES: Final = {
     65: "DelegationTokenAuthorizationException",
     68: "GroupNotEmptyException",
 }
-"""Classes that are not called as the error is."""
+"""Classes whose name does not follow from the error's name."""
 
 
 def error_of(code: int, message: str | None = None) -> KafkaError:
-    """The error of an answer, with the broker's sentence or, where it sent none, that of Kafka's clients."""
+    """The error of a response, with the broker's message, or else the default message of Kafka's clients."""
     return kafka_error(code, message or ERROR_TEXTS.get(code))
 
 
@@ -120,5 +120,5 @@ def java_name(error: KafkaError) -> str:
 
 
 def as_java_says(error: KafkaError) -> str:
-    """`org.apache.kafka.common.errors.SomeException: the sentence`, as `Throwable.toString()` has it."""
+    """`org.apache.kafka.common.errors.SomeException: the message`, as `Throwable.toString()` formats it."""
     return f"{java_name(error)}: {error}"

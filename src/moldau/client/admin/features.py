@@ -13,12 +13,12 @@ from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.wire.protocol.messages.cluster import FeatureUpdateKey, UpdateFeaturesRequest
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
-"""Kinds of updates; a safe downgrade is refused where it would lose metadata."""
+"""Kinds of updates. A safe downgrade is rejected if it would lose metadata."""
 
 
 class Feature(msgspec.Struct, frozen=True):
-    """The levels that the node supports, both inclusive, and the one that is finalized (0: none). `epoch`: the offset
-    in the metadata log up to which this holds, None where the node does not say."""
+    """The supported levels of the node, both inclusive, and the finalized level (0: none). `epoch`: the offset in the
+    metadata log for which this is valid; None if the node does not report it."""
 
     name: str
     min_level: int
@@ -28,7 +28,7 @@ class Feature(msgspec.Struct, frozen=True):
 
 
 def describe_features(admin: ClusterAdmin, node_id: int | None = None) -> list[Feature]:
-    """As this broker, or any, knows them; sorted by name."""
+    """The features as this broker, or any, knows them, sorted by name."""
     request = ApiVersionsRequest("moldau", "1")
     answer = admin.ask(request) if node_id is None else admin.ask_broker(node_id, request)
     if answer.error_code:
@@ -45,7 +45,7 @@ def describe_features(admin: ClusterAdmin, node_id: int | None = None) -> list[F
 def update_features(
     admin: ClusterAdmin, levels: Mapping[str, int], kind: int, *, validate_only: bool = False
 ) -> dict[str, KafkaError | None]:
-    """All of them change, or none; gives what each feature was refused for."""
+    """Changes all features or none. Returns the error of each rejected feature."""
     updates = tuple(FeatureUpdateKey(name, level, upgrade_type=kind) for name, level in levels.items())
     answer = admin.ask(UpdateFeaturesRequest(admin.request_timeout_ms, updates, validate_only))
     if answer.error_code:

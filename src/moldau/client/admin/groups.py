@@ -60,8 +60,8 @@ def list_groups(
     only_consumers: bool = True,
     broker_ids: Iterable[int] | None = None,
 ) -> list[ListedGroup]:
-    """The groups of all brokers, or of these, sorted by name. `only_consumers`: those of consumers and of plain
-    committers."""
+    """The groups of all brokers, or of `broker_ids`, sorted by name. `only_consumers`: only groups of consumers, and
+    groups without members that only commit offsets."""
     found: list[ListedGroup] = []
     for broker_id in admin.cluster().broker_ids() if broker_ids is None else broker_ids:
         request = ListGroupsRequest(states_filter=tuple(states), types_filter=tuple(types))
@@ -74,7 +74,7 @@ def list_groups(
 
 
 def describe_group(admin: ClusterAdmin, group_id: str) -> GroupDescription:
-    """State, members and coordinator of a group. Raises GROUP_ID_NOT_FOUND where there is none."""
+    """State, members and coordinator of a group. Raises GROUP_ID_NOT_FOUND for an unknown group."""
     return admin.retry(lambda: _describe_once(admin, group_id))
 
 
@@ -82,7 +82,7 @@ def _describe_once(admin: ClusterAdmin, group_id: str) -> GroupDescription:
     node_id, connection = admin.coordinator(group_id)
     response = connection.request(DescribeGroupsRequest(groups=(group_id,)))
     row = response.groups[0]
-    # before v6 a group that is not there, or no classic one, was described as dead (KIP-1043)
+    # before v6 a missing or non-classic group was described as dead (KIP-1043)
     code = row.error_code or (GROUP_ID_NOT_FOUND if row.group_state == DEAD else 0)
     if code == GROUP_ID_NOT_FOUND:
         described = _describe_consumer_group(connection, group_id, node_id)
@@ -105,7 +105,8 @@ def state_of(admin: ClusterAdmin, group_id: str) -> str:
 
 
 def _describe_consumer_group(connection: ClientConnection, group_id: str, node_id: int) -> GroupDescription | None:
-    """A group whose assignment the broker makes (KIP-848) is no classic group. None where it is neither."""
+    """Describes a group of the consumer protocol (KIP-848), in which the broker makes the assignment. None for any
+    other group."""
     from moldau.wire.protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
 
     try:
@@ -152,19 +153,19 @@ def _members(row: DescribedGroup) -> tuple[GroupMember, ...]:
 
 
 def read_committed(admin: ClusterAdmin, group_id: str) -> dict[TopicPartition, CommittedOffset]:
-    """All that a group has committed, sorted by partition."""
+    """All committed offsets of a group, sorted by partition."""
     admin.client.any_connection()
     found = committed_offsets(admin.client, group_id)
     return {partition: found[partition] for partition in sorted(found)}
 
 
 def commit(admin: ClusterAdmin, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Sets a group's committed offsets; only for a group without members."""
+    """Sets committed offsets of a group without members."""
     commit_offsets(admin.client, group_id, offsets)
 
 
 def delete_group(admin: ClusterAdmin, group_id: str) -> None:
-    """Deletes a group with its offsets. Raises NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, ..."""
+    """Deletes a group and its offsets. Raises NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, ..."""
     request = DeleteGroupsRequest(groups_names=(group_id,))
     response = admin.ask_coordinator(group_id, request)
     for row in response.results:
@@ -175,7 +176,8 @@ def delete_group(admin: ClusterAdmin, group_id: str) -> None:
 def delete_offsets(
     admin: ClusterAdmin, group_id: str, partitions: Iterable[TopicPartition]
 ) -> tuple[KafkaError | None, dict[TopicPartition, KafkaError | None]]:
-    """The error of the whole (the partitions have it too, then), and that of each partition."""
+    """Deletes the committed offsets of these partitions. Returns the error of the whole request, and that of each
+    partition. An error of the whole request is also that of each partition."""
     listed = sorted(partitions)
     topics = tuple(
         OffsetDeleteRequestTopic(

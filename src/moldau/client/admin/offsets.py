@@ -31,18 +31,19 @@ def starts(admin: ClusterAdmin, partitions: Iterable[TopicPartition]) -> Offsets
 
 
 def ends(admin: ClusterAdmin, partitions: Iterable[TopicPartition]) -> Offsets:
-    """The offset behind the last record of each partition that a consumer may read."""
+    """The end offset of each partition for consumers: one after the last readable record."""
     return _ask(admin, partitions, LATEST_TIMESTAMP)
 
 
 def at_time(admin: ClusterAdmin, partitions: Iterable[TopicPartition], timestamp_ms: int) -> Offsets:
-    """The first offset of a record as late as this; -1 where there is none."""
+    """The first offset with a record at or after this time; -1 if there is none."""
     return _ask(admin, partitions, timestamp_ms)
 
 
 def of_led(admin: ClusterAdmin, partitions: Iterable[TopicPartition], *timestamps_ms: int) -> list[Offsets]:
-    """The offsets at each of these times, or the ends, of the partitions that have a leader. The others are left out at
-    once, as by Kafka's tools, and those whose leader is not reached in time. Raises what is no matter of time."""
+    """The offsets at each of these times, or the ends, of the partitions with a leader. Leaves out partitions without a
+    leader at once, as Kafka's tools do, and those whose leader is not reached in time. Raises errors that are not
+    retriable."""
     listed = list(partitions)
     topics = admin.retry(lambda: admin.client.refresh(by_topic(listed))) if listed else {}
     left = [row for epochs in _led(topics, listed).values() for row in epochs]
@@ -62,7 +63,7 @@ def of_led(admin: ClusterAdmin, partitions: Iterable[TopicPartition], *timestamp
 def _led(
     topics: Mapping[str, TopicMetadata], partitions: Iterable[TopicPartition]
 ) -> dict[int, dict[TopicPartition, int]]:
-    """By leader, the partitions that have one, each with the leader's epoch."""
+    """The partitions of each leader, with the leader's epoch."""
     led: dict[int, dict[TopicPartition, int]] = {}
     for partition in partitions:
         topic = topics.get(partition.topic)
@@ -75,7 +76,7 @@ def _led(
 def each_at_time(
     admin: ClusterAdmin, partitions: Iterable[TopicPartition], timestamp_ms: int
 ) -> dict[TopicPartition, int | KafkaError]:
-    """As `at_time`, also for `LATEST_TIMESTAMP` and its like, with the error of each partition that cannot be told."""
+    """As `at_time`, also for `LATEST_TIMESTAMP` and similar. Returns the error of each partition that has no answer."""
     listed = list(partitions)
     found: Offsets = {}
     failed: dict[TopicPartition, KafkaError] = {}
@@ -95,7 +96,7 @@ def each_at_time(
 def _ask_each(
     admin: ClusterAdmin, partitions: Sequence[TopicPartition], timestamp_ms: int, found: Offsets
 ) -> dict[TopicPartition, KafkaError]:
-    """Asks for the leaders, and each leader, once; gives the errors."""
+    """Fetches metadata once, and asks each leader once. Returns the errors."""
     try:
         topics = admin.client.refresh(by_topic(partitions))
     except KafkaError as error:
@@ -113,7 +114,7 @@ def _ask_each(
 def _ask_leaders(
     admin: ClusterAdmin, led: Mapping[int, Mapping[TopicPartition, int]], timestamp_ms: int, found: Offsets
 ) -> dict[TopicPartition, KafkaError]:
-    """Asks each leader once; gives the errors."""
+    """Asks each leader once. Returns the errors."""
     errors: dict[TopicPartition, KafkaError] = {}
     for leader_id, epochs in led.items():
         request = list_offsets_request(dict.fromkeys(epochs, timestamp_ms), epochs, READ_UNCOMMITTED)
@@ -140,7 +141,8 @@ def _ask(admin: ClusterAdmin, partitions: Iterable[TopicPartition], timestamp_ms
 
 
 def known(admin: ClusterAdmin, partitions: Iterable[TopicPartition], *timestamps_ms: int) -> list[Offsets]:
-    """The offsets at each of these times, or the ends: each leader is asked once. What it does not say is left out."""
+    """The offsets at each of these times, or the ends. Asks each leader once, and leaves out partitions without an
+    answer."""
     listed = list(partitions)
     led = _led(admin.client.refresh(by_topic(listed)) if listed else {}, listed)
     told: list[Offsets] = [{} for _ in timestamps_ms]
@@ -162,17 +164,17 @@ class Goal(msgspec.Struct, frozen=True):
     shift: int | None = None
     timestamp_ms: int | None = None
     offsets: dict[TopicPartition, int] | None = None
-    """As a file says; only its partitions are reset."""
+    """The offsets from a file. Only its partitions are reset."""
 
 
 class Plan(msgspec.Struct, frozen=True):
     offsets: Offsets
-    """The new positions."""
+    """The new committed offsets."""
     warnings: tuple[str, ...]
 
 
 class NoSuchPosition(Exception):
-    """A reset has no offset to begin from, or no target."""
+    """The reset has no committed offset to start from, or no target."""
 
 
 def plan(
@@ -217,6 +219,6 @@ def _at_or_end(admin: ClusterAdmin, partitions: list[TopicPartition], timestamp_
 
 
 def _within(admin: ClusterAdmin, wanted: Offsets) -> Plan:
-    """The wanted offsets, moved to the nearest end where they lie outside."""
+    """The wanted offsets, moved to the nearest end of the log if they are outside."""
     first, last = starts(admin, wanted), ends(admin, wanted)
     return Plan({row: min(max(offset, first[row]), last[row]) for row, offset in wanted.items()}, ())

@@ -23,8 +23,8 @@ PREFERRED, UNCLEAN = 0, 1
 def delete_records(
     admin: ClusterAdmin, offsets: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int | KafkaError]:
-    """Deletes the records before each offset (-1: before the high watermark); gives each new start, or its error. A
-    leader that has moved is looked for again."""
+    """Deletes the records before each offset (-1: before the high watermark). Returns each new log start offset, or its
+    error. Looks a leader up again after a move."""
     found: dict[TopicPartition, int | KafkaError] = {}
     backoff = admin.client.backoff()
     while missing := {row: offset for row, offset in offsets.items() if row not in found}:
@@ -43,7 +43,7 @@ def delete_records(
 def _delete_once(
     admin: ClusterAdmin, offsets: Mapping[TopicPartition, int], found: dict[TopicPartition, int | KafkaError]
 ) -> dict[TopicPartition, KafkaError]:
-    """Asks each leader once; gives the partitions whose leader is another broker by now, or could not be asked."""
+    """Asks each leader once. Returns the partitions whose leader has moved or could not be reached."""
     from moldau.wire.protocol.messages.delete_records import (
         DeleteRecordsPartition,
         DeleteRecordsRequest,
@@ -73,7 +73,8 @@ def _delete_once(
         try:
             response = admin.ask_broker(leader_id, request)
         except KafkaError as error:
-            # where an answer was lost, records up to the high watermark may be gone, and more would go with it
+            # after a lost response the records up to the high watermark may be deleted, and a retry would delete newer
+            # ones
             is_asked = not is_unreachable(error) and error.code != BROKER_NOT_AVAILABLE
             for partition in partitions:
                 if is_asked:
@@ -102,7 +103,7 @@ class Replica(msgspec.Struct, frozen=True):
 
 
 class LogDirectory(msgspec.Struct, frozen=True):
-    """A log directory of one broker; `error` where it is offline."""
+    """A log directory of one broker. `error` is set if it is offline."""
 
     path: str
     error: KafkaError | None
@@ -114,7 +115,7 @@ class LogDirectory(msgspec.Struct, frozen=True):
 def describe_log_dirs(
     admin: ClusterAdmin, broker_id: int, partitions: Iterable[TopicPartition] | None = None
 ) -> list[LogDirectory]:
-    """The log directories of one broker, each with the replicas of these partitions (None: of all)."""
+    """The log directories of one broker, each with its replicas of these partitions (None: of all)."""
     from moldau.wire.protocol.messages.log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 
     topics = None
@@ -151,7 +152,8 @@ def describe_log_dirs(
 def elect_leaders(
     admin: ClusterAdmin, partitions: Iterable[TopicPartition] | None, kind: int = PREFERRED
 ) -> dict[TopicPartition, KafkaError | None]:
-    """Has the preferred (or with UNCLEAN any living) replica lead. None: all, and only changed ones answer."""
+    """Elects the preferred replica (with UNCLEAN any live one) as leader. None: all partitions, but returns only the
+    changed ones."""
     from moldau.wire.protocol.messages.partitions import ElectionTopicPartitions, ElectLeadersRequest
 
     topics = None
@@ -174,7 +176,7 @@ def elect_leaders(
 
 
 class Reassignment(NamedTuple):
-    """A partition's replicas while it is being moved, those that are added, those that are removed."""
+    """The replicas of a partition that is being moved: all, added ones and removed ones."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -182,17 +184,17 @@ class Reassignment(NamedTuple):
 
     @property
     def before(self) -> tuple[int, ...]:
-        """The replicas without those that are added."""
+        """The replicas without the added ones."""
         return tuple(broker for broker in self.replicas if broker not in self.adding)
 
     @property
     def wanted(self) -> tuple[int, ...]:
-        """Where the partition goes: the replicas without those that are removed."""
+        """The target of the move: the replicas without the removed ones."""
         return tuple(broker for broker in self.replicas if broker not in self.removing)
 
 
 def list_reassignments(admin: ClusterAdmin) -> dict[TopicPartition, Reassignment]:
-    """Partitions that are being moved."""
+    """The partitions that are being moved."""
     from moldau.wire.protocol.messages.partitions import ListPartitionReassignmentsRequest
 
     request = ListPartitionReassignmentsRequest(topics=None)

@@ -29,8 +29,9 @@ _WITHOUT_CONTROLLER = (
 
 
 class QuorumReplica(msgspec.Struct, frozen=True):
-    """One node. Times in ms since 1970, None where the leader has not heard of it. `endpoints`: as listener://host:port,
-    known of voters only. `directory_id` is None where the voters are configured, and not records of the log."""
+    """One node. Times are in ms since 1970; None if the leader has not heard from it. `endpoints`:
+    listener://host:port, for voters only. `directory_id` is None if the voters are static settings instead of records
+    in the log."""
 
     node_id: int
     directory_id: Uuid | None
@@ -50,22 +51,22 @@ class QuorumInfo(msgspec.Struct, frozen=True):
 
     @property
     def leader(self) -> QuorumReplica:
-        """Raises LEADER_NOT_AVAILABLE where it is no voter any more."""
+        """Raises LEADER_NOT_AVAILABLE if the leader is no longer a voter."""
         for replica in (*self.voters, *self.observers):
             if replica.node_id == self.leader_id:
                 return replica
         raise kafka_error("LEADER_NOT_AVAILABLE", "the quorum has no leader")
 
     def lag_of(self, replica: QuorumReplica) -> int:
-        """Records that the leader has and `replica` has not."""
+        """The number of records that `replica` is behind the leader."""
         return self.leader.log_end_offset - replica.log_end_offset
 
 
 def add_voter(
     admin: ClusterAdmin, node_id: int, directory_id: Uuid, endpoints: tuple[tuple[str, str, int], ...]
 ) -> None:
-    """Makes an observer a voter. `endpoints`: listener, host and port. Raises KafkaError: DUPLICATE_VOTER; it is not
-    reached, or not near the end of the log (REQUEST_TIMED_OUT)."""
+    """Makes an observer a voter. `endpoints`: listener, host and port. Raises KafkaError: DUPLICATE_VOTER;
+    REQUEST_TIMED_OUT if the node is not reachable or not near the end of the log."""
     points = tuple(Endpoint(*point) for point in endpoints)
     answer = admin.ask(AddRaftVoterRequest(None, admin.request_timeout_ms, node_id, directory_id, points))
     if answer.error_code:
@@ -80,7 +81,7 @@ def remove_voter(admin: ClusterAdmin, node_id: int, directory_id: Uuid) -> None:
 
 
 def has_controller(admin: ClusterAdmin) -> bool:
-    """Whether an active controller answers the broker that is asked; True also where nobody may ask that, or can."""
+    """Whether the contacted broker has an active controller. True also if the client may not ask, or cannot."""
     try:
         describe_quorum(admin)
     except KafkaError as error:
@@ -89,12 +90,12 @@ def has_controller(admin: ClusterAdmin) -> bool:
 
 
 def is_without_controller(error: KafkaError) -> bool:
-    """Whether DescribeQuorum failed so because no controller is active, as far as the broker that was asked knows."""
+    """Whether DescribeQuorum failed because the contacted broker knows no active controller."""
     return error.name in _WITHOUT_CONTROLLER
 
 
 def describe_quorum(admin: ClusterAdmin) -> QuorumInfo:
-    """Raises also KafkaError where the quorum has no leader just now."""
+    """Also raises KafkaError while the quorum has no leader."""
     topic = DescribeQuorumTopic(METADATA_PARTITION.topic, (DescribeQuorumPartition(0),))
     answer = admin.ask(DescribeQuorumRequest((topic,)))
     if answer.error_code:

@@ -22,14 +22,14 @@ _NAMED, _DEFAULT, _ANY = 0, 1, 2
 
 
 class Quota(msgspec.Struct, frozen=True):
-    """The limits of one entity: its parts (type to name; None is the default one) and the values."""
+    """The limits of one entity: its parts (type to name; None is the default entity) and the values."""
 
     entity: dict[str, str | None]
     values: dict[str, float]
 
 
 class Part(msgspec.Struct, frozen=True):
-    """One part of what is asked for: a name, the default one, or (both unset) any of the type."""
+    """One part of a filter: a name, the default entity, or (both unset) any entity of the type."""
 
     kind: str
     name: str | None = None
@@ -37,7 +37,7 @@ class Part(msgspec.Struct, frozen=True):
 
 
 def describe_quotas(admin: ClusterAdmin, parts: Sequence[Part], *, strict: bool = True) -> list[Quota]:
-    """The quotas of entities of these parts; `strict`: of no others beside them."""
+    """The quotas of entities with these parts. `strict`: without additional parts."""
     components = tuple(
         QuotaFilterComponent(
             entity_type=part.kind,

@@ -30,8 +30,8 @@ TOPIC_THROTTLES = ("leader.replication.throttled.replicas", "follower.replicatio
 def reassign(
     admin: ClusterAdmin, wanted: Mapping[TopicPartition, Replicas | None], *, may_change_factor: bool = True
 ) -> dict[TopicPartition, KafkaError | None]:
-    """Begins to move each partition to these replicas; None ends a move that is under way. Gives what was refused: with
-    `may_change_factor` False also what would change the number of replicas (KIP-860)."""
+    """Starts moving each partition to these replicas; None cancels a running move. Returns the error of each partition.
+    With `may_change_factor` False, also rejects changes of the number of replicas (KIP-860)."""
     request = AlterPartitionReassignmentsRequest(
         timeout_ms=admin.request_timeout_ms,
         allow_replication_factor_change=may_change_factor,
@@ -55,7 +55,7 @@ def reassign(
 def move_to_log_dirs(
     admin: ClusterAdmin, broker_id: int, directories: Mapping[TopicPartition, str]
 ) -> dict[TopicPartition, KafkaError | None]:
-    """Moves replicas of one broker to these log directories of it; gives what was refused."""
+    """Moves replicas of one broker to these of its log directories. Returns the error of each partition."""
     by_path: dict[str, list[TopicPartition]] = {}
     for partition, path in directories.items():
         by_path.setdefault(path, []).append(partition)
@@ -85,8 +85,7 @@ def throttle(
     wanted: Mapping[TopicPartition, Replicas],
     bytes_per_s: int,
 ) -> None:
-    """Limits the moves from `current` to `wanted`: leaders in what they send to new replicas, new replicas in what
-    they fetch."""
+    """Limits the moves from `current` to `wanted`: what leaders send to new replicas, and what new replicas fetch."""
     brokers = {broker for replicas in (*current.values(), *wanted.values()) for broker in replicas}
     for broker in sorted(brokers):
         alter_configs(admin, BROKER, str(broker), as_changes(dict.fromkeys(BROKER_THROTTLES, str(bytes_per_s)), ()))
@@ -99,7 +98,7 @@ def throttle(
 
 
 def throttle_log_dirs(admin: ClusterAdmin, brokers: Iterable[int], bytes_per_s: int) -> None:
-    """Holds the moves between log directories of these brokers back."""
+    """Limits the moves between log directories of these brokers."""
     for broker in sorted(brokers):
         alter_configs(admin, BROKER, str(broker), as_changes({LOG_DIR_THROTTLE: str(bytes_per_s)}, ()))
 
@@ -110,8 +109,8 @@ def _throttled(rows: Iterable[tuple[int, Sequence[int]]]) -> str:
 
 
 def end_throttles(admin: ClusterAdmin, brokers: Iterable[int], topics: Iterable[str]) -> None:
-    """Takes the settings that `throttle` and `throttle_log_dirs` make back. A broker that is gone or a topic that was
-    deleted keeps no throttle on the others: raises its error when all were asked."""
+    """Removes the settings of `throttle` and `throttle_log_dirs`. A missing broker or deleted topic does not keep the
+    throttle on the others: its error is raised after all requests."""
     settings_of_brokers = (*BROKER_THROTTLES, LOG_DIR_THROTTLE)
     asked: list[tuple[int, str, tuple[str, ...]]] = [(BROKER, str(broker), settings_of_brokers) for broker in brokers]
     asked += [(TOPIC, topic, TOPIC_THROTTLES) for topic in topics]
@@ -128,8 +127,8 @@ def end_throttles(admin: ClusterAdmin, brokers: Iterable[int], topics: Iterable[
 def without_broker(
     current: Mapping[TopicPartition, Replicas], broker_id: int, racks: Mapping[int, str | None]
 ) -> dict[TopicPartition, Replicas]:
-    """The partitions that have a replica on the broker, with another broker in its place, as `placed_on` chooses it.
-    `racks`: of all brokers that serve. Raises ValueError where no broker is left for a partition."""
+    """The partitions with a replica on the broker, with a replacement that `placed_on` chooses. `racks`: those of all
+    brokers that serve. Raises ValueError if no broker is left for a partition."""
     held = [partition for partition, replicas in current.items() if broker_id in replicas]
     return placed_on(current, held, {broker: rack for broker, rack in racks.items() if broker != broker_id})
 
@@ -140,10 +139,9 @@ def placed_on(
     racks: Mapping[int, str | None],
     factor: int | None = None,
 ) -> dict[TopicPartition, Replicas]:
-    """The `partitions` that change, with all replicas on the brokers of `racks`, and `factor` of them (None: as
-    many as now). A replica stays where it may. Else its place goes to a broker of a rack that the partition is not in
-    yet, if there is one, and of those to the one with the fewest replicas. Raises ValueError where the brokers are too
-    few."""
+    """The changed ones of `partitions`, with all replicas on the brokers of `racks`, and `factor` replicas (None: the
+    present number). Keeps replicas where possible. Otherwise prefers a broker in a rack that the partition does not use
+    yet, and among those the one with the fewest replicas. Raises ValueError if there are too few brokers."""
     held = dict.fromkeys(racks, 0)
     for replicas in current.values():
         for broker in replicas:

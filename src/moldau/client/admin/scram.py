@@ -26,7 +26,7 @@ _RESOURCE_NOT_FOUND: Final = 91
 
 
 class Credential(msgspec.Struct, frozen=True):
-    """What a user shall have: a mechanism of SCRAM_NUMBERS, its iterations, the password as it was typed."""
+    """A new credential: a mechanism of SCRAM_NUMBERS, its iterations, and the password as typed."""
 
     mechanism: str
     iterations: int
@@ -34,7 +34,8 @@ class Credential(msgspec.Struct, frozen=True):
 
 
 class User(msgspec.Struct, frozen=True):
-    """`credentials`: (mechanism, iterations), in the order of the protocol's numbers; `error`: why there are none."""
+    """`credentials`: (mechanism, iterations), in the order of the protocol's numbers. `error`: the reason if they are
+    missing."""
 
     name: str
     credentials: tuple[tuple[str, int], ...]
@@ -44,8 +45,8 @@ class User(msgspec.Struct, frozen=True):
 def alter_credentials(
     admin: ClusterAdmin, random: Random, user: str, to_set: Sequence[Credential], to_delete: Sequence[str]
 ) -> None:
-    """Sets credentials of `user`, and removes those of the mechanisms `to_delete`. All of it is done, or
-    nothing. Each salt comes from `random`."""
+    """Sets credentials of `user`, and removes those of the mechanisms `to_delete`. Applies all changes or none. Salts
+    come from `random`."""
     if any(not credential.password for credential in to_set):
         raise kafka_error("UNACCEPTABLE_CREDENTIAL", "Password must not be empty")
     request = AlterUserScramCredentialsRequest(
@@ -64,7 +65,7 @@ def _upsertion(user: str, credential: Credential, salt: bytes) -> ScramCredentia
 
 
 def describe_credentials(admin: ClusterAdmin, names: Sequence[str]) -> list[User]:
-    """The users `names`, all if it is empty; a user without credentials is left out, as by Kafka's client."""
+    """The users `names`, or all if it is empty. Leaves out users without credentials, as Kafka's client does."""
     request = DescribeUserScramCredentialsRequest(users=tuple(UserName(name) for name in names))
     response = admin.ask(request)
     if response.error_code:

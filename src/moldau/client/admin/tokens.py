@@ -1,7 +1,7 @@
-"""Delegation tokens (KIP-48, KIP-373): created, renewed, expired, described.
+"""Creates, renews, expires and describes delegation tokens (KIP-48, KIP-373).
 
-A token logs in as its owner, by SCRAM: its id is the name, and its HMAC in base64 the password. Principals are written
-as `User:alice`; times are milliseconds since 1970.
+A token logs in as its owner by SCRAM, with its id as the name and its HMAC in base64 as the password. Principals are
+written as `User:alice`; times are milliseconds since 1970.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from moldau.wire.protocol.messages.delegation_tokens import (
 )
 
 MAX_PRINCIPALS: Final = 1_000
-"""Renewers or owners that one request names."""
+"""The number of renewers or owners in one request."""
 MAX_HMAC_BYTES: Final = 1_024
-"""An HMAC of SHA-512, which Kafka makes, has 64."""
+"""Kafka makes HMACs of SHA-512, which have 64 bytes."""
 _BY_SETTING_MS: Final = -1
-"""The period that the brokers' settings say; to expire: at once."""
+"""The period from the brokers' settings. When expiring a token: at once."""
 
 
 class DelegationToken(msgspec.Struct, frozen=True):
-    """`hmac` is a secret, and is not shown: whoever has it logs in as `owner`. `requester`: who created it; the owner
-    where the broker does not say (before KIP-373)."""
+    """`hmac` is a secret and is not shown: it lets anybody log in as `owner`. `requester`: the principal that created
+    the token; the owner if the broker does not report it (before KIP-373)."""
 
     token_id: str
     hmac: bytes
@@ -43,14 +43,14 @@ class DelegationToken(msgspec.Struct, frozen=True):
     issued_ms: int
     expires_ms: int
     max_ms: int
-    """No renewal goes beyond this."""
+    """The limit of all renewals."""
 
     def __repr__(self) -> str:
         return f"DelegationToken({self.token_id!r}, ***, owner={self.owner!r}, expires_ms={self.expires_ms})"
 
     @property
     def password(self) -> str:
-        """What a client of SCRAM logs in with."""
+        """The password for a SCRAM login."""
         return base64.b64encode(self.hmac).decode()
 
 
@@ -61,10 +61,10 @@ def create_token(
     renewers: Sequence[str] = (),
     max_lifetime_ms: int = _BY_SETTING_MS,
 ) -> DelegationToken:
-    """A new token of `owner`, by default of who asks. Raises DELEGATION_TOKEN_AUTHORIZATION_FAILED for the token of
-    another owner without the right, DELEGATION_TOKEN_REQUEST_NOT_ALLOWED on a connection that is not authenticated or
-    is by a token, DELEGATION_TOKEN_AUTH_DISABLED where the brokers have no secret key; ValueError for what is no
-    principal, and for more than MAX_PRINCIPALS."""
+    """Creates a token of `owner`, by default the caller. Raises DELEGATION_TOKEN_AUTHORIZATION_FAILED for another owner
+    without the right, DELEGATION_TOKEN_REQUEST_NOT_ALLOWED on a connection without authentication or authenticated by a
+    token, DELEGATION_TOKEN_AUTH_DISABLED if the brokers have no secret key; ValueError for an invalid principal, and
+    for more than MAX_PRINCIPALS."""
     owner_type, owner_name = (None, None) if owner is None else split_principal(owner)
     response = admin.ask(
         CreateDelegationTokenRequest(
@@ -91,8 +91,8 @@ def create_token(
 
 
 def renew_token(admin: ClusterAdmin, hmac: bytes, period_ms: int = _BY_SETTING_MS) -> int:
-    """When it expires now, never after its `max_ms`. Raises DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_EXPIRED, and
-    DELEGATION_TOKEN_OWNER_MISMATCH for others than its owner and its renewers."""
+    """Renews the token, and returns its new expiry time, at most its `max_ms`. Raises DELEGATION_TOKEN_NOT_FOUND,
+    DELEGATION_TOKEN_EXPIRED, and DELEGATION_TOKEN_OWNER_MISMATCH unless the caller is its owner or a renewer."""
     check_hmac(hmac)
     response = admin.ask(RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=period_ms))
     if response.error_code:
@@ -101,7 +101,8 @@ def renew_token(admin: ClusterAdmin, hmac: bytes, period_ms: int = _BY_SETTING_M
 
 
 def expire_token(admin: ClusterAdmin, hmac: bytes, period_ms: int = _BY_SETTING_MS) -> int:
-    """When it expires now; a negative period removes it at once. Raises as `renew_token`."""
+    """Sets the expiry time of the token and returns it. A negative period removes the token at once. Raises as
+    `renew_token`."""
     check_hmac(hmac)
     response = admin.ask(ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=period_ms))
     if response.error_code:
@@ -110,7 +111,7 @@ def expire_token(admin: ClusterAdmin, hmac: bytes, period_ms: int = _BY_SETTING_
 
 
 def describe_tokens(admin: ClusterAdmin, owners: Sequence[str] | None = None) -> list[DelegationToken]:
-    """The tokens of these owners that who asks may see, as the broker orders them; None: of all owners. Raises as
+    """The tokens of these owners that the caller may see, in the broker's order; None: of all owners. Raises as
     `create_token`."""
     named = None if owners is None else tuple(DescribeDelegationTokenOwner(*each) for each in _split(owners))
     response = admin.ask(DescribeDelegationTokenRequest(owners=named))
@@ -133,7 +134,7 @@ def describe_tokens(admin: ClusterAdmin, owners: Sequence[str] | None = None) ->
 
 
 def split_principal(text: str) -> tuple[str, str]:
-    """Type and name of `User:alice`. Raises ValueError in the words of Kafka's tools."""
+    """Type and name of `User:alice`. Raises ValueError with the message of Kafka's tools."""
     kind, colon, name = text.partition(":")
     if not colon or not kind or not name:
         raise ValueError(f"expected a string in format principalType:principalName but got {text}")
@@ -141,7 +142,7 @@ def split_principal(text: str) -> tuple[str, str]:
 
 
 def check_hmac(hmac: bytes) -> None:
-    """Raises ValueError for what is empty, or longer than MAX_HMAC_BYTES."""
+    """Raises ValueError for an HMAC that is empty or longer than MAX_HMAC_BYTES."""
     if not 0 < len(hmac) <= MAX_HMAC_BYTES:
         raise ValueError(f"the HMAC of a token has 1 to {MAX_HMAC_BYTES} bytes, not {len(hmac)}")
 

@@ -25,25 +25,25 @@ BY_DEFAULT = -1
 _DELETE_BY_STATE_VERSION = 6
 
 ReplicaAssignment = Sequence[Sequence[int]]
-"""For each partition, from 0 on, the brokers of its replicas, the preferred leader first."""
+"""The brokers of the replicas of each partition, from partition 0, with the preferred leader first."""
 
 
 class PartitionDescription(msgspec.Struct, frozen=True):
-    """A partition; `elr` and `last_known_elr` are None where the broker was not asked for them (KIP-966)."""
+    """A partition. `elr` and `last_known_elr` are None if they were not requested from the broker (KIP-966)."""
 
     index: int
     leader_id: int
-    """-1 where nobody leads."""
+    """-1 without a leader."""
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     elr: tuple[int, ...] | None = None
     last_known_elr: tuple[int, ...] | None = None
     offline: tuple[int, ...] = ()
-    """Replicas that cannot lead: the broker does not serve, or its log directory takes no records."""
+    """Replicas that cannot lead, because the broker does not serve or its log directory is offline."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether somebody leads, and every replica is in sync."""
+        """Whether the partition has a leader, and every replica is in sync."""
         return self.leader_id >= 0 and set(self.isr) == set(self.replicas)
 
 
@@ -56,7 +56,7 @@ class TopicDescription(msgspec.Struct, frozen=True):
 
     @property
     def replication_factor(self) -> int:
-        """How many replicas partition 0 has; 0 without partitions. While replicas move, other partitions may have
+        """The number of replicas of partition 0; 0 without partitions. While replicas move, other partitions may have
         more."""
         return len(self.partitions[0].replicas) if self.partitions else 0
 
@@ -81,9 +81,9 @@ def _described(row: MetadataResponseTopic) -> TopicDescription:
 def describe_topics(
     admin: ClusterAdmin, names: Sequence[str], *, page_size: int = 2_000
 ) -> dict[str, TopicDescription]:
-    """The named topics with what DescribeTopicPartitions knows, or, where the broker lacks it, what Metadata knows.
+    """Describes the named topics by DescribeTopicPartitions, or by Metadata if the broker does not serve that.
 
-    Raises UNKNOWN_TOPIC_OR_PARTITION for one that is not there.
+    Raises UNKNOWN_TOPIC_OR_PARTITION for a missing topic.
     """
     if not names:
         return {}
@@ -133,7 +133,7 @@ def _describe_in_pages(admin: ClusterAdmin, names: Sequence[str], page_size: int
             ]
             known = found[name].partitions if name in found else ()
             found[name] = TopicDescription(name, row.topic_id, row.is_internal, (*known, *partitions))
-        # a page without rows would go on for ever
+        # an empty page would repeat for ever
         if response.next_cursor is None or not response.topics:
             return found
         cursor = response.next_cursor
@@ -149,7 +149,7 @@ def create_topic(
     configs: Mapping[str, str] | None = None,
     validate_only: bool = False,
 ) -> None:
-    """Raises TOPIC_ALREADY_EXISTS, INVALID_CONFIG, ... as the controller says."""
+    """Raises the controller's error, such as TOPIC_ALREADY_EXISTS or INVALID_CONFIG."""
     topic = CreatableTopic(
         name=name,
         num_partitions=BY_DEFAULT if assignment else partitions,
@@ -169,7 +169,7 @@ def create_topic(
 def create_partitions(
     admin: ClusterAdmin, name: str, count: int, assignment: ReplicaAssignment = (), *, validate_only: bool = False
 ) -> None:
-    """Grows a topic to `count` partitions in all; `assignment` is of the new ones."""
+    """Grows a topic to a total of `count` partitions. `assignment` is for the new ones."""
     from moldau.wire.protocol.messages.partitions import (
         CreatePartitionsAssignment,
         CreatePartitionsRequest,
@@ -188,7 +188,7 @@ def create_partitions(
 
 
 def delete_topic(admin: ClusterAdmin, name: str) -> None:
-    """Raises UNKNOWN_TOPIC_OR_PARTITION where it is not there."""
+    """Raises UNKNOWN_TOPIC_OR_PARTITION for a missing topic."""
     connection = admin.client.any_connection()
     if connection.version_of(ApiKey.DELETE_TOPICS) >= _DELETE_BY_STATE_VERSION:
         request = DeleteTopicsRequest(topics=(DeleteTopicState(name=name),), timeout_ms=admin.request_timeout_ms)

@@ -28,7 +28,7 @@ from moldau.wire.protocol.messages.transactions import (
 
 OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 PRODUCERS_OF_A_REQUEST = 500
-"""Partitions that one DescribeProducers names."""
+"""The number of partitions in one DescribeProducers request."""
 
 
 class TransactionListing(msgspec.Struct, frozen=True):
@@ -39,7 +39,7 @@ class TransactionListing(msgspec.Struct, frozen=True):
 
 
 class TransactionDescription(msgspec.Struct, frozen=True):
-    """Times in ms; `start_time_ms` -1 where nothing is open."""
+    """Times are in ms. `start_time_ms` is -1 without an open transaction."""
 
     transactional_id: str
     coordinator_id: int
@@ -53,7 +53,8 @@ class TransactionDescription(msgspec.Struct, frozen=True):
 
 
 class ProducerDescription(msgspec.Struct, frozen=True):
-    """The state of a producer at the leader of a partition. `start_offset`: of its open transaction, -1 without one."""
+    """The state of a producer at the leader of a partition. `start_offset`: the first offset of its open transaction,
+    or -1."""
 
     producer_id: int
     producer_epoch: int
@@ -79,8 +80,8 @@ def list_transactions(
     pattern: str | None = None,
     broker_ids: Iterable[int] | None = None,
 ) -> list[TransactionListing]:
-    """The transactional ids of all coordinators, or of these, by coordinator and name. `pattern`: a regular expression
-    that the whole id matches. Raises UNSUPPORTED_VERSION where a broker cannot filter so,
+    """The transactional ids of all coordinators, or of `broker_ids`, by coordinator and name. `pattern`: a regular
+    expression for the whole id. Raises UNSUPPORTED_VERSION if a broker does not support a filter, and
     INVALID_REGULAR_EXPRESSION."""
     request = ListTransactionsRequest(
         state_filters=tuple(states),
@@ -103,9 +104,8 @@ def list_transactions(
 def describe_open_transactions(
     admin: ClusterAdmin, limit: int, broker_ids: Iterable[int] | None = None
 ) -> tuple[int, list[TransactionDescription]]:
-    """How many transactions are open or being ended, at all coordinators or at these, and up to `limit` of them, the
-    one that began first in front: of more, the oldest. Raises UNSUPPORTED_VERSION where a broker knows no
-    ListTransactions."""
+    """The number of transactions that are open or ending, at all coordinators or at `broker_ids`, and the `limit`
+    oldest of them, oldest first. Raises UNSUPPORTED_VERSION if a broker does not serve ListTransactions."""
     asked_of = None if broker_ids is None else tuple(broker_ids)
     listed = list_transactions(admin, states=OPEN_STATES, broker_ids=asked_of)
     asked: dict[int, list[str]] = {}
@@ -115,7 +115,7 @@ def describe_open_transactions(
     found: list[TransactionDescription] = []
     for coordinator_id, names in asked.items():
         response = admin.ask_broker(coordinator_id, DescribeTransactionsRequest(tuple(names)))
-        # one that has an error has ended or has moved since it was listed
+        # a transaction with an error has ended or moved since it was listed
         found += [_description(row, coordinator_id) for row in response.transaction_states if not row.error_code]
     still_open = [row for row in found if row.state in OPEN_STATES]
     return len(listed), sorted(still_open, key=lambda row: (row.start_time_ms, row.transactional_id))
@@ -124,8 +124,8 @@ def describe_open_transactions(
 def _oldest(
     admin: ClusterAdmin, listed: list[TransactionListing], limit: int, broker_ids: Sequence[int] | None
 ) -> list[TransactionListing]:
-    """Those of the open ones that began first, about `limit` of them or fewer: a list does not say when a transaction
-    began, but which ones are open for longer than a time can be asked."""
+    """About the `limit` oldest open transactions, or fewer. A list does not contain start times, but it can be limited
+    to transactions open for longer than a given time."""
     longer_than_ms = 1_000
     while len(listed) > limit:
         try:
@@ -133,7 +133,7 @@ def _oldest(
         except KafkaError as error:
             if error.name != "UNSUPPORTED_VERSION":
                 raise
-            return listed  # a broker before Apache Kafka 3.8 filters by no time
+            return listed  # a broker before Apache Kafka 3.8 cannot filter by time
         if not older:
             return listed
         listed = older
@@ -172,9 +172,8 @@ def _description(row: DescribedTransaction, coordinator_id: int) -> TransactionD
 def describe_producers(
     admin: ClusterAdmin, partitions: Iterable[TopicPartition], broker_id: int | None = None
 ) -> dict[TopicPartition, list[ProducerDescription] | KafkaError]:
-    """The producers of each partition, as its leader remembers them, or its error: a leader that is not reached keeps
-    nobody from the others. With `broker_id` as the replicas there remember them; raises what the broker is refused
-    for."""
+    """The producers of each partition as its leader knows them, or its error. An unreachable leader does not affect
+    other partitions. With `broker_id`, asks the replicas there instead, and raises an error of the whole request."""
     found: dict[TopicPartition, list[ProducerDescription] | KafkaError] = {}
     asked: dict[int, list[TopicPartition]] = {}
     for partition in partitions:
@@ -233,8 +232,8 @@ def find_hanging(
     now_ms: int,
 ) -> tuple[list[OpenTransaction], dict[TopicPartition, KafkaError]]:
     """The transactions in these partitions that are open for longer than `longer_than_ms`, counted from their last
-    record, and that no coordinator will end: none knows the producer, or its transaction has not this partition.
-    Second: the partitions that could not be looked at."""
+    record, and that no coordinator will end: either no coordinator knows the producer, or its transaction does not
+    include the partition. Second result: the partitions that could not be examined."""
     candidates: list[OpenTransaction] = []
     failed: dict[TopicPartition, KafkaError] = {}
     for partition, producers in describe_producers(admin, partitions, broker_id).items():
@@ -257,7 +256,7 @@ def find_hanging(
 
 
 def _known_partitions(admin: ClusterAdmin, transactional_id: str) -> tuple[TopicPartition, ...]:
-    """Where the coordinator will still write a marker."""
+    """The partitions to which the coordinator will still write a marker."""
     try:
         return describe_transaction(admin, transactional_id).partitions
     except KafkaError as error:
@@ -269,7 +268,7 @@ def _known_partitions(admin: ClusterAdmin, transactional_id: str) -> tuple[Topic
 def open_transaction_at(
     admin: ClusterAdmin, partition: TopicPartition, start_offset: int
 ) -> ProducerDescription | None:
-    """The producer whose open transaction begins at this offset of the partition. Raises what the leader says of the
+    """The producer whose open transaction begins at this offset of the partition. Raises the leader's error for the
     partition."""
     producers = describe_producers(admin, [partition])[partition]
     if isinstance(producers, KafkaError):
@@ -285,9 +284,9 @@ def abort_transaction(
     producer_epoch: int,
     coordinator_epoch: int,
 ) -> None:
-    """Writes an abort marker to the partition: for a transaction that hangs, which no coordinator will end.
+    """Writes an abort marker to the partition, for a hanging transaction that no coordinator will end.
 
-    `coordinator_epoch`: of the producer's last marker; -1, none has come yet, counts as 0. Raises
+    `coordinator_epoch`: that of the producer's last marker; -1 (no marker yet) counts as 0. Raises
     INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, CLUSTER_AUTHORIZATION_FAILED, ...
     """
     marker = WritableTxnMarker(
@@ -301,7 +300,7 @@ def abort_transaction(
 
 
 def terminate_transaction(admin: ClusterAdmin, transactional_id: str) -> None:
-    """Lets the coordinator abort what is open under the id, and fences its producer (KIP-939's
+    """Makes the coordinator abort the open transaction of the id, and fences its producer (KIP-939's
     forceTerminateTransaction). Raises TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ..."""
     request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=admin.request_timeout_ms)
 

@@ -1,4 +1,4 @@
-"""The client on a thread that waits.
+"""The blocking client.
 
 cluster: a whole cluster: metadata, leaders, connections, bounded retries
 connection: one connection to one broker

@@ -1,8 +1,8 @@
 """A blocking client of a whole cluster: metadata, leaders, connections by broker, bounded retries.
 
-`ClusterClient` keeps one connection per broker, and one more to lend. It asks for metadata for an unknown topic, or
+`ClusterClient` keeps one connection per broker, and one more to lend. It fetches metadata for an unknown topic, and
 when a leader has moved. It is not thread-safe: use one client per thread. `client.protocol.retries` decides how long it
-retries; the logger `moldau.client` gets one line every 10 s while it does.
+retries. While it retries, it logs one line every 10 s to `moldau.client`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from moldau.types import TopicPartition
 
 _AUTO_CREATE_TIMEOUT_MS = 5_000
 METADATA_MAX_AGE_MS = 300_000
-"""After that a writer looks for partitions that were added: the default of `metadata.max.age.ms` in Kafka's clients."""
+"""After this time a writer looks for added partitions. The default of `metadata.max.age.ms` in Kafka's clients."""
 
 Result = TypeVar("Result")
 
@@ -30,11 +30,11 @@ logger = logging.getLogger("moldau.client")
 
 
 class ClusterClient:
-    """Routes requests to the brokers of one cluster. Connects at first use.
+    """Routes requests to the brokers of one cluster. Connects on first use.
 
-    Raises KafkaError: retriable ones only after the `retry_timeout_ms` of its access, or after its
-    `first_contact_timeout_ms` while no broker has answered yet. `had_contact`: one has, when this work was planned;
-    see ClusterMetadata. `credentials`: as whom each connection logs in; None: brokers ask for no login.
+    Raises KafkaError. Retriable errors are raised only after the `retry_timeout_ms` of the access, or after its
+    `first_contact_timeout_ms` while no broker has answered yet. `had_contact`: a broker had answered when this work was
+    planned; see ClusterMetadata. `credentials`: the login of each connection; None if brokers need no login.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class ClusterClient:
         self._to_lend: dict[int, ClientConnection] = {}
         self._any: ClientConnection | None = None
         self._looked_ms: dict[str, int] = {}
-        """When each topic was last asked for."""
+        """The time of the last metadata request for each topic."""
 
     # --- connections ---
 
@@ -68,7 +68,7 @@ class ClusterClient:
             self._any = None
 
     def close_ended_connections(self) -> None:
-        """Closes those that a broker has closed while nothing was asked: the next request opens another at once."""
+        """Closes idle connections that a broker has closed, so that the next request opens a new one at once."""
         kept = [*self._connections.values(), *self._to_lend.values()]
         for connection in kept if self._any is None else [*kept, self._any]:
             if connection.has_ended():
@@ -81,7 +81,7 @@ class ClusterClient:
         self.close()
 
     def open_connection(self, host: str, port: int) -> ClientConnection:
-        """A connection of the caller's own, with this client's settings."""
+        """A new connection for the caller alone, with this client's settings."""
         try:
             connection = ClientConnection(
                 self._dialer,
@@ -102,7 +102,7 @@ class ClusterClient:
         return connection
 
     def any_connection(self) -> ClientConnection:
-        """An idle connection to some broker of the cluster, for requests that any of them answers."""
+        """An idle connection to any broker of the cluster, for requests that every broker answers."""
         if self._any is not None and self._any.is_open and not self._any.in_flight:
             return self._any
         last_error: KafkaError | None = None
@@ -111,23 +111,23 @@ class ClusterClient:
                 self._any = self.open_connection(host, port)
                 return self._any
             except KafkaError as error:
-                if error.name in LOGIN_REFUSED:  # others refuse it, too, and each failed attempt takes longer
+                if error.name in LOGIN_REFUSED:  # other brokers reject it too, and each failed attempt takes longer
                     raise
                 if last_error is None or not isinstance(error, UnknownHostError):
                     last_error = error
         raise last_error or kafka_error("NETWORK_EXCEPTION", "no broker is known")
 
     def _ask_another(self) -> None:
-        """The next `any_connection` is one to another broker: this one's view of the cluster may be old."""
+        """Makes the next `any_connection` use another broker, because this one's metadata may be old."""
         connection = self._any
         if connection is None or not self._metadata.pass_over((connection.host, connection.port)):
             return
         self._any = None
-        if not connection.in_flight:  # else somebody still waits for its answer
+        if not connection.in_flight:  # otherwise a caller still waits for its response
             connection.close()
 
     def connection_to(self, broker_id: int) -> ClientConnection:
-        """The connection to this broker, shared by all who ask here. Raises LEADER_NOT_AVAILABLE for -1."""
+        """The shared connection to this broker. Raises LEADER_NOT_AVAILABLE for -1."""
         connection = self._connections.get(broker_id)
         if connection is not None and connection.is_open:
             return connection
@@ -135,7 +135,7 @@ class ClusterClient:
         return connection
 
     def lend_connection(self, broker_id: int) -> ClientConnection:
-        """A connection to this broker for the caller alone, who may pipeline requests and gives it back. Raises
+        """A connection to this broker for the caller alone, who may pipeline requests and must give it back. Raises
         LEADER_NOT_AVAILABLE for -1."""
         connection = self._to_lend.pop(broker_id, None)
         if connection is not None and connection.is_open:
@@ -143,14 +143,14 @@ class ClusterClient:
         return self.open_connection(*self._metadata.address_of(broker_id))
 
     def take_back(self, broker_id: int, connection: ClientConnection) -> None:
-        """Keeps one for each broker; one whose answers are still to come is closed."""
+        """Keeps one idle connection for each broker. Closes a connection with requests in flight."""
         if connection.in_flight or not connection.is_open or broker_id in self._to_lend:
             connection.close()
         else:
             self._to_lend[broker_id] = connection
 
     def remember_address(self, broker_id: int, host: str, port: int) -> None:
-        """Notes where a broker listens; a changed address drops the connection to the old one."""
+        """Stores the address of a broker. A changed address drops the connection to the old one."""
         if self._metadata.note_address(broker_id, (host, port)):
             for connections in (self._connections, self._to_lend):
                 if broker_id in connections:
@@ -159,10 +159,10 @@ class ClusterClient:
     # --- metadata ---
 
     def refresh(self, topics: Iterable[str] | None, *, allow_auto_create: bool = False) -> dict[str, TopicMetadata]:
-        """Asks for these topics (None: all) and remembers the answer.
+        """Fetches and stores the metadata of these topics (None: all).
 
-        Topics that do not exist are left out (with `allow_auto_create` a cluster that makes topics by itself makes
-        them, and the next call finds them); other errors of a topic are raised.
+        Leaves out topics that do not exist. With `allow_auto_create`, a cluster with automatic creation creates them,
+        and the next call finds them. Raises other errors of a topic.
         """
         request = self._metadata.request(topics, allow_auto_create=allow_auto_create)
         response = self.any_connection().request(request)
@@ -175,7 +175,7 @@ class ClusterClient:
         return found
 
     def topic(self, name: str) -> TopicMetadata:
-        """What is known of the topic, asked for once. Raises UNKNOWN_TOPIC_OR_PARTITION where there is none."""
+        """The metadata of the topic, fetched once. Raises UNKNOWN_TOPIC_OR_PARTITION for a missing topic."""
         known = self._metadata.topic(name)
         if known is not None:
             return known
@@ -185,9 +185,9 @@ class ClusterClient:
         return found[name]
 
     def topic_to_write(self, name: str) -> TopicMetadata:
-        """As `topic`, but a cluster that makes topics by itself (`auto.create.topics.enable`) gets 5 s to do so.
+        """As `topic`, but waits 5 s for a cluster with `auto.create.topics.enable` to create the topic.
 
-        The topic is looked at again after METADATA_MAX_AGE_MS: a key may belong to a partition that was added.
+        Fetches the metadata again after METADATA_MAX_AGE_MS, because a key may belong to an added partition.
         """
         known = self._metadata.topic(name)
         if known is not None and self._dialer.monotonic_ms() - self._looked_ms[name] < METADATA_MAX_AGE_MS:
@@ -200,7 +200,7 @@ class ClusterClient:
             backoff.wait(kafka_error("UNKNOWN_TOPIC_OR_PARTITION", f"there is no topic {name!r}"))
 
     def forget(self, topic: str) -> None:
-        """Makes the next `topic` or `leader_of` ask again, after an answer that the metadata is old."""
+        """Makes the next `topic` or `leader_of` fetch metadata again, after a response that it is old."""
         self._metadata.forget(topic)
 
     def list_topics(self, *, include_internal: bool = False) -> dict[str, TopicMetadata]:
@@ -209,11 +209,12 @@ class ClusterClient:
         return {name: found[name] for name in sorted(found) if include_internal or not found[name].is_internal}
 
     def leader_of(self, topic_partition: TopicPartition) -> PartitionLeader:
-        """Raises UNKNOWN_TOPIC_OR_PARTITION, or LEADER_NOT_AVAILABLE while there is none (both retriable)."""
+        """The leader of the partition. Raises UNKNOWN_TOPIC_OR_PARTITION, or LEADER_NOT_AVAILABLE while there is none
+        (both retriable)."""
         return self._metadata.leader_of(self.topic(topic_partition.topic), topic_partition)
 
     def group_by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
-        """The partitions by the broker that leads them, in the order given. Raises as `leader_of`."""
+        """The partitions by their leader's id, in the given order. Raises as `leader_of`."""
         by_leader: dict[int, list[TopicPartition]] = {}
         for topic_partition in partitions:
             by_leader.setdefault(self.leader_of(topic_partition).leader_id, []).append(topic_partition)
@@ -222,7 +223,7 @@ class ClusterClient:
     # --- retries ---
 
     def backoff(self, *, at_most_ms: int | None = None) -> Backoff:
-        """The pauses of an action that begins now; `at_most_ms`: in place of a longer `retry_timeout_ms`."""
+        """The pauses of an action that begins now. `at_most_ms` limits a longer `retry_timeout_ms`."""
         timeout_ms = self._access.retry_timeout_ms
         schedule = RetrySchedule(
             first_contact_timeout_ms=self._access.first_contact_timeout_ms,
@@ -245,7 +246,8 @@ class ClusterClient:
 
 
 class Backoff:
-    """The pauses between the tries of one action; from `ClusterClient.backoff`. `ask_another`: called in each."""
+    """The pauses between the tries of one action, from `ClusterClient.backoff`. Calls `ask_another` before each
+    pause."""
 
     def __init__(
         self, dialer: Dialer, metadata: ClusterMetadata, schedule: RetrySchedule, ask_another: Callable[[], None]
@@ -256,15 +258,16 @@ class Backoff:
         self._ask_another = ask_another
 
     def reset(self) -> None:
-        """After progress: the full time again, and short pauses."""
+        """Restores the full time and short pauses, after progress."""
         self._schedule.reset(self._dialer.monotonic_ms())
 
     def is_over(self) -> bool:
-        """`retry_timeout_ms` has passed without progress: for an action that waits for answers, not after errors."""
+        """Whether `retry_timeout_ms` has passed without progress. For an action that waits for responses instead of
+        retrying errors."""
         return self._schedule.is_over(self._dialer.monotonic_ms())
 
     def wait(self, error: KafkaError) -> None:
-        """Pauses, or raises the error with the time that was spent once no time is left."""
+        """Pauses. Once no time is left, raises the error with the elapsed time."""
         pause = self._schedule.after(error, has_contact=self._metadata.has_contact, now_ms=self._dialer.monotonic_ms())
         if pause.notice is not None:
             logger.warning("%s", pause.notice)

@@ -1,10 +1,10 @@
 """One blocking connection to one broker, Moldau's or Apache Kafka's (2.8 and later, by negotiated versions).
 
-For columns and Spark tasks, which fetch megabytes at a time and want no object per record, and for administration.
+For columnar reads, Spark tasks (which fetch megabytes at a time without an object per record) and administration.
 Requests may be pipelined: `send` several, then `receive` in the same order. Not thread-safe.
 
-Every failure of the connection, also a timeout, is a KafkaError (NETWORK_EXCEPTION or REQUEST_TIMED_OUT, both
-retriable) and closes the connection. The outcome of unanswered requests is unknown.
+Every failure of the connection, including a timeout, is a KafkaError (NETWORK_EXCEPTION or REQUEST_TIMED_OUT, both
+retriable) and closes the connection. The outcome of unanswered requests is then unknown.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ ResponseType = TypeVar("ResponseType", bound=msgspec.Struct)
 
 
 class ClientConnection:
-    """A connection that has negotiated versions; open from construction on. Raises KafkaError as the module says."""
+    """A connection with negotiated versions, open from construction on. Raises KafkaError as described in the
+    module."""
 
     def __init__(
         self,
@@ -45,13 +46,13 @@ class ClientConnection:
         connect_timeout_ms: int | None = None,
         credentials: Login | None = None,
     ) -> None:
-        """`connect_timeout_ms`: in place of that of the access. `credentials`: as whom to log in; None: the listener
-        asks for none."""
+        """`connect_timeout_ms`: replaces that of the access. `credentials`: the login; None if the listener needs
+        none."""
         self.host = host
         self.port = port
         if connect_timeout_ms is None:
             connect_timeout_ms = access.connect_timeout_ms
-        # the versions are a part of connecting: a broker that recovers accepts, and answers only once it is done
+        # negotiation counts as connecting: a recovering broker accepts connections, but answers only when it is done
         self.request_timeout_ms = connect_timeout_ms
         self._monotonic_ms = dialer.monotonic_ms
         self._dialer = dialer
@@ -60,8 +61,8 @@ class ClientConnection:
         self._protocol = ClientProtocol(str(self), client_id=access.client_id)
         self._read_ahead = b""
         self._early: deque[tuple[int, memoryview]] = deque()
-        """Answers that had to be taken before the next login: the version and the body of each."""
-        # fetched before a broker waits for it
+        """Responses received early because of the next login, as version and body."""
+        # fetch the token before a broker waits for it
         known = _known(credentials)
         self._stream: Stream | None = dialer.dial(host, port, connect_timeout_ms)
         try:
@@ -69,7 +70,7 @@ class ClientConnection:
             while request is not None:
                 self._write(request)
                 request = self._protocol.take_versions(self.receive())
-            # a broker takes its time to refuse, so that passwords are not tried out fast
+            # a broker delays the rejection to slow down password guessing
             self.request_timeout_ms = access.request_timeout_ms
             if known is not None:
                 self._authenticate(known)
@@ -81,20 +82,20 @@ class ClientConnection:
 
     @property
     def is_open(self) -> bool:
-        """Whether requests can be sent; False after `close`, and after an error that ended the connection."""
+        """Whether requests can be sent. False after `close`, and after an error that ended the connection."""
         return self._stream is not None
 
     @property
     def in_flight(self) -> int:
-        """Requests sent whose answers the caller has not received yet."""
+        """The number of requests whose responses the caller has not received yet."""
         return len(self._early) + len(self._protocol.pending)
 
     def has_ended(self) -> bool:
-        """Whether it is closed, here or by the broker, while nothing was in flight. Does not wait."""
+        """Whether an idle connection was closed, here or by the broker. Does not wait."""
         return self._stream is None or bool(self._read_ahead) or (not self.in_flight and self._stream.has_ended())
 
     def close(self) -> None:
-        """Ends the connection; answers in flight are lost. Silent if it is closed."""
+        """Ends the connection; responses in flight are lost. Does nothing if it is closed."""
         stream, self._stream = self._stream, None
         self._protocol.pending.clear()
         self._early.clear()
@@ -114,8 +115,8 @@ class ClientConnection:
     # --- authentication ---
 
     def _authenticate(self, known: Credentials | BearerToken) -> None:
-        """Logs in, or again (KIP-368). Answers in flight are taken first, in memory of their own: a broker takes
-        no other request between those of a login. Raises KafkaError."""
+        """Logs in, or logs in again (KIP-368). First receives the responses in flight into separate memory, because a
+        broker accepts no other request during a login. Raises KafkaError."""
         self._log_in_again_ms = None
         while self._protocol.pending:
             version = self._protocol.pending[0].version
@@ -142,15 +143,15 @@ class ClientConnection:
         return self._protocol.version_of(api_key, max_version=max_version)
 
     def request(self, message: Request[ResponseType], *, max_version: int | None = None) -> ResponseType:
-        """Sends one request and waits for its answer; nothing else may be in flight."""
+        """Sends one request and waits for its response. No other request may be in flight."""
         invariant(not self.in_flight, "request() while others are in flight")
         api_key = api_key_of(message)
         self.send(message, self.version_of(api_key, max_version=max_version))
         return self.receive_message(cast("type[ResponseType]", API_VERSIONS[api_key].response))
 
     def send(self, message: Request[Any], version: int) -> None:
-        """Writes one request; `receive` gives answers in the order of the requests. Blocks while the socket is full;
-        where the session ends soon also until what is in flight is answered."""
+        """Writes one request; `receive` returns responses in the order of the requests. Blocks while the socket is
+        full. If the session ends soon, also blocks until the requests in flight are answered."""
         self._connected()
         due_ms = self._log_in_again_ms
         if due_ms is not None and self._monotonic_ms() >= due_ms:
@@ -160,21 +161,20 @@ class ClientConnection:
         self._write(self._protocol.request(message, version))
 
     def receive_message(self, response: type[ResponseType], buffer: bytearray | None = None) -> ResponseType:
-        """The answer to the oldest request in flight, decoded; record batches in it are views (see `receive`)."""
+        """The decoded response to the oldest request in flight. Record batches in it are views (see `receive`)."""
         version, body = self._receive(buffer)
         return self._decoded(response, version, body)
 
     def receive(self, buffer: bytearray | None = None) -> memoryview:
-        """The body of the answer to the oldest request in flight.
+        """The body of the response to the oldest request in flight.
 
-        It lies in `buffer` if it fits there (the caller may use that again once it is done with the view), else in
-        memory of its own, as after a login. Raises ProtocolError for an answer that is none, with the connection
-        closed.
+        The body is in `buffer` if it fits, which the caller may reuse once it no longer needs the view; otherwise, and
+        after a login, in separate memory. Raises ProtocolError for an invalid response, and closes the connection.
         """
         return self._receive(buffer)[1]
 
     def _receive(self, buffer: bytearray | None) -> tuple[int, memoryview]:
-        """The version and the body of the next answer."""
+        """The version and the body of the next response."""
         invariant(self.in_flight, "nothing is in flight")
         if self._early:
             return self._early.popleft()
@@ -199,7 +199,7 @@ class ClientConnection:
             self._read_into(frame, deadline_ms)
             return self._protocol.response_body(frame)
         except BaseException:
-            # also a KeyboardInterrupt: half an answer is read, nothing can follow it
+            # also on KeyboardInterrupt: after half a response the connection cannot be used
             self.close()
             raise
 
@@ -228,7 +228,7 @@ class ClientConnection:
             raise
 
     def _read_into(self, target: memoryview, deadline_ms: int) -> None:
-        """Fills `target`. Small reads come from a read-ahead, so that length and body cost one call to the system."""
+        """Fills `target`. Small reads come from a read-ahead buffer, so length and body take one system call."""
         stream = self._connected()
         filled = 0
         try:
@@ -253,5 +253,5 @@ class ClientConnection:
 
 
 def _known(login: Login | None) -> Credentials | BearerToken | None:
-    """What logs in now. Waits where a token must be fetched."""
+    """The credentials for a login now. Waits if a token must be fetched."""
     return login if login is None or isinstance(login, Credentials) else login.bearer()

@@ -1,4 +1,4 @@
-"""Asks for the first and last offsets of partitions, offsets by timestamp, and committed offsets.
+"""Fetches the first and last offsets of partitions, offsets by timestamp, and committed offsets.
 
 Functions over a ClusterClient. Each retries retriable errors, within the client's times.
 """
@@ -36,10 +36,10 @@ from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest
 def list_offsets(
     client: ClusterClient, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = READ_COMMITTED
 ) -> Offsets:
-    """Gives for each partition the first offset at or after its timestamp (ms), or its end (LATEST,
-    EARLIEST_TIMESTAMP); -1 where no record is that late.
+    """Returns for each partition the first offset at or after its timestamp (ms), or one end of the log (LATEST,
+    EARLIEST_TIMESTAMP); -1 if no record is that late.
 
-    The latest offset of READ_COMMITTED is the last stable offset, of READ_UNCOMMITTED the high watermark.
+    For READ_COMMITTED the latest offset is the last stable offset, for READ_UNCOMMITTED the high watermark.
     """
     found: Offsets = {}
     backoff = client.backoff()
@@ -84,15 +84,15 @@ def find_coordinator(client: ClusterClient, key: str, key_type: int = GROUP_KEY)
 
 
 def find_coordinator_id(client: ClusterClient, key: str, key_type: int = GROUP_KEY) -> int:
-    """The id of that broker; raises as `find_coordinator`."""
+    """The id of the coordinator. Raises as `find_coordinator`."""
     response = ask_for_coordinator(client, key, key_type)
     check_coordinator(response, key)
     return response.node_id
 
 
 def ask_for_coordinator(client: ClusterClient, key: str, key_type: int = GROUP_KEY) -> FindCoordinatorResponse:
-    """What any broker says of the coordinator, which `client.connection_to` reaches from then on: for callers that tell
-    its errors in words of their own."""
+    """The response about the coordinator from any broker, after which `client.connection_to` can reach it. For callers
+    that handle its errors themselves."""
     request = coordinator_request(key, key_type)
     response = client.any_connection().request(request, max_version=FIND_ONE_COORDINATOR)
     if not response.error_code:
@@ -108,10 +108,10 @@ def commit_offsets(
     *,
     at_most_ms: int | None = None,
 ) -> None:
-    """Stores a group's next offsets without being a member, so that lag shows in any Kafka tool. `metadata` stands
-    beside each of them. `at_most_ms`: how long it is tried again, in place of a longer time of the client.
+    """Commits offsets of a group without being a member, so that Kafka tools show the lag. `metadata` is stored with
+    each offset. `at_most_ms` limits a longer retry time of the client.
 
-    Raises UNKNOWN_MEMBER_ID while the group has living members: then the positions are theirs.
+    Raises UNKNOWN_MEMBER_ID while the group has live members, which then own the committed offsets.
     """
     request = commit_request(group_id, offsets, metadata)
 
@@ -126,7 +126,7 @@ def commit_offsets(
 def committed_offsets(
     client: ClusterClient, group_id: str, *, require_stable: bool = False
 ) -> dict[TopicPartition, CommittedOffset]:
-    """All committed offsets of a group. `require_stable`: waits while an open transaction has offsets of it
+    """All committed offsets of a group. `require_stable`: waits while an open transaction includes offsets of the group
     (KIP-447)."""
     request = OffsetFetchRequest(group_id=group_id, topics=None, require_stable=require_stable)
 
@@ -141,7 +141,7 @@ def committed_offsets(
 
 
 def init_producer_id(client: ClusterClient) -> tuple[int, int]:
-    """A fresh (producer id, producer epoch) for idempotence, without a transactional id."""
+    """A new (producer id, producer epoch) for idempotence, without a transactional id."""
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
 
     def init() -> tuple[int, int]:

@@ -1,7 +1,7 @@
-"""Remembers brokers that do not answer, so that only one request waits for each.
+"""Remembers brokers that do not answer, so that at most one request waits for each.
 
-The kernel of a paused broker still accepts connections, and then no answer comes. A console that asks all brokers again
-and again would wait for that broker in each request.
+The kernel of a paused broker still accepts connections, but no response comes. Without this module, a console that
+polls all brokers would wait for that broker in each request.
 """
 
 from __future__ import annotations
@@ -18,35 +18,36 @@ Address = tuple[str, int]
 """Host and port."""
 
 PATIENCE_MS = 10_000
-"""For so long nobody asks a broker again that said nothing."""
+"""The time during which a silent broker is not contacted again."""
 
 
 class SilentBrokerError(KafkaError):
-    """The broker was asked a moment ago, and said nothing. Not retriable: nobody asks it before PATIENCE_MS is over."""
+    """The broker was contacted recently and did not answer. Not retriable: it is not contacted again before PATIENCE_MS
+    is over."""
 
     code = 7
     name = "REQUEST_TIMED_OUT"
 
 
 class ListeningDialer:
-    """`dialer`, with a memory for all its users, in any thread. A new connection is asked for its versions first, which
-    every broker answers at once: where that does not come, the broker is silent. A later question may take long for
-    another reason, such as a controller that is away: after that its other connections end, and a new one shows
-    whether it answers."""
+    """Adds a memory of silent brokers to `dialer`, shared by all users in any thread. A new connection first requests
+    the broker's versions, which every broker answers at once; without that response, the broker is silent. A later
+    request may be slow for another reason, such as a missing controller. After such a timeout the other connections to
+    the broker end, and a new one shows whether it answers."""
 
     def __init__(self, dialer: Dialer) -> None:
         self._dialer = dialer
         self._silent: dict[Address, int] = {}
-        """By address: until when the broker is not asked."""
+        """The time until which each address is not contacted."""
         self._suspects: dict[Address, None] = {}
 
     def silent(self) -> list[str]:
-        """`host:port` of those that do not answer."""
+        """`host:port` of the silent brokers."""
         now_ms = self.monotonic_ms()
         return sorted(f"{host}:{port}" for (host, port), until_ms in list(self._silent.items()) if now_ms < until_ms)
 
     def dial(self, host: str, port: int, timeout_ms: int) -> Stream:
-        """As Dialer.dial. Raises SilentBrokerError at once for a broker that said nothing."""
+        """As Dialer.dial. Raises SilentBrokerError at once for a silent broker."""
         address = host, port
         if self.monotonic_ms() < self._silent.get(address, 0):
             raise SilentBrokerError(f"{host}:{port} does not answer")
@@ -72,20 +73,20 @@ class ListeningDialer:
     # -- what streams report
 
     def answered(self, address: Address) -> None:
-        """The first answer of a connection."""
+        """A connection got its first response."""
         self._silent.pop(address, None)
         self._suspects.pop(address, None)
 
     def said_nothing(self, address: Address) -> None:
-        """The broker gave no answer, not even to a new connection."""
+        """The broker did not answer even a new connection."""
         self._silent[address] = self.monotonic_ms() + PATIENCE_MS
 
     def suspect(self, address: Address) -> None:
-        """A question of a connection that had answered before took too long."""
+        """A request on a connection that had answered before timed out."""
         self._suspects[address] = None
 
     def is_suspect(self, address: Address) -> bool:
-        """Whether only a new connection can tell if this broker answers."""
+        """Whether only a new connection can show that this broker answers."""
         return address in self._suspects
 
 

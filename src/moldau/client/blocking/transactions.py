@@ -1,7 +1,7 @@
 """Requests of a transactional producer to coordinators, as functions over a ClusterClient.
 
-Each retries retriable errors, within the client's times. A repeated EndTxn ends the transaction once, because it
-contains the epoch (KIP-890).
+Each retries retriable errors, within the client's time limits. A repeated EndTxn ends the transaction only once,
+because it contains the epoch (KIP-890).
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest
 from moldau.wire.protocol.messages.transactions import DescribeTransactionsRequest, EndTxnRequest
 
 DEFAULT_TRANSACTION_MAX_TIMEOUT_MS = 900_000
-"""Of `transaction.max.timeout.ms`, here and in Apache Kafka."""
+"""The default of `transaction.max.timeout.ms`, here and in Apache Kafka."""
 
 _TRANSACTION_MAX_TIMEOUT = "transaction.max.timeout.ms"
 _BROKER_RESOURCE = 4
 
 
 def transaction_max_timeout_ms(client: ClusterClient, transactional_id: str) -> int:
-    """The longest that the coordinator of `transactional_id` lets a transaction be open; the default of
-    `transaction.max.timeout.ms` where it does not say (the principal may not see the settings of brokers)."""
+    """The longest transaction timeout that the coordinator of `transactional_id` allows. The default of
+    `transaction.max.timeout.ms` if it does not answer (the principal may not be allowed to see broker settings)."""
 
     def ask() -> int:
         broker_id = find_coordinator_id(client, transactional_id, TRANSACTION_KEY)
@@ -53,9 +53,9 @@ def transaction_max_timeout_ms(client: ClusterClient, transactional_id: str) -> 
 
 
 def begin_producer(client: ClusterClient, transactional_id: str, transaction_timeout_ms: int) -> TransactionalProducer:
-    """A producer of `transactional_id`, which fences the one before it and aborts what that one left open.
+    """A new producer of `transactional_id`. Fences the earlier producer and aborts its open transaction.
 
-    Raises INVALID_TRANSACTION_TIMEOUT above `transaction.max.timeout.ms`, UNSUPPORTED_VERSION where the cluster has no
+    Raises INVALID_TRANSACTION_TIMEOUT above `transaction.max.timeout.ms`, and UNSUPPORTED_VERSION if the cluster has no
     transactions v2.
     """
     request = InitProducerIdRequest(transactional_id, transaction_timeout_ms)
@@ -75,9 +75,9 @@ def commit_offsets_in_transaction(
     offsets: Mapping[TopicPartition, int],
     metadata: str = "",
 ) -> None:
-    """The group's next offsets join the transaction. `metadata` stands beside each of them.
+    """Adds the group's next offsets to the transaction. `metadata` is stored with each offset.
 
-    Raises INVALID_PRODUCER_EPOCH where another producer has taken over.
+    Raises INVALID_PRODUCER_EPOCH if another producer has taken over.
     """
     request = offsets_request(producer, member, offsets, metadata)
 
@@ -93,9 +93,10 @@ def commit_offsets_in_transaction(
 def end_transaction(
     client: ClusterClient, producer: TransactionalProducer, *, committed: bool
 ) -> TransactionalProducer:
-    """Commits or aborts; gives the producer of the next transaction.
+    """Commits or aborts, and returns the producer for the next transaction.
 
-    Raises PRODUCER_FENCED where another producer has taken over, INVALID_TXN_STATE where nothing is open to commit.
+    Raises PRODUCER_FENCED if another producer has taken over, and INVALID_TXN_STATE without an open transaction to
+    commit.
     """
     request = EndTxnRequest(
         producer.transactional_id, producer.producer_id, producer.producer_epoch, committed=committed
@@ -109,7 +110,7 @@ def end_transaction(
 
 
 def partitions_of_transaction(client: ClusterClient, producer: TransactionalProducer) -> list[TopicPartition]:
-    """The partitions that are in this producer's open transaction; none where another producer has taken over."""
+    """The partitions in this producer's open transaction; empty if another producer has taken over."""
 
     def ask() -> list[TopicPartition]:
         coordinator = find_coordinator(client, producer.transactional_id, TRANSACTION_KEY)

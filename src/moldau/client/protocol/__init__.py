@@ -1,4 +1,4 @@
-"""The decisions of the client, without sockets. The time is an argument.
+"""The decisions of the client, without sockets or a clock: the time is an argument.
 
 access: `ClusterAccess`: bootstrap servers, client id, timeouts
 bearer: settings and answers of OAUTHBEARER

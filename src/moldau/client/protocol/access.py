@@ -1,8 +1,8 @@
-"""`ClusterAccess`: how a client reaches a cluster: bootstrap servers, client id, timeouts, security.
+"""`ClusterAccess`: the bootstrap servers, client id, timeouts and security with which a client reaches a cluster.
 
-It is a value and opens nothing (`moldau.transport.access` does). It can be compared, be the key of a pool, be pickled
-to Spark tasks, and be written as options of Spark or settings of librdkafka (`moldau.transport.librdkafka`). None of
-these forms contains a secret: see `client.protocol.secrets`.
+It is a plain value; `moldau.transport.access` opens connections. It can be compared, used as the key of a pool, pickled
+to Spark tasks, and converted to Spark options or librdkafka settings (`moldau.transport.librdkafka`). None of these
+forms contains a secret: see `client.protocol.secrets`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ REQUEST_TIMEOUT_MS = 30_000
 FIRST_CONTACT_TIMEOUT_MS = 10_000
 RETRY_TIMEOUT_MS = 300_000
 LARGEST_CLIENT_NUMBER = 0x7FFFFFFF
-"""Kafka's clients have numbers of 32 bits, and so have requests."""
+"""Numbers in Kafka's clients and requests have 32 bits."""
 
 BOOTSTRAP_SERVERS, CLIENT_ID = "bootstrap.servers", "client.id"
 REQUEST_TIMEOUT, API_TIMEOUT = "request.timeout.ms", "default.api.timeout.ms"
@@ -36,12 +36,12 @@ Address = tuple[str, int]
 
 
 class ClusterAccess(msgspec.Struct, frozen=True):
-    """`bootstrap_servers`: any brokers of the cluster, as host:port with commas; kept with every port, and each broker
-    once, in the order given. Raises ValueError where `parse_bootstrap_servers` does.
+    """`bootstrap_servers`: any brokers of the cluster, as host:port separated by commas. Normalized: every entry has
+    its port, duplicates are removed, and the order is kept. Raises ValueError as `parse_bootstrap_servers`.
 
-    `connect_timeout_ms`: one connection, until the broker has told its versions. `request_timeout_ms`: one answer.
-    `first_contact_timeout_ms`: all tries while no broker of the cluster has ever answered. `retry_timeout_ms`: all
-    tries of one action after that.
+    `connect_timeout_ms`: for one connection, until the broker has sent its versions. `request_timeout_ms`: for one
+    response. `first_contact_timeout_ms`: for all tries while no broker of the cluster has ever answered.
+    `retry_timeout_ms`: for all tries of one action after that.
     """
 
     bootstrap_servers: str
@@ -57,15 +57,16 @@ class ClusterAccess(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, given: ClusterAccess | str) -> ClusterAccess:
-        """What a caller gave; a text is the bootstrap servers. Raises ValueError."""
+        """Converts the argument of a caller; a text is the bootstrap servers. Raises ValueError."""
         return cls(given) if isinstance(given, str) else given
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], *, origin: Origin | None = None) -> ClusterAccess:
-        """By the names of Kafka's clients; other settings than those of an access are left alone. The time of an answer
-        is `request.timeout.ms`, else `default.api.timeout.ms`.
+        """Reads settings by the names of Kafka's clients, and ignores other settings. The response timeout is
+        `request.timeout.ms`, or else `default.api.timeout.ms`.
 
-        `origin`: the file that they were read from, so that a secret in it can be referred to. Raises AccessError."""
+        `origin`: the file of the settings, for references to secrets in it. Raises AccessError.
+        """
         security = ClientSecurity.from_properties(properties, origin)
         servers = properties.get(BOOTSTRAP_SERVERS, "").strip()
         if not servers:
@@ -84,26 +85,26 @@ class ClusterAccess(msgspec.Struct, frozen=True):
         return self.bootstrap_servers
 
     def __repr__(self) -> str:
-        """Only what _SHOWN names: no secret stands there."""
+        """Shows only the fields of _SHOWN, none of which is a secret."""
         others = (f", {name}={getattr(self, name)!r}" for name in _SHOWN if self._says(name))
         return f"{type(self).__name__}({self.bootstrap_servers!r}{''.join(others)})"
 
     def addresses(self) -> list[Address]:
-        """Of the bootstrap servers, in their order."""
+        """The addresses of the bootstrap servers, in their order."""
         return parse_bootstrap_servers(self.bootstrap_servers)
 
     def named(self, client_id: str) -> ClusterAccess:
-        """With this client id, unless it has one of its own."""
+        """The access with this client id, unless it already has one."""
         return replace(self, client_id=client_id) if self.client_id == DEFAULT_CLIENT_ID else self
 
     def under_token(self, supply: Callable[[], str], who: str) -> ClusterAccess:
-        """The same cluster, under the bearer token that `supply` gives for each login, such as that of a person whom a
-        service acts for; `who` names the holder in errors. Raises AccessError where connections have no SASL."""
+        """The same cluster with a login by the bearer token that `supply` returns for each login, such as that of a
+        user of a service. `who` names the holder in errors. Raises AccessError if the connections have no SASL."""
         return replace(self, security=self.security.with_bearer(supply, who))
 
     def properties(self) -> dict[str, str]:
-        """What `from_properties` reads, for another process: secrets are references. Raises AccessError for a secret
-        that is in memory only."""
+        """The properties for `from_properties` in another process, with references to secrets. Raises AccessError for a
+        secret that is only in memory."""
         own = {
             CLIENT_ID: self.client_id,
             CONNECT_TIMEOUT: self.connect_timeout_ms,
@@ -113,15 +114,15 @@ class ClusterAccess(msgspec.Struct, frozen=True):
         return {BOOTSTRAP_SERVERS: self.bootstrap_servers, **texts, **self.security.properties()}
 
     def spark_options(self) -> dict[str, str]:
-        """The options of `format("moldau")`, to read or to write; without those that are at their default. Secrets are
-        references; raises AccessError for a secret that is in memory only."""
+        """The options of `format("moldau")` for reading or writing, without those at their default, and with references
+        to secrets. Raises AccessError for a secret that is only in memory."""
         said = {option: getattr(self, name) for name, option in _SPARK_OPTIONS.items() if self._says(name)}
         secured = {f"kafka.{name}": text for name, text in self.security.properties().items()}
         own = {name: str(said[name]) for name in said}
         return {f"kafka.{BOOTSTRAP_SERVERS}": self.bootstrap_servers, **own, **secured}
 
     def _says(self, name: str) -> bool:
-        """Whether the field is not at its default."""
+        """Whether the field differs from its default."""
         return bool(getattr(self, name) != _DEFAULTS[name])
 
 
@@ -144,9 +145,9 @@ _SPARK_OPTIONS = {
 
 
 def parse_bootstrap_servers(bootstrap_servers: str) -> list[Address]:
-    """[(host, port)] of "host:port,host:port", each once; IPv6 addresses stand in brackets.
+    """[(host, port)] of "host:port,host:port", without duplicates. IPv6 addresses are in brackets.
 
-    Raises ValueError where nothing is named, for a port that is none, and for a URL.
+    Raises ValueError for an empty text, an invalid port, and a URL.
     """
     servers: list[Address] = []
     for text in (text.strip() for text in bootstrap_servers.split(",")):
@@ -164,7 +165,7 @@ def parse_bootstrap_servers(bootstrap_servers: str) -> list[Address]:
 
 
 def join_addresses(addresses: list[Address]) -> str:
-    """The text that `parse_bootstrap_servers` reads."""
+    """The text for `parse_bootstrap_servers`."""
     return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in addresses)
 
 

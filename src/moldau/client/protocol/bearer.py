@@ -1,4 +1,4 @@
-"""Logins by OAUTHBEARER (KIP-255, 768, 1139): settings of the token, and answers of the issuer.
+"""Logins by OAUTHBEARER (KIP-255, 768, 1139): token settings, and responses of the issuer.
 
     sasl.oauthbearer.token.endpoint.url                     https://..., http:// to the loopback, file:///...
     sasl.oauthbearer.client.credentials.client.id, .secret  of the grant client_credentials (RFC 6749, 4.4)
@@ -10,8 +10,8 @@
     sasl.login.retry.backoff.ms, .retry.backoff.max.ms      between two tries
     https.ca.location                                       who signs the certificate of the endpoint; also librdkafka's
 
-In `sasl.jaas.config` clientId, clientSecret, scope, extension_NAME and ssl.truststore.location (PEM) say the same.
-`moldau.transport.oauth` asks.
+In `sasl.jaas.config` the options clientId, clientSecret, scope, extension_NAME and ssl.truststore.location (PEM) have
+the same meaning. `moldau.transport.oauth` sends the requests.
 """
 
 from __future__ import annotations
@@ -66,18 +66,18 @@ _RETRIEVERS: Final = (
     _BY_ASSERTION,
 )
 MAX_TOKEN_CHARACTERS: Final = 32 << 10
-"""A longer token is not taken: brokers read little before a login."""
+"""Longer tokens are rejected, because brokers read only small requests before a login."""
 REFRESH_FACTOR, REFRESH_JITTER = 0.8, 0.05
 REFRESH_BUFFER_MS, REFRESH_MIN_PERIOD_MS = 300_000, 60_000
-"""When a token is replaced: the defaults of Kafka's `sasl.login.refresh.*` (KIP-368)."""
+"""The times for replacing a token: the defaults of Kafka's `sasl.login.refresh.*` (KIP-368)."""
 MAX_DIGITS: Final = 9
 _EXTENSION: Final = "extension_"
 _ERROR_CODE = re.compile(r"[A-Za-z0-9_.-]{1,60}")
 
 
 class LoginTimes(msgspec.Struct, frozen=True):
-    """Of the requests to an issuer, in ms, as LOGIN_TIMES (KIP-768). `connect_ms`: TLS included; `read_ms`: until
-    something comes of the answer; 0: as long as the whole login may take."""
+    """Timeouts of requests to an issuer in ms, as in LOGIN_TIMES (KIP-768). `connect_ms`: includes TLS. `read_ms`:
+    until the first bytes of the response; 0: as long as the whole login may take."""
 
     connect_ms: int = 0
     read_ms: int = 0
@@ -86,7 +86,7 @@ class LoginTimes(msgspec.Struct, frozen=True):
 
 
 class AssertionKey(msgspec.Struct, frozen=True):
-    """By which assertions are signed here (KIP-1258). `file`: in PEM (PKCS#8). Raises AccessError."""
+    """The key that signs assertions in this process (KIP-1258). `file`: in PEM (PKCS#8). Raises AccessError."""
 
     file: str
     issuer: str
@@ -95,7 +95,7 @@ class AssertionKey(msgspec.Struct, frozen=True):
     algorithm: str = ASSERTION_ALGORITHMS[0]
     lasts_s: int = 300
     begins_s: int = 60
-    """So long before now, for a clock that is behind."""
+    """Seconds that the assertion is valid before now, for a clock that is behind."""
     has_id: bool = False
     passphrase: Secret | None = None
 
@@ -112,7 +112,7 @@ class AssertionKey(msgspec.Struct, frozen=True):
                 raise AccessError(name, f"must be a number of seconds from 0 to {most}")
 
     def claims(self, now_ms: int, token_id: str) -> dict[str, object]:
-        """Of an assertion; `now_ms`: since the epoch."""
+        """The claims of an assertion. `now_ms`: since the epoch."""
         now_s = now_ms // 1_000
         said = {"iss": self.issuer, "sub": self.subject, "aud": self.audience, "jti": token_id if self.has_id else ""}
         claims: dict[str, object] = {name: text for name, text in said.items() if text}
@@ -120,7 +120,7 @@ class AssertionKey(msgspec.Struct, frozen=True):
         return claims
 
     def properties(self) -> dict[str, str]:
-        """The settings that say it. Raises AccessError for a passphrase in memory."""
+        """The settings of this key. Raises AccessError for a passphrase in memory."""
         return {
             ASSERTION_KEY_FILE: self.file,
             ASSERTION_PASSPHRASE: "" if self.passphrase is None else self.passphrase.reference(),
@@ -135,8 +135,8 @@ class AssertionKey(msgspec.Struct, frozen=True):
 
 
 class BearerLogin(msgspec.Struct, frozen=True):
-    """By tokens of the issuer at `endpoint`, or of a file (`file:///...`). `extensions`: names and values. Raises
-    AccessError where that is not enough for a token."""
+    """A login by tokens from the issuer at `endpoint`, or from a file (`file:///...`). `extensions`: names and values.
+    Raises AccessError for incomplete settings."""
 
     endpoint: str
     client_id: str = ""
@@ -146,12 +146,12 @@ class BearerLogin(msgspec.Struct, frozen=True):
     ca_location: str = ""
     assertion_file: str = ""
     is_url_encoded: bool = False
-    """Id and secret in the header of HTTP, as RFC 6749 wants it and Kafka's clients do not by default."""
+    """URL-encodes id and secret in the HTTP header, as RFC 6749 requires. Kafka's clients do not by default."""
     times: LoginTimes = LoginTimes()
     key: AssertionKey | None = None
-    """Of assertions that are signed here; a file with an assertion counts more, as in Kafka."""
+    """The key that signs assertions in this process. A file with an assertion takes precedence, as in Kafka."""
     is_granted_by_assertion: bool = False
-    """The assertion is the grant; else it says who the client is."""
+    """The assertion is the grant. Otherwise it authenticates the client."""
 
     def __post_init__(self) -> None:
         if not self.endpoint:
@@ -172,34 +172,34 @@ class BearerLogin(msgspec.Struct, frozen=True):
 
     @property
     def mechanism(self) -> str:
-        """Of SASL."""
+        """The SASL mechanism."""
         return OAUTHBEARER
 
     @property
     def who(self) -> str:
-        """Whom errors and reports name. The principal itself stands in the token."""
+        """The name in errors and reports. The principal itself is in the token."""
         if self.is_file:
             return f"the token of {self.endpoint}"
         return f"the client {self.client_id}" if self.client_id else "the client of the assertion"
 
     @property
     def has_assertion(self) -> bool:
-        """It asks by an assertion, and without a secret."""
+        """Whether the login uses an assertion instead of a secret."""
         return bool(self.assertion_file) or self.key is not None
 
     @property
     def is_file(self) -> bool:
-        """The token is the content of a file."""
+        """Whether the token is the content of a file."""
         return self.endpoint.lower().startswith(FILE)
 
     @property
     def path(self) -> str:
-        """Of the file with the token: of `file:/PATH` or `file:///PATH`."""
+        """The path of the token file, from `file:/PATH` or `file:///PATH`."""
         path = self.endpoint[len(FILE) :]
         return path.removeprefix("//") if path.startswith("///") else path
 
     def properties(self) -> dict[str, str]:
-        """The settings that say it, the secret as its reference. Raises AccessError for a secret in memory."""
+        """The settings of this login, with a reference to the secret. Raises AccessError for a secret in memory."""
         texts = {
             "sasl.mechanism": self.mechanism,
             TOKEN_ENDPOINT: self.endpoint,
@@ -219,15 +219,15 @@ class BearerLogin(msgspec.Struct, frozen=True):
 
 
 class SuppliedLogin(msgspec.Struct, frozen=True):
-    """By a token that this process has: `supply` gives it for each login, such as that of a person who is logged in at
-    a service. It raises KafkaError where there is none any more. Stays in this process."""
+    """A login by tokens of this process. `supply` returns the token for each login, such as that of a user logged in to
+    a service, and raises KafkaError once none is left. Cannot leave this process."""
 
     supply: Callable[[], str]
     who: str = "the holder of a token"
 
     @property
     def mechanism(self) -> str:
-        """Of SASL."""
+        """The SASL mechanism."""
         return OAUTHBEARER
 
     def __repr__(self) -> str:
@@ -243,14 +243,14 @@ class SuppliedLogin(msgspec.Struct, frozen=True):
 
 
 class NoTokenError(KafkaError):
-    """The issuer gives no token that a login can use, or the file has none."""
+    """The issuer returns no usable token, or the file has none."""
 
     code = 58
     name = "SASL_AUTHENTICATION_FAILED"
 
 
 class IssuerLostError(KafkaError):
-    """The issuer could not be asked. Retriable."""
+    """The issuer could not be reached. Retriable."""
 
     code = 13
     name = "NETWORK_EXCEPTION"
@@ -258,7 +258,7 @@ class IssuerLostError(KafkaError):
 
 
 class Granted(NamedTuple):
-    """`lifetime_ms`: from now on; None: not known."""
+    """`lifetime_ms`: from now; None: unknown."""
 
     token: str
     lifetime_ms: int | None
@@ -271,7 +271,8 @@ class Granted(NamedTuple):
 
 
 def bearer_login(properties: Mapping[str, str], module: LoginModule | None, origin: Origin | None) -> BearerLogin:
-    """`module`: of `sasl.jaas.config`, whose options are those of KIP-768; settings count more. Raises AccessError."""
+    """`module`: the login module of `sasl.jaas.config`, with the options of KIP-768. Settings take precedence. Raises
+    AccessError."""
     options = {} if module is None else module.options
     secret = properties.get(OAUTH_CLIENT_SECRET)
     found: Secret | None = None
@@ -335,7 +336,7 @@ def _number(name: str, text: str, usual: int, unit: str = "milliseconds") -> int
 
 
 def _trusted(options: Mapping[str, str]) -> str:
-    """KIP-768: TLS with the issuer is set by options of the login module."""
+    """The CA file from the options of the login module, which configure TLS with the issuer (KIP-768)."""
     given = {name: text for name, text in options.items() if name.startswith("ssl.") and text}
     location = given.pop("ssl.truststore.location", "")
     kind = given.pop("ssl.truststore.type", "JKS")
@@ -349,7 +350,7 @@ def _trusted(options: Mapping[str, str]) -> str:
 
 
 def extensions_text(extensions: Iterable[tuple[str, str]]) -> str:
-    """The text of OAUTH_EXTENSIONS."""
+    """The value of OAUTH_EXTENSIONS."""
     return ",".join(f"{name}={value}" for name, value in extensions)
 
 
@@ -364,7 +365,7 @@ def _extensions(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def token_request(login: BearerLogin, secret: str, assertion: str) -> tuple[dict[str, str], bytes]:
-    """Headers and form. `secret`, `assertion`: read, or signed; the assertion counts where there is one."""
+    """Headers and form of the request. `secret` and `assertion` are resolved values; an assertion takes precedence."""
     form = {"grant_type": "client_credentials"}
     if assertion and login.is_granted_by_assertion:
         form = {"grant_type": JWT_BEARER, "assertion": assertion}
@@ -381,8 +382,8 @@ def token_request(login: BearerLogin, secret: str, assertion: str) -> tuple[dict
 
 
 def take_grant(body: bytes, now_ms: int) -> Granted:
-    """What a token endpoint answered with status 200; `now_ms`: the wall clock. Raises ValueError, a sentence without
-    its subject, which holds nothing of the answer."""
+    """The grant in a response of a token endpoint with status 200. `now_ms`: the wall clock. Raises ValueError with a
+    sentence without its subject, which contains nothing of the response."""
     answer = _json_object(body)
     if answer is None:
         raise ValueError("answered no JSON object")
@@ -392,13 +393,13 @@ def take_grant(body: bytes, now_ms: int) -> Granted:
     check_token(token)
     expires_in, lifetime_ms = answer.get("expires_in"), lifetime_ms_of(token, now_ms)
     if isinstance(expires_in, int) and not isinstance(expires_in, bool) and 0 < expires_in < 1 << 31:
-        # brokers go by the claim, whose seconds may end up to one before
+        # brokers use the claim, whose whole seconds may end up to one second earlier
         lifetime_ms = expires_in * 1_000 if lifetime_ms is None else min(lifetime_ms, expires_in * 1_000)
     return Granted(token, lifetime_ms)
 
 
 def check_token(token: str) -> None:
-    """Raises ValueError where no login could carry it; the text holds nothing of it."""
+    """Raises ValueError for a token that a login cannot carry. The message contains nothing of the token."""
     if len(token) > MAX_TOKEN_CHARACTERS:
         raise ValueError(f"gave a token of more than {MAX_TOKEN_CHARACTERS} characters")
     try:
@@ -408,13 +409,13 @@ def check_token(token: str) -> None:
 
 
 def error_code_of(body: bytes) -> str:
-    """The `error` of a refusal (RFC 6749, 5.2), such as invalid_client; "" for what is no such word."""
+    """The `error` of an error response (RFC 6749, 5.2), such as invalid_client; "" if it is not such a word."""
     error = (_json_object(body) or {}).get("error")
     return error if isinstance(error, str) and _ERROR_CODE.fullmatch(error) else ""
 
 
 def lifetime_ms_of(token: str, now_ms: int) -> int | None:
-    """From now on, as the claim `exp` of a JWT says, which is not verified; None where there is none."""
+    """The remaining lifetime by the unverified claim `exp` of a JWT; None without the claim."""
     claims = _claims(token)
     expires_s = claims.get("exp")
     if isinstance(expires_s, bool) or not isinstance(expires_s, int | float) or not 0 < expires_s < 1 << 40:
@@ -423,14 +424,14 @@ def lifetime_ms_of(token: str, now_ms: int) -> int | None:
 
 
 def refresh_after_ms(lifetime_ms: int, jitter: float) -> int:
-    """How long a token of this lifetime is used; `jitter`: random, in [0, 1)."""
+    """The time to use a token of this lifetime. `jitter`: random, in [0, 1)."""
     chosen = int(lifetime_ms * (REFRESH_FACTOR + REFRESH_JITTER * jitter))
     latest = lifetime_ms - REFRESH_BUFFER_MS
     return min(chosen, latest) if latest >= REFRESH_MIN_PERIOD_MS else chosen
 
 
 def no_token(login: BearerLogin, where: str, reason: str, *, is_transient: bool) -> NoTokenError | IssuerLostError:
-    """`where`: the address, without its query. IssuerLostError where another try may end better."""
+    """`where`: the address, without its query. IssuerLostError if another try may succeed."""
     kind = IssuerLostError if is_transient else NoTokenError
     return kind(f"no token for {login.who}: {where} ({TOKEN_ENDPOINT}) {reason}")
 

@@ -1,8 +1,9 @@
-"""One connection without its socket: frames, correlation ids, versions. A driver moves the bytes and waits.
+"""The state of one connection without its socket: frames, correlation ids, versions. A driver moves the bytes and
+waits.
 
-The order of calls: `versions_request`, then `take_versions` for each answer until it gives no further request. After
-that any number of `request`, up to MAX_IN_FLIGHT of them unanswered; each answer is `response_length` of its first four
-bytes, then `response_body` of the frame. Kafka answers in the order of the requests.
+First call `versions_request`, then `take_versions` for each response until it returns no further request. After that,
+call `request` any number of times, with up to MAX_IN_FLIGHT unanswered. For each response call `response_length` with
+its first four bytes, then `response_body` with the frame. Kafka answers in the order of the requests.
 
 A protocol error is final: the rest of the stream cannot be read.
 """
@@ -24,7 +25,7 @@ from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest, ApiVe
 from moldau.wire.protocol.schema import Request
 
 MAX_RESPONSE_BYTES = 512 * 1024 * 1024
-"""A fetch of one batch may pass its own limits (the first batch comes whole), so this is far above them."""
+"""One batch may exceed the limits of a fetch, because the first batch is returned whole. So this is far above them."""
 
 MAX_IN_FLIGHT = 64
 SOFTWARE_NAME = "moldau"
@@ -34,7 +35,7 @@ _MAX_CORRELATION_ID = 0x7FFFFFFF
 
 
 class PendingRequest(msgspec.Struct, frozen=True):
-    """A request whose answer is still to be received."""
+    """A request without a response so far."""
 
     correlation_id: int
     api_key: ApiKey
@@ -42,7 +43,7 @@ class PendingRequest(msgspec.Struct, frozen=True):
 
 
 class ClientProtocol:
-    """One connection's state. `peer` names the broker in errors, as host:port."""
+    """The state of one connection. `peer` names the broker in errors, as host:port."""
 
     def __init__(self, peer: str, *, client_id: str = SOFTWARE_NAME, first_correlation_id: int = 0) -> None:
         self.peer = peer
@@ -60,9 +61,9 @@ class ClientProtocol:
         return self.request(request, self._asked_versions_in)
 
     def take_versions(self, body: Buffer) -> list[bytes] | None:
-        """Notes the broker's versions, or gives the request that an older broker understands.
+        """Stores the broker's versions, or returns the request that an older broker understands.
 
-        Raises KafkaError where the broker refuses, ProtocolError where the answer is none.
+        Raises KafkaError for an error response, and ProtocolError for an invalid one.
         """
         if self._asked_versions_in and len(body) >= 2 and int.from_bytes(body[:2], "big") == _UNSUPPORTED_VERSION:
             # KIP-511: a broker that does not know this version answers in v0
@@ -75,9 +76,9 @@ class ClientProtocol:
         return None
 
     def version_of(self, api_key: ApiKey, *, max_version: int | None = None) -> int:
-        """The highest version that both sides know, and that is not above `max_version`.
+        """The highest version that both sides know, at most `max_version`.
 
-        Raises UNSUPPORTED_VERSION where there is none.
+        Raises UNSUPPORTED_VERSION if there is none.
         """
         ours = declared_api(api_key)
         lowest, highest = self._versions.get(api_key, (0, -1))
@@ -94,7 +95,7 @@ class ClientProtocol:
     # --- requests and answers ---
 
     def request(self, message: Request[Any], version: int, *, is_answered: bool = True) -> list[bytes]:
-        """The parts of the frame to write; from now on its answer is awaited (a Produce with acks=0 has none)."""
+        """The parts of the frame to write. Expects a response from now on, except for a Produce with acks=0."""
         invariant(len(self.pending) < MAX_IN_FLIGHT, f"more than {MAX_IN_FLIGHT} requests in flight")
         api_key, correlation_id = api_key_of(message), self._next_correlation_id
         self._next_correlation_id = (correlation_id + 1) & _MAX_CORRELATION_ID
@@ -105,9 +106,10 @@ class ClientProtocol:
         return [frame_length(*parts), *parts]
 
     def response_length(self, prefix: Buffer) -> int:
-        """How many bytes follow the first four of an answer. Raises ProtocolError for what is no answer."""
+        """The number of bytes after the first four of a response. Raises ProtocolError if the bytes do not begin a
+        response."""
         try:
-            # an alert of TLS would pass as a length of 352 MB
+            # a TLS alert would pass as a length of 352 MB
             who = None if self._versions else stranger(prefix)
             if who is not None:
                 raise ProtocolError(who)
@@ -116,15 +118,15 @@ class ClientProtocol:
             raise ProtocolError(f"{self.peer}: {error}") from error
 
     def oldest(self) -> PendingRequest:
-        """Whose answer comes next. Raises ProtocolError where none is awaited."""
+        """The request that is answered next. Raises ProtocolError if none is pending."""
         if not self.pending:
             raise ProtocolError(f"{self.peer} sent an answer that nobody asked for")
         return self.pending[0]
 
     def response_body(self, frame: memoryview) -> memoryview:
-        """The body of the answer to the oldest request, a view of `frame` (which has no length in front).
+        """The body of the response to the oldest request in flight, as a view of `frame` (without the length prefix).
 
-        Raises ProtocolError for the answer to another request, or for none.
+        Raises ProtocolError for the response to another request, and if none is pending.
         """
         pending = self.pending.popleft()
         correlation_id, position = decode_response_header(

@@ -1,4 +1,4 @@
-"""Metadata of a cluster at a client: addresses of brokers, which have answered, leaders of partitions."""
+"""The client's metadata of a cluster: broker addresses, which of them have answered, and partition leaders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from moldau.wire.protocol.messages.metadata import (
 
 _MAX_REACHED = 10_000
 _ERRORS_UNTRIED = 20
-"""A pause of up to a second follows each, and a machine that is gone costs ten seconds each time."""
+"""A pause of up to a second follows each error, and a machine that is down costs ten seconds for each try."""
 
 
 class PartitionLeader(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class PartitionLeader(msgspec.Struct, frozen=True):
 
 
 class TopicMetadata(msgspec.Struct, frozen=True):
-    """A topic as a broker describes it; `topic_id` is zero where the broker is too old to have them."""
+    """A topic as a broker describes it. `topic_id` is zero if the broker is too old for topic ids."""
 
     name: str
     topic_id: Uuid
@@ -39,8 +39,8 @@ class TopicMetadata(msgspec.Struct, frozen=True):
 
 
 class ClusterMetadata:
-    """One cluster as its answers describe it. `had_contact`: some broker has answered another client, whose work this
-    one goes on with."""
+    """The metadata of one cluster. `had_contact`: a broker has answered another client, whose work this one
+    continues."""
 
     def __init__(self, bootstrap: Sequence[Address], *, had_contact: bool = False) -> None:
         self._bootstrap = list(bootstrap)
@@ -49,64 +49,66 @@ class ClusterMetadata:
         self._addresses: dict[int, Address] = {}
         self._passed_over: Address | None = None
         self._unreached: dict[Address, int] = {}
-        """Addresses that the last try to connect did not reach, and for how many further errors they come last."""
+        """Addresses that the last try could not connect to, with the number of further errors for which they are tried
+        last."""
         self._topics: dict[str, TopicMetadata] = {}
         self._forgotten: dict[str, None] = {}
-        """Topics that must be asked for again: their leader epochs still say which answer is older."""
+        """Topics to fetch again. Their leader epochs are kept to recognize older responses."""
 
     # --- brokers ---
 
     @property
     def has_contact(self) -> bool:
-        """Whether some broker of the cluster has answered."""
+        """Whether any broker of the cluster has answered."""
         return self._had_contact or bool(self._reached)
 
     def note_contact(self, address: Address) -> None:
-        """This address has answered once: losing it is no longer a first contact."""
+        """Marks this address as having answered. Losing it later is no longer a first contact."""
         self._unreached.pop(address, None)
         if len(self._reached) < _MAX_REACHED:
             self._reached[address] = True
 
     def note_failure(self, address: Address) -> None:
-        """This address was not reached: others are tried before it for a while."""
+        """Marks this address as unreachable, so that others are tried before it for a while."""
         if len(self._unreached) < _MAX_REACHED:
             self._unreached[address] = _ERRORS_UNTRIED
 
     def has_reached(self, address: Address) -> bool:
-        """Whether this address has answered once."""
+        """Whether this address has ever answered."""
         return address in self._reached
 
     def connect_timeout_ms(self, connect_timeout_ms: int, first_contact_timeout_ms: int) -> int:
-        """How long one attempt may take: before any contact, all bootstrap servers share the first contact's time."""
+        """The timeout of one attempt. Before any contact, all bootstrap servers share the time for the first
+        contact."""
         if self.has_contact:
             return connect_timeout_ms
         return max(1, min(connect_timeout_ms, first_contact_timeout_ms // len(self._bootstrap)))
 
     def candidates(self) -> list[Address]:
-        """Whom to ask, in this order, what any broker of the cluster answers: the bootstrap servers first, or from
-        behind the one that was passed over; last those that were not reached, for a machine that is gone answers no
-        connection, and each try costs the whole time for one."""
+        """The addresses to try in order, for a request that any broker answers. Starts with the bootstrap servers, or
+        after the address that was passed over. Unreachable addresses come last, because a machine that is down costs
+        the whole connect timeout."""
         found = list(dict.fromkeys((*self._bootstrap, *self._addresses.values())))
         first = found.index(self._passed_over) + 1 if self._passed_over in found else 0
         return sorted((*found[first:], *found[:first]), key=lambda address: address in self._unreached)
 
     def pass_over(self, address: Address) -> bool:
-        """What was done with answers from this address failed: `candidates` names it behind all others that are
-        reached. False where there is no other."""
+        """Makes `candidates` list this address after all other reachable ones, because using its responses failed.
+        False if there is no other address."""
         self._passed_over = address
-        # one that was not reached may be back by now, and know more than those that are
+        # an unreachable broker may be back by now, with newer metadata than the reachable ones
         self._unreached = {each: errors - 1 for each, errors in self._unreached.items() if errors > 1}
         return self.candidates() != [address]
 
     def address_of(self, broker_id: int) -> Address:
-        """Raises LEADER_NOT_AVAILABLE for a broker that is not known, such as -1."""
+        """The address of the broker. Raises LEADER_NOT_AVAILABLE for an unknown broker, such as -1."""
         address = self._addresses.get(broker_id)
         if address is None:
             raise kafka_error("LEADER_NOT_AVAILABLE", f"broker {broker_id} is not known")
         return address
 
     def note_address(self, broker_id: int, address: Address) -> bool:
-        """Notes where a broker listens. True where it was known to listen elsewhere."""
+        """Stores the address of a broker. True if it replaces a different one."""
         before = self._addresses.get(broker_id)
         self._addresses[broker_id] = address
         return before not in (None, address)
@@ -115,15 +117,16 @@ class ClusterMetadata:
 
     @staticmethod
     def request(topics: Iterable[str] | None, *, allow_auto_create: bool = False) -> MetadataRequest:
-        """Asks for these topics (None: all); `allow_auto_create`: a cluster that makes topics by itself makes them."""
+        """Requests these topics (None: all). With `allow_auto_create`, a cluster with automatic creation creates
+        missing ones."""
         names = None if topics is None else tuple(MetadataRequestTopic(name=name) for name in topics)
         return MetadataRequest(topics=names, allow_auto_topic_creation=allow_auto_create)
 
     def take_topics(self, response: MetadataResponse) -> dict[str, TopicMetadata]:
-        """The topics of an answer, which are remembered; those that do not exist are left out and forgotten.
+        """Stores and returns the topics of a response. Leaves out and forgets topics that do not exist.
 
-        Raises KafkaError for any other error of a topic. Of a partition whose leader epoch is lower than the known one,
-        the known leader stays: the broker that answered lags behind (KIP-320).
+        Raises KafkaError for any other error of a topic. Keeps the known leader of a partition if the response has a
+        lower leader epoch, because the metadata of that broker is older (KIP-320).
         """
         found: dict[str, TopicMetadata] = {}
         for topic in response.topics:
@@ -147,22 +150,23 @@ class ClusterMetadata:
         return found
 
     def _leaders_of(self, name: str, topic_id: Uuid) -> dict[int, PartitionLeader]:
-        """The known leaders of this very topic: one of the same name begins with the first epoch again. Without ids
-        (before Metadata v10) nobody can tell."""
+        """The known leaders of this topic, by id: a new topic of the same name starts with the first epoch again.
+        Without ids (before Metadata v10) the two cannot be distinguished."""
         known = self._topics.get(name)
         return known.partitions if known is not None and known.topic_id == topic_id != ZERO_UUID else {}
 
     def topic(self, name: str) -> TopicMetadata | None:
-        """What is remembered of the topic; None where it must be asked for."""
+        """The stored metadata of the topic; None if it must be fetched."""
         return None if name in self._forgotten else self._topics.get(name)
 
     def forget(self, topic: str) -> None:
-        """Makes the topic unknown, after an answer that the metadata is old."""
+        """Makes the topic unknown, after a response that the metadata is old."""
         if topic in self._topics:
             self._forgotten[topic] = None
 
     def leader_of(self, topic: TopicMetadata, topic_partition: TopicPartition) -> PartitionLeader:
-        """Raises UNKNOWN_TOPIC_OR_PARTITION, or LEADER_NOT_AVAILABLE while there is none (both retriable)."""
+        """The leader of the partition. Raises UNKNOWN_TOPIC_OR_PARTITION, or LEADER_NOT_AVAILABLE while there is none
+        (both retriable)."""
         leader = topic.partitions.get(topic_partition.partition)
         if leader is None:
             self.forget(topic.name)

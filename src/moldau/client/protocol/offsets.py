@@ -1,4 +1,4 @@
-"""Requests and answers about offsets: first and last offsets of partitions, committed offsets."""
+"""Requests and responses about offsets: first and last offsets of partitions, committed offsets."""
 
 from __future__ import annotations
 
@@ -31,15 +31,16 @@ LATEST_TIMESTAMP: Final = -1
 EARLIEST_TIMESTAMP: Final = -2
 EARLIEST_LOCAL_TIMESTAMP: Final = -4
 EARLIEST_LOCAL_FROM: Final = 8
-"""The first offset that is not in tiered storage alone (KIP-405), and the version from which ListOffsets knows it."""
+"""The first offset that is not only in tiered storage (KIP-405), and the first version of ListOffsets that supports
+it."""
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
-# the last versions before topic ids and before many groups in one request: all brokers from 2.8 on have them
+# the last versions before topic ids, and before several groups in one request; all brokers from 2.8 on serve them
 OFFSET_COMMIT_BY_NAME: Final = 8
 OFFSET_FETCH_ONE_GROUP: Final = 7
 FIND_ONE_COORDINATOR: Final = 3
 GROUP_KEY: Final = 0
-"""The type of FindCoordinator's key."""
+"""FindCoordinator's key type for groups."""
 
 
 Offsets = dict[TopicPartition, int]
@@ -54,13 +55,13 @@ class CommittedOffset(msgspec.Struct, frozen=True):
 
 
 def refusal_of(error_code: int, of_what: str) -> KafkaError:
-    """The error of an answer without a sentence of the broker's own: of what, and its name. Who reads it in a log sees
-    no class."""
+    """The error of a response without a message from the broker: `of_what`, and the name of the error, because a log
+    does not show the class."""
     return kafka_error(error_code, f"{of_what}: {ERROR_NAMES[error_code]}")
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
-    """The partitions by topic, in the order given."""
+    """The partitions by topic, in the given order."""
     topics: dict[str, list[TopicPartition]] = {}
     for partition in partitions:
         topics.setdefault(partition.topic, []).append(partition)
@@ -70,7 +71,8 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartit
 def list_offsets_request(
     timestamps: Mapping[TopicPartition, int], leader_epochs: Mapping[TopicPartition, int], isolation_level: int
 ) -> ListOffsetsRequest:
-    """Asks the leader of all these partitions for the first offset at or after each timestamp (ms), or for an end."""
+    """Asks the leader of all these partitions for the first offset at or after each timestamp (ms), or for one end of
+    the log."""
     topics = tuple(
         ListOffsetsTopic(
             name=topic,
@@ -89,7 +91,7 @@ def list_offsets_request(
 
 
 def take_offsets(response: ListOffsetsResponse, found: Offsets) -> KafkaError | None:
-    """Puts the offsets of an answer into `found`; gives the first error in it."""
+    """Adds the offsets of a response to `found`, and returns the first error in it."""
     first_error: KafkaError | None = None
     for topic in response.topics:
         for row in topic.partitions:
@@ -102,12 +104,12 @@ def take_offsets(response: ListOffsetsResponse, found: Offsets) -> KafkaError | 
 
 
 def coordinator_request(key: str, key_type: int = GROUP_KEY) -> FindCoordinatorRequest:
-    """Asks for one coordinator, in a version up to FIND_ONE_COORDINATOR. `key_type`: what `key` is the id of."""
+    """Asks for one coordinator, in a version up to FIND_ONE_COORDINATOR. `key_type`: the kind of id that `key` is."""
     return FindCoordinatorRequest(key=key, key_type=key_type)
 
 
 def check_coordinator(response: FindCoordinatorResponse, key: str) -> None:
-    """Raises KafkaError where the answer names no coordinator."""
+    """Raises KafkaError if the response names no coordinator."""
     if response.error_code:
         if response.error_message:
             raise kafka_error(response.error_code, response.error_message)
@@ -115,8 +117,8 @@ def check_coordinator(response: FindCoordinatorResponse, key: str) -> None:
 
 
 def commit_request(group_id: str, offsets: Mapping[TopicPartition, int], metadata: str = "") -> OffsetCommitRequest:
-    """Commits offsets from outside of the group, without being a member, in a version up to OFFSET_COMMIT_BY_NAME.
-    `metadata` stands beside each of the offsets."""
+    """Commits offsets of a group without being a member, in a version up to OFFSET_COMMIT_BY_NAME. `metadata` is stored
+    with each offset."""
     topics = tuple(
         OffsetCommitRequestTopic(
             name=topic,
@@ -135,7 +137,7 @@ def commit_request(group_id: str, offsets: Mapping[TopicPartition, int], metadat
 
 
 def check_commit(response: OffsetCommitResponse | TxnOffsetCommitResponse, group_id: str) -> None:
-    """Raises the first KafkaError that the answer has for a partition."""
+    """Raises the first KafkaError of a partition in the response."""
     for topic in response.topics:
         for row in topic.partitions:
             if row.error_code:

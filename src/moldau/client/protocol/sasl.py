@@ -1,7 +1,7 @@
 """The client's side of SASL: PLAIN, SCRAM and OAUTHBEARER (KIP-43, 48, 84, 152, 255, 368).
 
-A driver sends each request that `authenticating` yields, and passes the answer back (`go_on`). Both APIs are used in
-the versions of KIP-152 and later, so each token has a header.
+A driver sends each request that `authenticating` yields, and passes the response back (`go_on`). Uses the versions of
+both APIs since KIP-152, in which each token has a header.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from moldau.wire.protocol.sasl_tokens import (
 
 NONCE_BYTES: Final = 24
 MAX_ITERATIONS: Final = 1_000_000
-"""A broker that asks for more, which takes about a second of CPU, is not followed."""
+"""The client fails the login if a broker requests more iterations. This many take about a second of CPU."""
 REAUTHENTICATE_AT: Final = 0.85
-"""Of the lifetime of a session: then the client authenticates again, no later than Kafka's clients do."""
+"""The share of a session's lifetime after which the client authenticates again, no later than Kafka's clients do."""
 MIN_SESSION_MS: Final = 1_001
-"""Apache Kafka takes no login within a second of the last one of a connection."""
+"""Apache Kafka rejects a login within a second of the last one on a connection."""
 LOGIN_REFUSED: Final = ("SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM", "ILLEGAL_SASL_STATE")
-"""Errors of a broker that does not let a client in: no other try ends better."""
+"""Errors of a broker that rejects the login. Another try would fail too."""
 _HEADER: Final = "n,,"
 _STATUS: Final = re.compile(r"[a-z_]{1,40}")
 
@@ -58,16 +58,16 @@ Authenticating = Generator[SaslHandshakeRequest | SaslAuthenticateRequest, Any, 
 
 
 def log_in_again_after_ms(lifetime_ms: int) -> int:
-    """From the begin of a login on, whose session lasts so long."""
+    """The time after the begin of a login at which to log in again, for a session of this lifetime."""
     return max(int(lifetime_ms * REAUTHENTICATE_AT), MIN_SESSION_MS)
 
 
 class TokenSupply(Protocol):
-    """Where a client of OAUTHBEARER has its tokens from. Each login, also each one of a session that goes on, asks for
-    one. Both methods raise KafkaError: retriable where another try may end better."""
+    """The source of tokens of an OAUTHBEARER client. Each login takes a token, including each re-authentication. Both
+    methods raise KafkaError, which is retriable if another try may succeed."""
 
     def bearer(self) -> BearerToken:
-        """A token that has not expired. Waits for one that must be fetched; may be called in any thread."""
+        """A token that has not expired. Waits if it must be fetched. May be called in any thread."""
         ...
 
     async def bearer_soon(self) -> BearerToken:
@@ -76,16 +76,16 @@ class TokenSupply(Protocol):
 
 
 Login = Credentials | TokenSupply
-"""As whom a client logs in: by name and password, or by tokens."""
+"""The login of a client: name and password, or tokens."""
 
 
 def authenticating(credentials: Credentials | BearerToken, random_bytes: bytes, peer: str) -> Authenticating:
-    """The requests to send, in turn; each answer is sent in. Returns how many milliseconds the session lasts, 0: for
-    ever. `random_bytes`: NONCE_BYTES, new ones each time; `peer`: names the broker in errors.
+    """Yields the requests one by one; send each response into the generator. Returns the lifetime of the session in
+    milliseconds, 0: for ever. `random_bytes`: NONCE_BYTES new bytes for each login. `peer`: names the broker in errors.
 
-    With SCRAM one step takes the CPU of thousands of hashes, a few milliseconds. Raises KafkaError
-    (UNSUPPORTED_SASL_MECHANISM, SASL_AUTHENTICATION_FAILED), also where the broker does not prove that it knows the
-    user."""
+    With SCRAM one step computes thousands of hashes, which takes a few milliseconds of CPU. Raises KafkaError
+    (UNSUPPORTED_SASL_MECHANISM, SASL_AUTHENTICATION_FAILED), also if the broker does not prove that it knows the user.
+    """
     mechanism = credentials.mechanism if isinstance(credentials, Credentials) else OAUTHBEARER
     handshake: SaslHandshakeResponse = yield SaslHandshakeRequest(mechanism)
     if handshake.error_code:
@@ -107,7 +107,8 @@ def authenticating(credentials: Credentials | BearerToken, random_bytes: bytes, 
 
 
 def go_on(exchange: Authenticating, answer: Any = None) -> SaslHandshakeRequest | SaslAuthenticateRequest | int:
-    """Takes the answer to the last request (None at first); gives the next one, or what `authenticating` returns."""
+    """Passes in the response to the last request (None at first). Returns the next request, or the result of
+    `authenticating`."""
     try:
         return exchange.send(answer)
     except StopIteration as done:
@@ -148,7 +149,7 @@ def _bearer(token: BearerToken, peer: str) -> Authenticating:
         raise kafka_error("SASL_AUTHENTICATION_FAILED", str(error)) from None
     answer: SaslAuthenticateResponse = yield SaslAuthenticateRequest(first)
     if answer.auth_bytes and not answer.error_code:
-        # RFC 7628: the server ends the exchange once the client has taken its error
+        # RFC 7628: the server ends the exchange after the client has acknowledged its error
         status = _status(bytes(answer.auth_bytes))
         answer = yield SaslAuthenticateRequest(BEARER_ERROR_TAKEN)
         told = f"{peer} refused the bearer token: {answer.error_message or 'no reason'} (status {status})"

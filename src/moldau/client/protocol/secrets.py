@@ -1,13 +1,13 @@
-"""References to the secrets of a client: the place of a password or key, not its value.
+"""References to the secrets of a client. A reference has the place of a password or key, not its value.
 
-A reference is written in Kafka's form of external values (KIP-297, 887), in any setting that holds a secret:
+A reference has Kafka's form of external values (KIP-297, 887), in any setting that holds a secret:
 
     ${env:NAME}                  an environment variable
     ${file:PATH:NAME}            the entry NAME of a properties file, or of the profiles (`profiles.PROFILE.NAME`)
     ${directory:DIRECTORY:FILE}  a whole file, without the line break at its end
 
-A secret that was given by value stays in the memory of this process: it is neither shown nor pickled.
-`moldau.transport.secrets` reads the references.
+A secret given by value stays in the memory of this process. It is neither shown nor pickled. `moldau.transport.secrets`
+reads the references.
 """
 
 from __future__ import annotations
@@ -34,15 +34,16 @@ SECRET_SETTINGS: Final = (
     "ssl.keystore.password",
     "ssl.truststore.password",
 )
-"""The settings of Kafka's clients whose value is not shown; `sasl.password` is that of librdkafka, and
-`basic.auth.user.info` and `bearer.auth.token` are those of Confluent's clients of a schema registry."""
+"""The settings of Kafka's clients whose value is not shown. `sasl.password` is a setting of librdkafka;
+`basic.auth.user.info` and `bearer.auth.token` belong to Confluent's schema registry clients."""
 _ENVIRONMENT = re.compile(r"\$\{env:([^}:]+)\}")
 _ENTRY = re.compile(r"\$\{file:([^}:]+):([^}]+)\}")
 _FILE = re.compile(r"\$\{directory:([^}:]+):([^}:/]+)\}")
 
 
 class AccessError(MoldauError, ValueError):
-    """A setting by which no cluster can be reached. `name`: Kafka's; `reason`: a sentence without its subject."""
+    """An invalid setting of a cluster's access. `name`: Kafka's name of the setting; `reason`: a sentence without its
+    subject."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(f"{name} {reason}")
@@ -54,7 +55,7 @@ class AccessError(MoldauError, ValueError):
 
 
 class Source(enum.Enum):
-    """Where a secret is."""
+    """The kind of place of a secret."""
 
     MEMORY = enum.auto()
     ENVIRONMENT = enum.auto()
@@ -63,8 +64,8 @@ class Source(enum.Enum):
 
 
 class Secret(msgspec.Struct, frozen=True):
-    """`place`: the name of the variable or the path of the file; in memory the secret itself. `entry`: of an ENTRY its
-    name in the file; in memory the setting that was given."""
+    """`place`: the name of the variable or the path of the file; in memory the secret itself. `entry`: for an ENTRY its
+    name in the file; in memory the name of the setting."""
 
     source: Source
     place: str
@@ -72,17 +73,17 @@ class Secret(msgspec.Struct, frozen=True):
 
     @classmethod
     def in_memory(cls, setting: str, text: str) -> Secret:
-        """`setting`: the name by which errors call it."""
+        """`setting`: the name of the setting in errors."""
         return cls(Source.MEMORY, text, setting)
 
     @classmethod
     def in_environment(cls, name: str) -> Secret:
-        """An environment variable."""
+        """A secret in an environment variable."""
         return cls(Source.ENVIRONMENT, name)
 
     @classmethod
     def in_file(cls, path: str) -> Secret:
-        """The whole file. Other processes need the path to be absolute."""
+        """A secret that is a whole file. Other processes need an absolute path."""
         return cls(Source.FILE, path)
 
     def __repr__(self) -> str:
@@ -113,8 +114,8 @@ class Secret(msgspec.Struct, frozen=True):
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """The file that settings were read from: a secret in it is referred to by its entry there, the name of the setting
-    behind `prefix`."""
+    """The file of some settings. A reference to a secret in it uses the entry there, which is `prefix` and the name of
+    the setting."""
 
     path: str
     prefix: str = ""
@@ -125,7 +126,8 @@ def _again(source: str, place: str, entry: str) -> Secret:
 
 
 def secret_of(setting: str, text: str, origin: Origin | None) -> Secret:
-    """What a setting holds: a reference, else the secret itself. `origin`: of the settings; None: no file."""
+    """The secret in a setting: a reference, or else the secret itself. `origin`: the file of the settings; None: no
+    file."""
     reference = parse_reference(text)
     if reference is not None:
         return reference
@@ -135,7 +137,7 @@ def secret_of(setting: str, text: str, origin: Origin | None) -> Secret:
 
 
 def parse_reference(text: str) -> Secret | None:
-    """None where the text is no reference."""
+    """The secret that a reference names; None if the text is not a reference."""
     stripped = text.strip()
     if found := _ENVIRONMENT.fullmatch(stripped):
         return Secret.in_environment(found[1])

@@ -1,11 +1,11 @@
-"""How a client secures its connections, by the names of Kafka's settings.
+"""The security of a client's connections, under the names of Kafka's settings.
 
     security.protocol                      PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL
     ssl.truststore.*, ssl.keystore.*, ...  CLIENT_TLS_SETTINGS; read and checked by `moldau.transport.security`
     sasl.mechanism, sasl.jaas.config       PLAIN and SCRAM, SCRAM also by a delegation token (`tokenauth="true"`)
     sasl.oauthbearer.*                     BEARER_SETTINGS: tokens of an issuer, for OAUTHBEARER
 
-Three names of librdkafka work too: `ssl.ca.location`, and `sasl.username` with `sasl.password`. Unknown names are
+Three names of librdkafka also work: `ssl.ca.location`, and `sasl.username` with `sasl.password`. Unknown names are
 ignored, as in Kafka's clients.
 """
 
@@ -60,14 +60,15 @@ SECURITY_SETTINGS: Final = (
     SASL_PASSWORD,
     *BEARER_SETTINGS,
 )
-"""All that act."""
+"""All security settings that have an effect."""
 _TRUSTSTORE: Final = "ssl.truststore."
 
 
 class ClientLogin(msgspec.Struct, frozen=True):
-    """As whom a client logs in by SASL. Raises AccessError for a mechanism that is not served.
+    """The SASL login of a client. Raises AccessError for an unsupported mechanism.
 
-    `is_token`: the name is the id of a delegation token, and the password its HMAC in base64 (KIP-48)."""
+    `is_token`: the name is the id of a delegation token, and the password its HMAC in base64 (KIP-48).
+    """
 
     mechanism: str
     username: str
@@ -86,11 +87,11 @@ class ClientLogin(msgspec.Struct, frozen=True):
             raise AccessError(SASL_MECHANISM, "must be one of SCRAM: a delegation token does not log in by PLAIN")
 
     def properties(self) -> dict[str, str]:
-        """The settings that say it, the secret as its reference. Raises AccessError for a secret in memory."""
+        """The settings of this login, with a reference to the secret. Raises AccessError for a secret in memory."""
         found, reference = {SASL_MECHANISM: self.mechanism}, self.password.reference()
         if not self.is_token:
             return {**found, SASL_USERNAME: self.username, SASL_PASSWORD: reference}
-        # the names of librdkafka cannot say it
+        # the names of librdkafka cannot express a token
         options = {"username": self.username, "password": reference, TOKEN_EXTENSION: "true"}
         return {**found, SASL_JAAS_CONFIG: encode_jaas_config(LoginModule(SCRAM_MODULE, options))}
 
@@ -99,9 +100,9 @@ AnyLogin = ClientLogin | BearerLogin | SuppliedLogin
 
 
 class ClientSecurity(msgspec.Struct, frozen=True):
-    """`tls`: settings of CLIENT_TLS_SETTINGS that were set, as texts; `tls_secrets`: those that are secrets.
+    """`tls`: the given settings of CLIENT_TLS_SETTINGS, as texts. `tls_secrets`: those that are secrets.
 
-    Without a trust store the authorities of the system are trusted. The name of the host is checked unless
+    Without a trust store, trusts the system's certificate authorities. Checks the host name unless
     `ssl.endpoint.identification.algorithm` is empty.
     """
 
@@ -112,7 +113,7 @@ class ClientSecurity(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], origin: Origin | None = None) -> ClientSecurity:
-        """Settings that the protocol has no use for are left out. `origin`: see Origin. Raises AccessError."""
+        """Ignores settings that the protocol does not use. `origin`: see Origin. Raises AccessError."""
         protocol = properties.get(SECURITY_PROTOCOL, PLAINTEXT).strip().upper()
         if protocol not in SECURITY_PROTOCOLS:
             raise AccessError(SECURITY_PROTOCOL, f"must be one of {', '.join(SECURITY_PROTOCOLS)}, not {protocol}")
@@ -140,8 +141,8 @@ class ClientSecurity(msgspec.Struct, frozen=True):
         return f"ClientSecurity({self.protocol}, {login})"
 
     def with_bearer(self, supply: Callable[[], str], who: str) -> ClientSecurity:
-        """The same connections, and a login by the token that `supply` gives for each one (see SuppliedLogin). Raises
-        AccessError where connections have no SASL."""
+        """The same security with a login by the token that `supply` returns for each login (see SuppliedLogin). Raises
+        AccessError if the connections have no SASL."""
         if not has_sasl(self.protocol):
             raise AccessError(SECURITY_PROTOCOL, f"must be SASL_SSL or SASL_PLAINTEXT for a token, not {self.protocol}")
         return replace(self, login=SuppliedLogin(supply, who))
@@ -152,7 +153,7 @@ class ClientSecurity(msgspec.Struct, frozen=True):
         return has_tls(self.protocol)
 
     def properties(self) -> dict[str, str]:
-        """What `from_properties` reads, secrets as references. Raises AccessError for a secret in memory."""
+        """The settings for `from_properties`, with references to secrets. Raises AccessError for a secret in memory."""
         if self == PLAIN_TEXT:
             return {}
         found = {SECURITY_PROTOCOL: self.protocol, **dict(self.tls)}
@@ -166,9 +167,8 @@ PLAIN_TEXT: Final = ClientSecurity()
 
 
 def password_of_entry(entry: str, text: str) -> str:
-    """The secret in the entry of a file: of `sasl.jaas.config` the option `password` or
-    `clientSecret`, else the text. Raises
-    INVALID_CONFIG."""
+    """The secret in the entry of a file: the option `password` or `clientSecret` of `sasl.jaas.config`, or else the
+    text. Raises INVALID_CONFIG."""
     if not entry.endswith(SASL_JAAS_CONFIG):
         return text
     options = parse_jaas_config(text).options

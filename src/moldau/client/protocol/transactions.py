@@ -1,7 +1,7 @@
 """State and requests of a transactional producer: its id and epoch, offsets to commit, the end.
 
-Transactions v2 only (KIP-890, `transaction.version` 2, Apache Kafka 4.0 and later): a partition joins with its first
-records, each end gives the epoch of the next transaction, and a late end is rejected.
+Transactions v2 only (KIP-890, `transaction.version` 2, Apache Kafka 4.0 and later). A partition joins with its first
+records, each end returns the epoch of the next transaction, and a late end is rejected.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ from moldau.wire.protocol.messages.transactions import (
 )
 
 TRANSACTION_KEY: Final = 1
-"""The type of FindCoordinator's key."""
+"""FindCoordinator's key type for transactional ids."""
 PRODUCE_FROM: Final = 12
 TXN_OFFSET_COMMIT_FROM: Final = 5
 END_TXN_FROM: Final = 5
 """The first versions of transactions v2."""
 TXN_OFFSET_COMMIT_BY_NAME: Final = 5
-"""The last version that names topics: later ones know them by their ids only."""
+"""The last version that names topics. Later versions use topic ids only."""
 
 
 class TransactionalProducer(msgspec.Struct, frozen=True):
-    """Who writes in the open transaction of `transactional_id`. Whoever has it may write: see TransactionalWriter."""
+    """The producer of the open transaction of `transactional_id`. Anybody who has this value may write: see
+    TransactionalWriter."""
 
     transactional_id: str
     producer_id: int
@@ -41,8 +42,7 @@ class TransactionalProducer(msgspec.Struct, frozen=True):
 
 
 class GroupMember(msgspec.Struct, frozen=True):
-    """The group, and its member, on whose behalf offsets are committed; the default is a group without members
-    (KIP-447)."""
+    """The group and the member that offsets are committed for. The default is a group without members (KIP-447)."""
 
     group_id: str
     generation_id: int = -1
@@ -51,22 +51,22 @@ class GroupMember(msgspec.Struct, frozen=True):
 
 
 def take_producer(transactional_id: str, response: InitProducerIdResponse) -> TransactionalProducer:
-    """The producer of the first transaction. Raises KafkaError."""
+    """The producer for the first transaction. Raises KafkaError."""
     if response.error_code:
         raise refusal_of(response.error_code, f"a producer id for transactional id {transactional_id!r}")
     return TransactionalProducer(transactional_id, response.producer_id, response.producer_epoch)
 
 
 def take_next_producer(producer: TransactionalProducer, response: EndTxnResponse) -> TransactionalProducer:
-    """The producer of the next transaction. Raises KafkaError."""
+    """The producer for the next transaction. Raises KafkaError."""
     if response.error_code:
         raise refusal_of(response.error_code, f"the end of a transaction of {producer.transactional_id!r}")
     return TransactionalProducer(producer.transactional_id, response.producer_id, response.producer_epoch)
 
 
 def take_partitions(producer: TransactionalProducer, response: DescribeTransactionsResponse) -> list[TopicPartition]:
-    """The partitions that are in the producer's open transaction; none where the transaction is another producer's.
-    Raises KafkaError."""
+    """The partitions in the producer's open transaction; empty if the transaction belongs to another producer. Raises
+    KafkaError."""
     found: list[TopicPartition] = []
     for state in response.transaction_states:
         if state.error_code:
@@ -79,7 +79,7 @@ def take_partitions(producer: TransactionalProducer, response: DescribeTransacti
 def offsets_request(
     producer: TransactionalProducer, member: GroupMember, offsets: Mapping[TopicPartition, int], metadata: str
 ) -> TxnOffsetCommitRequest:
-    """The group's next offsets, which count once the transaction is committed."""
+    """Adds the group's next offsets, which take effect when the transaction commits."""
     topics = tuple(
         TxnOffsetCommitRequestTopic(
             topic,

@@ -386,7 +386,8 @@ class Evidence:
                 self._committed_offset(reader.group, where).may_begin(records[-1][0] + 1, line)
 
     def _find(self, reader: Reader, where: str, name: str, line: int) -> tuple[PartitionLog, Position, int]:
-        """Handles a record without a known send to the present topic, and a reader without a known position."""
+        """The log, the reader's position and the first send of a record. Adds a send for a record without one, and a
+        position for a reader without one."""
         log = self._log(where)
         topic = log.topic.of(name)
         if topic is None:

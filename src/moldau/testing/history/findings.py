@@ -23,8 +23,8 @@ class Kind(enum.StrEnum):
     DUPLICATE = "duplicate"
     """A record is at more offsets than it was sent, and its producers are idempotent."""
     REORDERING = "reordering"
-    """An idempotent producer's record was acknowledged below one that was acknowledged before it was sent, or below an
-    earlier send."""
+    """A record was acknowledged below one that was acknowledged before it was sent, or that the same idempotent
+    producer sent before it."""
     INCONSISTENT_OFFSET = "inconsistent offset"
     """Two records were seen or acknowledged at one offset."""
     ABORTED_READ = "aborted read"
@@ -36,7 +36,8 @@ class Kind(enum.StrEnum):
     SKIPPED_POLL = "skipped poll"
     """A consumer skipped a record that others read at that offset."""
     NON_MONOTONIC_POLL = "non-monotonic poll"
-    """A consumer read an offset that is not above the one before it, without a seek or a rebalance."""
+    """A consumer read an offset that is not above the one before it, without a seek, an assignment or a rebalance in
+    between."""
     COMMITTED_OFFSET_BACK = "committed offset went back"
     """A group's committed offset is not that of any commit that may be the last, or a member resumed below all of
     those."""

@@ -1,4 +1,4 @@
-"""The judge. It is pure and deterministic, and its time grows linearly with the length of the history."""
+"""The judge. It is pure and deterministic, and its time grows with the length of the history."""
 
 from __future__ import annotations
 

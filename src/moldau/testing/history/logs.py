@@ -209,7 +209,7 @@ class PartitionLog:
                     yield Slot(number * CHUNK + index, send, committed[index], raw[index])
 
     def highest_acknowledged(self, line: int) -> int:
-        """The highest offset acknowledged before that line, or -1."""
+        """The highest offset acknowledged by that line, or -1."""
         index = bisect_right(self._acknowledged_lines, line)
         return self._acknowledged_offsets[index - 1] if index else NOTHING
 
