@@ -1,7 +1,7 @@
-"""Writing the offset checkpoints of the log directories: one writer at a time, in Workers.
+"""Writes the offset checkpoints of the log directories, one at a time, in Workers.
 
-Beside the writing by the clock (see housekeeping) a log start offset that a client moved is written before the client
-is answered, so that records once deleted do not come back after a crash; requests that wait share the next writing.
+Housekeeping writes them periodically. In addition, a log start offset that a client moved is written before the client
+is answered: deleted records must not come back after a crash. Waiting requests share the next write.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Checkpoints:
         self._saved = 0
 
     def changed(self) -> None:
-        """What the checkpoints say is not so any more: the next writing by the clock has something to write."""
+        """The checkpoints are out of date: the next periodic write is due."""
         self._is_due = True
 
     def take_due(self) -> bool:
@@ -39,18 +39,18 @@ class Checkpoints:
 
     @asynccontextmanager
     async def standing_still(self) -> AsyncIterator[None]:
-        """Nothing is written to a checkpoint by others meanwhile."""
+        """No other code writes a checkpoint meanwhile."""
         async with self._lock:
             yield
 
     async def write(self, high_watermarks: Mapping[TopicPartition, int], needed: LogDirectory | None = None) -> None:
-        """All checkpoints. A directory that fails is reported to the broker. Raises StorageFullError where those of the
-        directory `needed` (None: of any one) find no room."""
+        """Writes all checkpoints. Reports a failing directory to the broker. Raises StorageFullError if the directory
+        `needed` (None: any directory) has no room for its checkpoints."""
         async with self._lock:
             _check(await self._run(lambda directory: directory.checkpoint(high_watermarks)), needed)
 
     async def save_log_start_offsets(self, needed: LogDirectory | None = None) -> None:
-        """Waits until the present log start offsets are on the disk, unless their directory fails; see
+        """Waits until the current log start offsets are on the disk, unless their directory fails; see
         `Flusher.save_log_start_offsets`. Raises as `write`."""
         self._asked += 1
         number = self._asked
@@ -64,18 +64,18 @@ class Checkpoints:
         _check(full, needed)
 
     async def save_cleaned_offsets(self, needed: LogDirectory | None = None) -> None:
-        """What the cleaner has done until now. Raises as `write`."""
+        """Writes how far the cleaner has cleaned each log. Raises as `write`."""
         async with self._lock:
             _check(await self._run(LogDirectory.checkpoint_cleaned_offsets), needed)
 
     async def _run(
         self, plan_of: Callable[[LogDirectory], CheckpointPlan]
     ) -> list[tuple[LogDirectory, StorageFullError]]:
-        """Gives the directories that had no room."""
+        """Returns the directories without room."""
         full: list[tuple[LogDirectory, StorageFullError]] = []
         for directory in self._logs:
             if directory.health.is_offline:
-                # a worker may have found that just now: nobody is answered before the partitions are offline
+                # a worker may just have found this: no request is answered before the partitions are offline
                 self._node.directory_failed()
                 continue
             try:

@@ -1,14 +1,14 @@
-"""The log cleaner: finds the compacted log that is worth it most, has one round done, puts the result in its place.
+"""The log cleaner: chooses a compacted log, runs one round of cleaning, and swaps in the result.
 
-One log at a time, as with `log.cleaner.threads=1`: the round itself runs elsewhere (see cleaner_process), the renames
-between two turns of the loop. Which log is next, and when, is decided as in Kafka (core/log/cleanable): the highest
-share of dirty bytes among those above `min.cleanable.dirty.ratio`, or whose oldest record waits for longer than
-`max.compaction.lag.ms`; when there is none, housekeeping looks again after `log.cleaner.backoff.ms`.
+It cleans one log at a time, as with `log.cleaner.threads=1`. The round runs elsewhere (see cleaner_process), and the
+renames between two turns of the loop. The choice is Kafka's (core/log/cleaning/cleanable): the log with the highest
+share of dirty bytes, among those above `min.cleanable.dirty.ratio` or whose oldest record waits for longer than
+`max.compaction.lag.ms`. If no log qualifies, housekeeping looks again after `log.cleaner.backoff.ms`.
 
-Order of durability: new files, recovery point (recovery must never read a cleaned segment as if it were a torn log),
-renames, `cleaner-offset-checkpoint`. A partition that moves to another log directory meanwhile has another log, and is
-left alone until the old one is gone: a start after a crash compares the two. A log with a damaged batch is not cleaned
-again until a restart; it serves on.
+Order of durability: new files, recovery point (recovery must never take a cleaned segment for a torn log), renames,
+`cleaner-offset-checkpoint`. A partition that moves to another log directory meanwhile is not cleaned until its old log
+is removed: a start after a crash compares the two logs. A log with a damaged batch still serves, but is not cleaned
+again until a restart.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ COMPACTION_DELAY = "kafka.log:type=LogCleaner,name=max-compaction-delay-secs"
 
 
 class Refused(msgspec.Struct):
-    """A log of whose last round nothing came: the number of that round, and how often in a row its end was strange."""
+    """A log whose last round failed: the number of that round, and its consecutive failures without a known cause."""
 
     last_round: int = 0
     failures: int = 0
 
 
 class Cleaner:
-    """Used from the broker's loop; `clean_one` is called again and again by housekeeping."""
+    """Used from the broker's loop. Housekeeping calls `clean_one` repeatedly."""
 
     def __init__(
         self,
@@ -69,12 +69,12 @@ class Cleaner:
         self._process: CleanerProcess | None = None
         self._is_stopped = False
         self._refused: dict[int, Refused] = {}
-        """By the numbers of partitions. They come behind all others, the one that waits longest first: else one that
-        finds no room would keep all others from their round."""
+        """By partition number. These logs come after all others, in the order of their last round: otherwise a log
+        without room would keep the others from their round."""
         self._rounds = 0
 
     def stop(self) -> None:
-        """The child, if there is one, has ended when this returns."""
+        """Stops the cleaner. A child process has ended when this returns."""
         self._is_stopped = True
         if self._process is not None:
             self._process.close()
@@ -82,7 +82,7 @@ class Cleaner:
     # -- one log
 
     async def clean_one(self) -> bool:
-        """Cleans the log that needs it most; False if none does, or nothing came of it. Raises StorageFailedError."""
+        """Cleans the log that needs it most. False: no log needs it, or the round failed. Raises StorageFailedError."""
         chosen = await self._choose()
         if chosen is None or self._is_stopped:
             return False
@@ -117,7 +117,7 @@ class Cleaner:
         return False
 
     def _runner(self) -> CleanerProcess:
-        """Made at first use: a node without compacted topics starts without it."""
+        """Created at first use: a node without compacted topics does not need it."""
         if self._process is None:
             from moldau.shell.broker.logs.cleaner_process import CleanerProcess
 
@@ -125,12 +125,12 @@ class Cleaner:
         return self._process
 
     def _is_gone(self, partition: Partition, log: Log) -> bool:
-        """Whether `log` is not what serves `partition` any more: deleted, failed, or moved to another directory."""
+        """Whether `log` no longer serves `partition`: it was deleted, has failed, or moved to another directory."""
         is_moved = partition.log is not log or self._moves.is_settling(partition)
         return partition.is_deleted or partition.is_offline or is_moved
 
     async def _choose(self) -> tuple[Partition, Log, Cleanable] | None:
-        """The filthiest log that is due. On the way, active segments that hold too old records are sealed."""
+        """The dirtiest log that is due. Also seals active segments with records that are too old."""
         node = self._node
         now_ms = node.clock.now_ms()
         best: tuple[Partition, Log, Cleanable] | None = None
@@ -145,7 +145,7 @@ class Cleaner:
             try:
                 part = self._look_at(partition, log, now_ms)
             except StorageFailedError:
-                node.directory_failed()  # the logs of the other directories are still cleaned
+                node.directory_failed()  # logs in the other directories are still cleaned
                 continue
             dirtiest, longest_ms = max(dirtiest, part.ratio), max(longest_ms, part.overdue_ms)
             refused = self._refused.get(partition.number)
@@ -156,16 +156,16 @@ class Cleaner:
         node.telemetry.set(COMPACTION_DELAY, longest_ms // 1000)
         uncleanable = sum(1 for refused in self._refused.values() if refused.failures >= MAX_FAILURES)
         node.telemetry.set(UNCLEANABLE_COUNT, uncleanable)
-        # other work has run since it was looked at
+        # other work has run since the look
         return None if best is None or self._is_gone(best[0], best[1]) else best
 
     def _look_at(self, partition: Partition, log: Log, now_ms: int) -> Cleanable:
-        """Raises StorageFailedError, and the directory is offline."""
+        """What can be cleaned of `log`. Raises StorageFailedError (the directory is offline then)."""
         if is_roll_due(log, now_ms):
             with suppress(StorageFullError):  # cleaning makes room
                 log.roll(now_ms)
         if log.is_flush_due(now_ms):
-            # sealed just now, or read anew after a crash: only what is flushed is cleaned
+            # sealed just now, or recovered after a crash: cleaning covers flushed segments only
             self._touched[partition.number] = partition
         with log.health.watched():
             return find_cleanable(log, self._cleaned_offset(partition), partition.last_stable_offset, now_ms)
@@ -185,7 +185,7 @@ class Cleaner:
     # -- how far each log is clean
 
     def _cleaned_offset(self, partition: Partition) -> int:
-        """0 if it was never cleaned: then everything from the log start offset on is dirty."""
+        """The end of the cleaned part. 0 if the log was never cleaned: all of it is dirty."""
         directory = self._partitions.logs.directory_of(partition.topic_partition)
         return 0 if directory is None else directory.cleaned_offsets.get(partition.topic_partition, 0)
 
@@ -194,11 +194,12 @@ class Cleaner:
     async def _put_in_place(
         self, partition: Partition, log: Log, plan: CompactionPlan, result: CompactionResult
     ) -> bool:
-        """False if the log changed meanwhile; what was put in place until then stays, and nothing is lost by it."""
+        """Swaps in the cleaned segments. False if the log changed meanwhile: segments swapped until then stay, which
+        loses nothing."""
         node, disk = self._node, log.disk
         directory = self._partitions.logs.directory_of(partition.topic_partition)
         if directory is not None:
-            # without a note the holes of a round that does not end are damage, once the topic is not compacted any more
+            # without this entry, the holes of an unfinished round count as damage once the topic is no longer compacted
             directory.cleaned_offsets.setdefault(partition.topic_partition, 1)
         await self._checkpoints.write(self._partitions.high_watermarks(), directory)
         for segment in result.segments:
@@ -207,13 +208,13 @@ class Cleaner:
             await node.pauses.pause_long()
         try:
             await node.workers.run(lambda: disk.flush_directory(plan.directory))
-        except FileNotFoundError:  # set aside since then
+        except FileNotFoundError:  # the log was deleted meanwhile
             return False
         except StorageFailedError as error:
             log.health.fail(error)
             raise
         if self._is_gone(partition, log) or directory is None or log.truncations != plan.truncations:
-            return False  # a log that was cut meanwhile is clean up to the cut only, as the cut has noted
+            return False  # a log truncated meanwhile is clean up to the cut only, which the truncation has noted
         directory.cleaned_offsets[partition.topic_partition] = result.end_offset
         self._refused.pop(partition.number, None)
         await self._checkpoints.save_cleaned_offsets(directory)
@@ -234,7 +235,8 @@ class Cleaner:
         )
 
     def _failed(self, partition: Partition, problem: str, message: str) -> None:
-        """A damaged log is not tried again, one whose round ended strangely two more times."""
+        """Logs the failure. A damaged log is not tried again. A log whose child process failed is tried two more
+        times."""
         node = self._node
         self._rounds += 1
         refused = self._refused.setdefault(partition.number, Refused())

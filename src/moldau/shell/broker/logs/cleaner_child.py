@@ -1,8 +1,9 @@
-"""The process that cleans one log for a broker: a job comes on its standard input, the outcome goes to its output.
+"""The process that cleans one log: reads a job from its standard input, and writes the outcome to its output.
 
-It reads sealed segments and writes `.cleaned` files of its own nonce; it renames and removes nothing. It ends with its
-parent: Linux kills it with the thread that started it, and everywhere it looks between two steps whether the parent
-still holds the other end of its input. Its memory is bounded by the map of keys, and above that by the system.
+It reads sealed segments and writes `.cleaned` files with its own nonce. It renames and removes no files. It ends with
+its parent: Linux kills it with the thread that started it, and on every system it checks between two steps whether the
+parent still holds the other end of its input. The size of the key map bounds its memory, and the system enforces the
+total.
 """
 
 from __future__ import annotations
@@ -23,15 +24,16 @@ from moldau.ports import Disk
 from moldau.shell.io.disk import OsDisk
 
 NICENESS = 10
-"""Processes that wait for an answer go first."""
+"""Other processes, which clients wait for, go first."""
 BESIDE_MAP_BYTES = 768 << 20
-"""What the process may take beside the map: Python itself, buffers, and one batch of 128 MiB, expanded and rebuilt."""
+"""The memory that the process may use in addition to the map: Python itself, buffers, and one batch of 128 MiB,
+expanded and rebuilt."""
 _SET_DEATH_SIGNAL = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
 
 
 class CleaningJob(msgspec.Struct, frozen=True):
-    """`root`: the log directory. `max_bytes_per_second`: read and written together; 0: as fast as it goes."""
+    """`root`: the log directory. `max_bytes_per_second`: reads and writes together; 0: no limit."""
 
     root: str
     plan: CompactionPlan
@@ -40,7 +42,7 @@ class CleaningJob(msgspec.Struct, frozen=True):
 
 
 class CleaningOutcome(msgspec.Struct, frozen=True):
-    """`result`, or why there is none: "damaged" (a batch), "gone" (a file), "full" or "failed" (the disk)."""
+    """`result`, or the problem: "damaged" (a batch), "gone" (a file), "full" or "failed" (the disk)."""
 
     result: CompactionResult | None = None
     problem: str = ""
@@ -48,8 +50,8 @@ class CleaningOutcome(msgspec.Struct, frozen=True):
 
 
 class PacedRound:
-    """A round at `log.cleaner.io.max.bytes.per.second`: iterates over its steps, and gives after each for how many
-    seconds to rest. `result` is there once they have ended. A step raises what `compact` does."""
+    """A round at `log.cleaner.io.max.bytes.per.second`: iterates over its steps, and yields after each the seconds to
+    rest. `result` is set after the last step. A step raises as `compact`."""
 
     def __init__(
         self, disk: Disk, plan: CompactionPlan, max_bytes_per_second: float, now_s: Callable[[], float]
@@ -74,11 +76,11 @@ class PacedRound:
 
 
 ROUND_ERRORS = (OSError, ProtocolError, StorageFullError, StorageFailedError, ValueError)
-"""What a round may end with, see outcome_of."""
+"""The errors that a round may end with, see outcome_of."""
 
 
 def outcome_of(error: Exception) -> CleaningOutcome:
-    """Raises what is none of the errors that a round may end with."""
+    """The outcome of a round that raised `error`. Raises `error` again unless it is one of ROUND_ERRORS."""
     if isinstance(error, FileNotFoundError):
         return CleaningOutcome(problem="gone", message=str(error))
     if isinstance(error, StorageFullError):
@@ -91,13 +93,13 @@ def outcome_of(error: Exception) -> CleaningOutcome:
 
 
 def run_job(job: CleaningJob) -> CleaningOutcome:
-    """The whole round, flushed; stops the process where its parent is gone."""
+    """Runs and flushes the whole round. Exits if the parent has ended."""
     disk = OsDisk(job.root)
     paced = PacedRound(disk, job.plan, job.max_bytes_per_second, time.monotonic)
     try:
         for pause_s in paced:
             if select.select([0], [], [], pause_s)[0]:
-                sys.exit(1)  # nothing more is ever written to it: it was closed
+                sys.exit(1)  # the parent writes nothing more, so the input was closed
         flush_cleaned(disk, job.plan, paced.result)
     except ROUND_ERRORS as error:
         return outcome_of(error)
@@ -105,7 +107,7 @@ def run_job(job: CleaningJob) -> CleaningOutcome:
 
 
 def die_with(parent_process_id: int) -> None:
-    """Linux sends a signal then; elsewhere the end of the input says it."""
+    """Ends this process with its parent. Linux sends a signal; on other systems the end of the input shows it."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
     if os.getppid() != parent_process_id:
@@ -113,7 +115,7 @@ def die_with(parent_process_id: int) -> None:
 
 
 def bound_memory(map_bytes: int) -> None:
-    """The child cannot take more memory than its map of keys and what it needs beside it. Without effect on Windows."""
+    """Limits the memory of this process to its key map and BESIDE_MAP_BYTES. Without effect on Windows."""
     try:
         import resource
     except ImportError:  # Windows
@@ -123,7 +125,7 @@ def bound_memory(map_bytes: int) -> None:
 
 
 def read_line(descriptor: int) -> bytes:
-    """One line from a pipe, with its end; less if the pipe ends before."""
+    """One line from a pipe, with its line end; less if the pipe ends before."""
     parts = []
     while True:
         part = os.read(descriptor, 1 << 16)
@@ -133,8 +135,8 @@ def read_line(descriptor: int) -> bytes:
 
 
 def main() -> int:
-    """What the broker starts: see `cleaner_process`."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the broker's: it ends us
+    """The entry point of the child process: see `cleaner_process`."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the broker, which ends this process
     line = read_line(0)
     if not line.endswith(b"\n"):
         return 1

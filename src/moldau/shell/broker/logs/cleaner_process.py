@@ -1,7 +1,7 @@
-"""One round of compaction outside the event loop: in a child process over a real directory, with pauses over any other.
+"""Runs one round of compaction: in a child process for a real directory, here with pauses for a directory in memory.
 
-A round holds Python's lock for seconds, so a thread would stall every connection. In memory there is nothing that a
-child could open, and the logs are small: there the loop serves others between two pieces of about 1 ms.
+A round holds Python's lock for seconds, so a thread would stall every connection. A child cannot open a directory in
+memory. Its logs are small, so the loop runs pieces of about 1 ms and serves others in between.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ class CleanerProcess:
         self._workers = workers
         self._pause_long = pause_long
         self._waiting: ThreadWorkers | None = None
-        """One thread that does nothing but wait for the child."""
+        """One thread that only waits for the child."""
         self._lock = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
         self._is_closed = False
 
     async def run(self, disk: Disk, plan: CompactionPlan, max_bytes_per_second: float) -> CleaningOutcome:
-        """The cleaned files are there and durable, or the outcome says why not and some may be left over."""
+        """Runs one round. The cleaned files are complete and durable, or the outcome names the problem, and some files
+        may remain."""
         if disk.directory is None:
             return await self._run_here(disk, plan, max_bytes_per_second)
         if self._waiting is None:
@@ -57,7 +58,8 @@ class CleanerProcess:
         return CleaningOutcome(result=paced.result)
 
     def _run_child(self, job: CleaningJob) -> CleaningOutcome:
-        """In the thread. The child's input stays open until it has answered: its end is the end of the child."""
+        """Runs in the thread. The child's input stays open until the child has answered, as its end would end the
+        child."""
         package_root = str(Path(moldau.__file__).parent.parent)
         search_path = [package_root, *filter(None, [os.environ.get("PYTHONPATH")])]
         with self._lock:

@@ -1,6 +1,6 @@
-"""Group-committed fsync: all logs that asked while a flush was running share the next one.
+"""Groups fsyncs: all logs that request a flush while one is running share the next one.
 
-One flush runs at a time, in Workers. A failed one takes the log directory offline; it is never tried again.
+One flush runs at a time, in Workers. A failed flush takes the log directory offline, and is never tried again.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ class Flusher:
         self._asked: dict[int, Partition] = {}
         self._is_running = False
         self._held: dict[int, bool] = {}
-        """By number: partitions that are not flushed now, and whether somebody asked meanwhile."""
+        """By number: partitions whose flushes are on hold, and whether a flush was requested meanwhile."""
         self._waiters: dict[int, deque[tuple[Offset, asyncio.Future[None]]]] = {}
 
     def request(self, partition: Partition) -> None:
-        """Asks that all that `partition` holds now be flushed."""
+        """Requests a flush of everything in the log of `partition`."""
         self._asked[partition.number] = partition
         if not self._is_running:
             self._is_running = True
             self._node.spawn(self._run())
 
     async def hold(self, partition: Partition) -> None:
-        """No flush of the log begins until `end_hold`. When this returns none runs either, and what is durable stays as
-        it is. Those who ask for a flush or wait for one are served after `end_hold`."""
+        """Holds back flushes of the log until `end_hold`. When this returns, no flush runs, and the durable part stays
+        as it is. Requested flushes follow after `end_hold`."""
         self._held[partition.number] = False
         await self.wait_idle(partition)
 
@@ -62,8 +62,8 @@ class Flusher:
             self.request(partition)
 
     def wait(self, partition: Partition, end_offset: Offset) -> asyncio.Future[None]:
-        """Done when `partition` is on the disk up to `end_offset`. Raises 3 (it is gone), 6 (it was cut) and 56, now or
-        then, if that will not happen."""
+        """Done when `partition` is on the disk up to `end_offset`. If that cannot happen, raises 3 (deleted), 6
+        (truncated) or 56, now or later."""
         waiter: asyncio.Future[None] = self._node.loop.create_future()
         if partition.log.recovery_point >= end_offset:
             waiter.set_result(None)
@@ -78,7 +78,7 @@ class Flusher:
         return waiter
 
     async def wait_idle(self, partition: Partition) -> None:
-        """Waits until no flush of the log runs, whether it succeeds or fails."""
+        """Waits until no flush of the log runs, even if one fails."""
         while partition.log.is_flushing:
             ended: asyncio.Future[None] = self._node.loop.create_future()
             self._waiters.setdefault(partition.number, deque()).appendleft((Offset(0), ended))
@@ -86,30 +86,30 @@ class Flusher:
                 await ended
 
     async def save_log_start_offsets(self, partitions: Sequence[Partition], needed: LogDirectory | None = None) -> None:
-        """Waits until the log start offsets that these partitions have now are on the disk; partitions of a directory
-        that fails are offline then. Raises StorageFullError; `needed`: see Checkpoints."""
+        """Waits until the current log start offsets of these partitions are on the disk. Partitions of a failing
+        directory are then offline. Raises StorageFullError; `needed`: see Checkpoints."""
         for _ in range(2):
             for partition in partitions:
-                # first the leader epochs, which then begin at the new start: a later start believes what both files say
+                # first the leader epochs, which then begin at the new start: a restart trusts both files
                 with suppress(KafkaError):
                     await self._save_leader_epochs(partition)
             await self._checkpoints.save_log_start_offsets(needed)
             if not any(map(_has_unsaved_epochs, partitions)):
                 return
-            # there was no room for the epochs, but then for the checkpoint: there is some by now
+            # there was no room for the epochs, but then for the checkpoint, so there may be room now
         raise StorageFullError("leader epochs: no space left in the log directory")
 
     async def _save_leader_epochs(self, partition: Partition) -> None:
-        """Raises as `wait`."""
+        """Waits until the leader epochs are saved. Raises as `wait`."""
         while _has_unsaved_epochs(partition):
-            # a flush that runs already may have begun with the older ones: the loop asks again
+            # a running flush may have started with older epochs: the loop asks again
             waiter: asyncio.Future[None] = self._node.loop.create_future()
             self._waiters.setdefault(partition.number, deque()).append((Offset(0), waiter))
             self.request(partition)
             await waiter
 
     async def _run(self) -> None:
-        # waits for one turn of the loop: requests of the same read event join this flush, and do not wait for the next
+        # waits for one turn of the loop: requests of the same read event join this flush
         await asyncio.sleep(0)
         try:
             while self._asked:
@@ -124,7 +124,7 @@ class Flusher:
             if partition.number in self._held:
                 self._held[partition.number] = True
             elif not partition.is_offline and not partition.is_deleted:
-                # a partition gets no other log meanwhile: a move holds it before
+                # the partition keeps its log during the flush: a move first holds back flushes
                 log = partition.log
                 plan = log.unflushed()
                 if plan is None:
@@ -139,7 +139,7 @@ class Flusher:
             has_failed = False
             for partition, log, plan in plans:
                 if log.health.is_offline:
-                    # other work found that, and the loop may not have heard yet: this log was not flushed
+                    # other work found the failure, and the loop may not know yet: this log was not flushed
                     has_failed = True
                     continue
                 try:
@@ -153,7 +153,7 @@ class Flusher:
         try:
             full, has_failed = await self._node.workers.run(run)
         except Exception:
-            # unforeseen: nobody knows what was flushed, so those who wait for it wait for the next flush
+            # unforeseen: it is unknown what was flushed, so waiters wait for the next flush
             for partition, log, _ in plans:
                 log.flush_failed()
                 self._node.loop.call_later(RETRY_S, self.request, partition)
@@ -164,7 +164,7 @@ class Flusher:
         for partition, log, plan in plans:
             if partition.is_deleted or partition.is_offline:
                 log.flush_failed()
-                self._release(partition)  # for those who wait only until this flush has ended
+                self._release(partition)  # for waiters of the end of this flush only
                 continue
             if partition.number in full:
                 log.flush_failed()
@@ -192,7 +192,8 @@ class Flusher:
             del self._waiters[partition.number]
 
     def log_cut(self, partition: Partition) -> None:
-        """What stood behind the end of the log will not be flushed: another leader has something else there."""
+        """The log was truncated: fails the waiters for offsets after its end, where another leader has other
+        records."""
         waiters, end_offset = self._waiters.get(partition.number, ()), partition.log.log_end_offset
         for needed, waiter in waiters:
             if needed > end_offset and not waiter.done():
@@ -202,7 +203,7 @@ class Flusher:
             self._release(partition)
 
     def fail(self, partition: Partition, error: KafkaError) -> None:
-        """`partition` is gone: requests that wait for it get `error`."""
+        """`partition` is deleted or offline: waiting requests get `error`."""
         self._asked.pop(partition.number, None)
         for _, waiter in self._waiters.pop(partition.number, ()):
             if not waiter.done():

@@ -1,9 +1,11 @@
-"""Log directories without room: what this broker leads there goes to other in-sync replicas, and comes back in sync.
+"""Log directories without room: moves their leaderships to other in-sync replicas, and later brings the replicas back
+in sync.
 
-The controller hears of each replica by itself (`core/controller/directories.py`): a partition that nobody else can lead
-stays here, refuses records and is read. A follower that cannot keep what its leader has leaves the in-sync replicas.
-In the directory of the metadata log a spare file makes room for the metadata, so that this node goes on hearing who
-leads what; records get none of that room. A broker that is alone tries each append, and gives nothing away.
+Each replica is reported to the controller separately (`core/controller/directories.py`). A partition that no other
+broker can lead stays here: it rejects records but is still read. A follower without room for its leader's records
+leaves the in-sync replicas. In the directory of the metadata log a spare file reserves room for the metadata: this node
+continues to receive leader changes. Records never use that room. A broker that is alone tries each append, and gives no
+leadership away.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
     from moldau.shell.broker.partitions import Partitions
 
 LOOK_S = 1.0
-"""Between two looks at what is led in full directories: replicas come in sync meanwhile, and go."""
+"""The pause between two looks at the partitions in full directories: other replicas enter and leave the in-sync
+replicas meanwhile."""
 
 
 class FullDirectories:
@@ -43,17 +46,17 @@ class FullDirectories:
         self._has_others = False
 
     def is_full(self, directory: LogDirectory) -> bool:
-        """Whether an append found no room there, and none was seen since."""
+        """Whether an append found no room there, and no later look did."""
         return self._rooms[directory.path].is_full
 
     def brokers_changed(self, image: MetadataImage) -> None:
-        """The first other broker that is known: from now on there is a spare file."""
+        """Creates the spare file when the metadata first has another broker."""
         if not self._has_others and len(image.brokers) > 1:
             self._has_others = True
             self._node.spawn(self._keep_spare())
 
     def refused(self, place: TopicPartition) -> None:
-        """There was no room for records of this partition, or to begin its log."""
+        """Reports that there was no room for records of this partition, or for its new log."""
         image = self._partitions.image
         partition = image.partition(place)
         if not self._has_others or partition is None:
@@ -119,7 +122,7 @@ class FullDirectories:
         await self._place_all(directory, has_room=True)
 
     async def _place_all(self, directory: LogDirectory, *, has_room: bool) -> None:
-        """Says of each replica in the directory what the metadata does not say yet."""
+        """Reports each replica in the directory for which the metadata differs."""
         node_id = self._node.node_id
         for place in list(directory.logs):
             await self._node.pauses.pause()

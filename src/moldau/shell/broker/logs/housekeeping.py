@@ -1,7 +1,7 @@
-"""What a broker does by the clock: retention, flushes that are due, checkpoints, removal of what was deleted.
+"""Periodic work of a broker: retention, due flushes, checkpoints, compaction, removal of deleted files.
 
-Each task looks at many partitions, and pauses. Intervals are Kafka's settings; flushes are looked at once a second, and
-only where something was appended.
+Each task visits many partitions, with pauses. Intervals are Kafka's settings. Due flushes are checked once a second,
+only for partitions with new records.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Housekeeping:
         moves: ReplicaMoves,
         touched: dict[int, Partition],
     ) -> None:
-        """`touched`: partitions that something was appended to since they were last found settled."""
+        """`touched`: partitions with appends since they were last found settled."""
         self._node = node
         self._partitions = partitions
         self._flusher = flusher
@@ -55,7 +55,8 @@ class Housekeeping:
         self._checkpointed: dict[int, int] = {}
 
     def start(self) -> None:
-        """Arms the timers: retention, checkpoints, compaction, expiry; each as its setting says."""
+        """Starts the timers of retention, flushes, checkpoints, removal and compaction, with the intervals of their
+        settings."""
         settings = self._node.settings.view
         first_ms = settings.log_initial_task_delay_ms
         checkpoint_ms = min(
@@ -75,7 +76,7 @@ class Housekeeping:
             )
 
     def stop(self) -> None:
-        """Ends the timers and the cleaner. A piece of work that runs already is not waited for."""
+        """Ends the timers and the cleaner. Does not wait for running tasks."""
         self._is_stopped = True
         for timer in self._timers.values():
             timer.cancel()
@@ -91,7 +92,7 @@ class Housekeeping:
         return loop.call_at(beat_ms(int(loop.time() * 1000), delay_ms) / 1000, call)
 
     def _write_left_out(self) -> None:
-        """Names what the log of events left out in the last second."""
+        """Writes a line about events that the event log left out in the last second."""
         self._node.log.write_left_out()
         self._arm_event_log()
 
@@ -103,7 +104,7 @@ class Housekeeping:
         task: Callable[[], Coroutine[Any, Any, None]],
         is_needed: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Runs `task` after `first_ms`, then `interval_ms` after each end of it; not where it is not needed then."""
+        """Runs `task` after `first_ms`, then `interval_ms` after each end. Skips a run that is not needed."""
         node = self._node
 
         async def run() -> None:
@@ -129,7 +130,7 @@ class Housekeeping:
         arm(first_ms)
 
     async def apply_retention(self) -> None:
-        """Takes segments that are too old or too many out of the logs, and forgets idle producer ids."""
+        """Deletes segments beyond the age or size limits of retention, and forgets idle producer ids."""
         node = self._node
         producer_ids = 0
         await self._forget_idle_producers()
@@ -141,7 +142,7 @@ class Housekeeping:
             try:
                 deleted = partition.log.delete_old_segments(node.clock.now_ms(), partition.high_watermark)
             except StorageFailedError:
-                node.directory_failed()  # the logs of the other directories are still worked on
+                node.directory_failed()  # continues with the logs in other directories
                 continue
             if deleted:
                 self._touched[partition.number] = partition
@@ -161,7 +162,7 @@ class Housekeeping:
             await self._node.pauses.pause()
 
     async def flush_what_is_due(self) -> None:
-        """`flush.ms`, `flush.messages` above 1, and sealed segments."""
+        """Requests flushes that are due by `flush.ms`, by `flush.messages` above 1, or for sealed segments."""
         node = self._node
         now_ms = node.clock.now_ms()
         for partition in list(self._touched.values()):
@@ -176,14 +177,14 @@ class Housekeeping:
                 self._touched.pop(partition.number, None)
 
     def _is_settled(self, partition: Partition) -> bool:
-        """Nothing will be due here until something is appended again, and the checkpoint knows the end."""
+        """Whether nothing will be due before the next append, and the checkpoint has the current end."""
         log = partition.log
         has_no_deadline = log.settings.flush_ms >= 1 << 62 or log.recovery_point >= log.log_end_offset
         return has_no_deadline and self._checkpointed.get(partition.number) == partition.high_watermark
 
     async def write_checkpoints(self) -> None:
-        """Recovery points, log start offsets, high watermarks, where anything moved. First, in the same interval, the
-        partitions that found the disk full."""
+        """Writes recovery points, log start offsets and high watermarks if any moved. First starts partitions again
+        that found the disk full."""
         self._partitions.start_again()
         moved = {
             number: partition.high_watermark
@@ -197,7 +198,7 @@ class Housekeeping:
 
     @property
     def cleaner(self) -> Cleaner:
-        """Made at first use: a node without compacted topics starts without it."""
+        """Created at first use: a node without compacted topics does not need it."""
         if self._cleaner is None:
             from moldau.shell.broker.logs.cleaner import Cleaner
 
@@ -205,14 +206,14 @@ class Housekeeping:
         return self._cleaner
 
     async def clean_logs(self) -> None:
-        """Compacts one log after the other while any is due."""
+        """Cleans one log after the other while any is due."""
         if any(partition.log.settings.is_compacted for partition in self._partitions):
             is_more = True
             while is_more and not self._is_stopped:
                 is_more = await self.cleaner.clean_one()
 
     async def purge_deleted(self) -> None:
-        """Removes files of what was deleted `file.delete.delay.ms` ago."""
+        """Removes the files of logs and segments that were deleted `file.delete.delay.ms` ago."""
         node = self._node
         now_ms = node.clock.now_ms()
         for directory in self._partitions.logs:
@@ -231,7 +232,7 @@ class Housekeeping:
         self._checkpointed = {number: value for number, value in self._checkpointed.items() if number in live}
 
     async def _remove(self, health: DirectoryHealth, work: Callable[[], None]) -> None:
-        """A directory that cannot remove a file goes offline; what is due in the others is removed."""
+        """Runs `work`, which removes files. If that fails, the directory goes offline; the others continue."""
         try:
             await self._node.workers.run(work)
         except StorageFailedError as error:

@@ -1,4 +1,4 @@
-"""The settings of topics, and those of the broker that act on their logs, as the logs take them."""
+"""The settings of logs, from the settings of their topics and of the broker."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from moldau.core.log.settings import LogSettings
 
 
 class LogSettingsByOverrides:
-    """`log_settings`, worked out once for all topics that set the same: a node may have thousands of them."""
+    """Caches `log_settings` for topics with the same overrides: a node may have thousands of such topics."""
 
     MAX_KNOWN = 1_000
 

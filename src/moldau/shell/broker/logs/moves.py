@@ -1,12 +1,15 @@
-"""Moving partitions from one log directory to another (KIP-113), one after the other, while they are served.
+"""Moves partitions from one log directory to another (KIP-113), one after the other, while they are served.
 
-Batches go to the copy in pieces of PIECE_BYTES, about a millisecond each, with a pause behind each; as fast as
-`replica.alter.log.dirs.io.max.bytes.per.second` allows. Reading the last piece, appending it and the change of names
-happen in one turn of the loop, so that no append can come between. Before that turn the metadata log holds the new
-directory (KIP-858): records go to the copy alone from then on; where the new directory is offline at a start, the
-partition is offline, too, instead of being served without those records. The old directory goes once the new one is
-durable; a crash before that leaves both (see core/log/duplicates). A move that finds no room for that waits beside
-those behind it: one of them may be what makes room.
+The move appends batches to a copy of the log, in pieces of PIECE_BYTES, about a millisecond each. It pauses after each,
+at most at `replica.alter.log.dirs.io.max.bytes.per.second`. Reading the last piece, appending it and swapping the names
+happen in one turn of the loop: no append can come between.
+
+Before that turn the metadata log holds the new directory (KIP-858), as from then on only the copy gets records. If the
+new directory is offline at a start, the partition is offline too, and is not served without those records.
+
+The old directory is removed once the new one is durable; a crash before that leaves both (see
+core/log/directories/duplicates). A move without room for that waits, and those after it go first, as one of them may
+make room.
 """
 
 from __future__ import annotations
@@ -28,14 +31,13 @@ from moldau.types import Offset, TopicPartition
 
 PIECE_BYTES = 1 << 20
 RETRY_S = 0.5
-"""How soon a disk without room is tried again."""
+"""The delay before a disk without room is tried again."""
 THROTTLE_LOOK_MS = 100
-"""How soon a throttled move sees that its rate was changed, or that nobody wants it any more."""
+"""The most time until a throttled move sees a changed rate, or that it was cancelled."""
 
 
 class ReplicaMoves:
-    """Used from the broker's loop only. `futures`: the moves asked for and not done, which DescribeLogDirs
-    tells of."""
+    """Used from the broker's loop only. `futures`: the unfinished moves, which DescribeLogDirs shows."""
 
     def __init__(
         self,
@@ -50,24 +52,24 @@ class ReplicaMoves:
         self._checkpoints = checkpoints
         self.futures: dict[TopicPartition, FutureLog] = {}
         self._waiting: OrderedDict[int, tuple[Partition, FutureLog]] = OrderedDict()
-        """By the number of the partition: a request may move thousands, and each may wait already."""
+        """By partition number: a request may move thousands of partitions, of which each may be waiting already."""
         self._is_running = False
         self._settling: dict[int, None] = {}
         self._held_up: dict[int, None] = {}
-        """Partitions whose move found no room to be made durable: the old directory has the name that the copy of the
-        next move may have to take, so that one waits."""
+        """Partitions whose move had no room to become durable. Their next move waits, as its copy may need the name of
+        the old directory."""
 
     def is_settling(self, partition: Partition) -> bool:
-        """Whether `partition` is being moved, or was and its old directory is still there: it must not be compacted,
-        for a start after a crash compares the two."""
+        """Whether `partition` is moving, or has moved and still has its old directory. It must not be compacted, as a
+        start after a crash compares the two."""
         return partition.number in self._settling
 
     def move(self, partition: Partition, target: LogDirectory) -> None:
-        """Begins to move `partition` to `target`; another move of it that is under way ends."""
+        """Starts to move `partition` to `target`, and ends an unfinished move of the partition."""
         topic_partition = partition.topic_partition
         future = self.futures.get(topic_partition)
         if future is not None and future.target is target and future.source is partition.log:
-            return  # a move of a partition that is gone may wait under its name until it is ended
+            return  # this move runs already. That of a deleted partition may still wait under the same name
         self._waiting.pop(partition.number, None)
         if future is not None:
             del self.futures[topic_partition]
@@ -80,8 +82,7 @@ class ReplicaMoves:
         self._begin()
 
     def log_cut(self, partition: Partition) -> None:
-        """What was copied may be gone from the log of a follower, and other batches in its place: a move begins
-        anew."""
+        """A follower's log was truncated: restarts its move, as copied batches may have been replaced."""
         future = self.futures.pop(partition.topic_partition, None)
         if future is not None:
             self.move(partition, future.target)
@@ -92,7 +93,7 @@ class ReplicaMoves:
             self._node.spawn(self._run())
 
     def _next(self) -> int | None:
-        """The number of the partition whose turn it is; None: no move can begin."""
+        """The number of the partition to move next; None: no move can start."""
         return next((number for number in self._waiting if number not in self._held_up), None)
 
     async def _run(self) -> None:
@@ -107,7 +108,7 @@ class ReplicaMoves:
             self._waiting.clear()
             raise
         finally:
-            # also after a mistake of ours in one move: the others go on
+            # even after a bug in one move, the others continue
             self._is_running = False
             self._begin()
 
@@ -124,11 +125,11 @@ class ReplicaMoves:
                 await self._checkpoints.write(self._partitions.high_watermarks(), needed=target)
             future.begin()
             while self._is_wanted(partition, future) and not is_done:
-                # while it is held requests may wait for a flush: what is left to copy then is little, and does not wait
+                # on hold, requests may wait for a flush: the little that is left is copied without throttling
                 if not await self._copy_piece(partition, future, is_throttled=not is_held):
                     continue
                 if not is_noted:
-                    is_noted = True  # where only the answer is lost, the metadata names `target` all the same
+                    is_noted = True  # even if only the answer is lost, the metadata may name `target`
                     await self._partitions.note_directory(partition, target)
                     await self._flush(future)
                 elif not is_held:
@@ -159,7 +160,7 @@ class ReplicaMoves:
             try:
                 await self._node.workers.run(lambda: target.disk.remove_tree(future.directory))
             except StorageFailedError as error:
-                # the next start removes it; the moves behind this one go on
+                # the next start removes it; the next moves continue
                 self._node.log.error("move", f"the unfinished copy of {topic_partition} cannot be removed: {error}")
 
     async def _flush(self, future: FutureLog) -> None:
@@ -175,7 +176,7 @@ class ReplicaMoves:
         return is_asked and is_servable and not future.target.health.is_offline
 
     async def _copy_piece(self, partition: Partition, future: FutureLog, *, is_throttled: bool) -> bool:
-        """Copies one piece. True if that was the last: until the next turn the copy has all that the log has."""
+        """Copies one piece. True after the last: until the next turn of the loop the copy has the whole log."""
         node, log = self._node, partition.log
         begin_ms = node.clock.monotonic_ms()
         max_bytes = min(PIECE_BYTES, max(1, self._node.settings.view.replica_alter_log_dirs_io_max_bytes_per_second))
@@ -184,7 +185,7 @@ class ReplicaMoves:
             await node.workers.run(read.cold.run)
             if not self._is_wanted(partition, future):
                 return False
-            # the page cache need not have kept it
+            # the page cache may have dropped it again
             read = log.read(
                 Offset(future.next_offset), max_bytes=max_bytes, end_offset=log.log_end_offset, may_wait=True
             )
@@ -199,7 +200,7 @@ class ReplicaMoves:
         return True
 
     async def _wait_for_rate(self, partition: Partition, future: FutureLog, begin_ms: int, byte_count: int) -> None:
-        """Waits until what was copied since `begin_ms` is within the rate, as it is by then; 0 stops the move."""
+        """Waits until the bytes copied since `begin_ms` are within the current rate. A rate of 0 stops the move."""
         clock = self._node.clock
         while self._is_wanted(partition, future):
             rate = self._node.settings.view.replica_alter_log_dirs_io_max_bytes_per_second
@@ -209,7 +210,7 @@ class ReplicaMoves:
             await asyncio.sleep(min(left_ms, THROTTLE_LOOK_MS) / 1000)
 
     def _swap(self, partition: Partition, future: FutureLog) -> None:
-        """Puts the copy in the place of the log."""
+        """Replaces the log by the copy."""
         node, topic_partition = self._node, partition.topic_partition
         old = self._partitions.logs.directory_of(topic_partition)
         log = future.take_over(node.clock.now_ms())
@@ -224,7 +225,7 @@ class ReplicaMoves:
         )
 
     async def _settle(self, partition: Partition, future: FutureLog) -> None:
-        """Tries again until there is room."""
+        """Retries until there is room."""
         is_settled = False
         try:
             while not is_settled:
@@ -238,8 +239,8 @@ class ReplicaMoves:
             self._begin()
 
     async def _is_settled(self, partition: Partition, future: FutureLog) -> bool:
-        """The old directory goes only when the new one would survive the machine. It stays where the new one fails.
-        False: there is no room to make the new one durable."""
+        """Removes the old directory once the new one would survive a crash of the machine. Keeps it if the new one
+        fails. False: there is no room to make the new one durable."""
         node, topic_partition = self._node, partition.topic_partition
         if not partition.is_deleted and not await self._is_durable(partition, future.target):
             return partition.is_offline
@@ -248,7 +249,7 @@ class ReplicaMoves:
             return True
         try:
             old.discard(topic_partition, delete_id=random_uuid(node.random), now_ms=node.clock.now_ms())
-            # else the machine may find it again, long after the new one was compacted
+            # otherwise it may reappear after a crash, long after the new one was compacted
             await node.workers.run(partial(old.disk.flush_directory, ""))
         except StorageFailedError as error:
             old.health.fail(error)
@@ -258,9 +259,9 @@ class ReplicaMoves:
         return True
 
     async def _is_durable(self, partition: Partition, target: LogDirectory) -> bool:
-        """Makes the new log durable, with where it starts, for what a client deleted must not come back, and with how
-        far it is clean, for else holes of compaction are damage after a crash. False where there is no room for it, or
-        its directory fails. The old directory may be full: then this is what makes room there."""
+        """Makes the new log durable, with its start offset (deleted records must not come back) and its cleaned offset
+        (otherwise holes of compaction count as damage after a crash). False if there is no room, or the directory
+        fails. If the old directory is full, this makes room there."""
         end_offset = Offset(partition.log.log_end_offset)
         self._flusher.request(partition)
         try:
