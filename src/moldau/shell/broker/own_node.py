@@ -1,4 +1,4 @@
-"""What each part of a broker is made with."""
+"""The ports and settings that each part of a broker gets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from moldau.types import BrokerId, TopicPartition
 
 
 class OwnNode(msgspec.Struct, frozen=True):
-    """The ports of the node, the loop that the broker lives on, and the settings in force."""
+    """The ports of the node, the loop of the broker, and the settings in force."""
 
     node_id: BrokerId
     settings: DynamicSettings
@@ -29,10 +29,10 @@ class OwnNode(msgspec.Struct, frozen=True):
     telemetry: Telemetry
     log: EventLog
     spawn: Callable[[Coroutine[Any, Any, None]], object]
-    """Runs work beside the connections: a broken invariant stops the node, any other error is logged."""
+    """Runs background work. A broken invariant stops the node; any other error is logged."""
     spawn_lasting: Callable[[Coroutine[Any, Any, None]], object]
-    """As `spawn`, for work that goes on as long as it is needed."""
+    """As `spawn`, for work that continues as long as it is needed."""
     directory_failed: Callable[[], None]
-    """To be called when a log directory was found to be offline: all that lies in it goes offline."""
+    """Call this after finding a log directory offline: takes its partitions offline."""
     no_room: Callable[[TopicPartition], None]
-    """To be called when there was no room for records of a partition."""
+    """Call this when there was no room for records of a partition."""

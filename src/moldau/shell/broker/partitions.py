@@ -1,4 +1,5 @@
-"""The partitions of which this broker has a replica: found by name or id, started and ended as the metadata says."""
+"""The partitions with a replica on this broker: finds them by name or id, and starts and ends them as the metadata
+says."""
 
 from __future__ import annotations
 
@@ -41,18 +42,18 @@ from moldau.shell.broker.waits import PartitionWaits
 from moldau.types import ZERO_UUID, Offset, TopicPartition, Uuid, uuid_to_text
 
 FIRST_DIRECTORY_ID = (100).to_bytes(16, "big")
-"""Smaller ids are reserved (KIP-858): not assigned yet, lost, being migrated."""
+"""Smaller ids are reserved (KIP-858): unassigned, lost, migrating."""
 CLOSERS = 4
-"""How many Workers close logs at a clean stop: nearly all of it is fsync."""
+"""The number of Workers that close logs at a clean stop. They mostly wait for fsync."""
 LOGS_CLOSED_AT_ONCE = 32
 SLICE_TOPICS = 50
-"""Topics whose settings are looked at again in one piece, in one turn of the loop."""
+"""Topics whose settings are updated in one turn of the loop."""
 SLICE_PARTITIONS = 8
-"""Directories made or renamed in one turn of the loop: about 2 ms."""
+"""Directories created or renamed in one turn of the loop: about 2 ms."""
 
 
 class HostedTopic:
-    """A topic with the partitions of it that are here."""
+    """A topic with its partitions on this broker."""
 
     __slots__ = ("absent", "is_internal", "name", "partitions", "topic_id")
 
@@ -62,11 +63,11 @@ class HostedTopic:
         self.is_internal = name in INTERNAL_TOPICS
         self.partitions: dict[int, Partition] = {}
         self.absent: dict[int, str] = {}
-        """Partitions that the metadata names and that are not here, with the error that says why: they are on other
-        brokers (NOT_LEADER_OR_FOLLOWER), or their log directory could not be opened (KAFKA_STORAGE_ERROR)."""
+        """Partitions of the metadata that are missing here, with their error: NOT_LEADER_OR_FOLLOWER if other brokers
+        have them, KAFKA_STORAGE_ERROR if their log directory could not be opened."""
 
     def find(self, index: int) -> Partition:
-        """Raises UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR."""
+        """The partition. Raises UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR."""
         partition = self.partitions.get(index)
         if partition is None:
             raise kafka_error(self.absent.get(index, "UNKNOWN_TOPIC_OR_PARTITION"))
@@ -82,7 +83,7 @@ class StoredPartitions(msgspec.Struct, frozen=True):
 
 
 class Partitions:
-    """`by_name` is keyed by the utf-8 of the name, `by_id` by the 16 bytes: what Produce and Fetch look up."""
+    """Keys of `by_name` are names in UTF-8, of `by_id` the 16 bytes of the id, as Produce and Fetch look them up."""
 
     def __init__(
         self,
@@ -94,7 +95,7 @@ class Partitions:
         touched: dict[int, Partition],
         high_watermark_moved: Callable[[Partition], None],
     ) -> None:
-        """`touched`: partitions that housekeeping has to look at, by number."""
+        """`touched`: partitions for housekeeping to visit, by number."""
         self._node = node
         self.logs = stored.logs
         self._flusher = stored.flusher
@@ -108,24 +109,24 @@ class Partitions:
         self.by_name: dict[bytes, HostedTopic] = {}
         self.by_id: dict[bytes, HostedTopic] = {}
         self.rewritten: dict[bytes, None] = {}
-        """Ids of the topics whose produced records are read one by one, and perhaps compressed anew."""
+        """Ids of the topics whose produced records are read one by one, and recompressed if needed."""
         self._settings_of = LogSettingsByOverrides(node.settings.view)
         self._broker_epochs: dict[int, int] = {}
-        """Of the brokers that may be in sync (KIP-903), as of now: every leader here looks into this one."""
+        """The current epochs of brokers that may be in sync (KIP-903). All leaders here share this map."""
         self.ended = Traffic()
-        """What went through partitions that are deleted."""
+        """The traffic of deleted partitions."""
         self._next_number = 0
         self._work: deque[Callable[[], None]] = deque()
         self._settled: asyncio.Future[None] | None = None
         self._inline = 0
         self._is_held = False
-        """The work waits until the checkpoints have forgotten deleted topics."""
+        """Whether the work waits until the checkpoints no longer name deleted topics."""
         self._is_ending = False
         self._is_first_image = True
         self._found: MetadataImage | None = None
-        """What the metadata said at the start, where a directory was out of reach then."""
+        """The metadata at the start, if a directory was out of reach then."""
         self._unstarted: dict[tuple[Uuid, int], None] = {}
-        """Partitions that found the disk full when they were to start."""
+        """Partitions that found the disk full when they started."""
         self._cordon(node.settings.view)
         node.settings.on_change.append(self._cordon)
 
@@ -134,7 +135,7 @@ class Partitions:
             yield from topic.partitions.values()
 
     def find(self, topic: str, index: int) -> Partition:
-        """The partition here: as HostedTopic.find."""
+        """The partition on this broker. Raises as HostedTopic.find."""
         hosted = self.by_name.get(topic.encode())
         if hosted is None:
             raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION")
@@ -143,7 +144,7 @@ class Partitions:
     # -- following the metadata
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Does what `delta` asks of this broker; `image` holds it already. More than a few new directories take some
+        """Applies `delta` to the partitions here; `image` holds it already. More than a few new directories take some
         turns of the loop: see `wait_settled`."""
         if self._is_first_image and self.logs.is_any_out_of_reach:
             self._found = image.copy()
@@ -170,7 +171,8 @@ class Partitions:
             self._do(partial(self._update_settings, topics[first : first + SLICE_TOPICS]))
 
     def _remove_taken_away(self, image: MetadataImage) -> None:
-        """Logs that were opened by older metadata, of topics that are deleted, or on other brokers, since."""
+        """Removes logs that were opened by older metadata, and whose topics were deleted or moved to other brokers
+        since."""
         for log in list(self.logs.logs()):
             place = log.topic_partition
             partition = image.partition(place)
@@ -224,7 +226,7 @@ class Partitions:
                 return
             self._node.directory_failed()
             if self.logs.online_ids and self.logs.online_ids != serving:
-                # it is the first to meet the failure: another directory takes it, unless the metadata names this one
+                # this partition found the failure: another directory takes it, unless the metadata names this one
                 self._start(topic_id, index)
             return
         hosted.absent.pop(index, None)
@@ -241,7 +243,7 @@ class Partitions:
             self._flusher.request(started)
 
     def start_again(self) -> None:
-        """Tries once more what found the disk full: there may be room now."""
+        """Starts partitions again that found the disk full: there may be room now."""
         unstarted, self._unstarted = self._unstarted, {}
         for topic_id, index in unstarted:
             self._do(partial(self._start, topic_id, index))
@@ -249,7 +251,7 @@ class Partitions:
     # -- work on many directories, in slices
 
     def _do(self, work: Callable[[], None]) -> None:
-        """Does `work` now if it is among the first few of this delta, else in a later turn of the loop, in order."""
+        """Runs `work` now if it is among the first few of this delta, else in order in a later turn of the loop."""
         if self._inline > 0 and not self._work:
             self._inline -= 1
             work()
@@ -265,9 +267,9 @@ class Partitions:
                 if not self._is_held:
                     self._work.popleft()()
         finally:
-            # also after a mistake of ours in one piece: the creation of a topic waits for the other pieces
+            # even after a bug in one piece: the creation of a topic waits for the other pieces
             if self._is_held:
-                pass  # `_forget_deleted` goes on
+                pass  # `_forget_deleted` continues
             elif self._work:
                 self._node.loop.call_soon(self._do_slice)
             elif self._settled is not None:
@@ -275,8 +277,8 @@ class Partitions:
                 settled.set_result(None)
 
     def _hold_for(self, topic_partition: TopicPartition, work: Callable[[], None]) -> bool:
-        """Puts `work` off while a checkpoint speaks of a deleted topic of this name: after a crash its log start offset
-        would cut off what the new one holds."""
+        """Defers `work` while a checkpoint names a deleted topic of this name: after a crash, its log start offset
+        would cut off records of the new topic."""
         if self._is_ending or not self.logs.has_stale_offsets(topic_partition):
             return False
         self._work.appendleft(work)
@@ -304,31 +306,30 @@ class Partitions:
                 self._node.loop.call_soon(self._do_slice)
 
     async def wait_settled(self) -> None:
-        """Waits until every partition that the metadata named so far is started or ended."""
+        """Waits until all partition starts and ends of the metadata so far are done."""
         while self._settled is not None:
             await asyncio.shield(self._settled)
 
     async def wait_flushed(self) -> None:
-        """Waits until what was recovered is as durable as its topics ask, so that the first client finds everything
-        that was acknowledged below the high watermark. Where the disk refuses, the partition begins with what is
-        durable."""
+        """Waits until recovered records are as durable as their topics ask: the first client must find all acknowledged
+        records below the high watermark. If the disk fails, the partition starts with its durable records."""
         for partition in list(self):
             if partition.waits_for_flush:
                 with suppress(KafkaError):
                     await self._flusher.wait(partition, Offset(partition.log.log_end_offset))
 
     def settle(self) -> None:
-        """As `wait_settled`, at once: for a clean stop, which writes the checkpoints."""
+        """Completes this work now, for a clean stop, which then writes the checkpoints."""
         self._is_ending = True
         while self._work:
             self._work.popleft()()
 
     def _log(self, image: MetadataImage, topic_partition: TopicPartition, topic_id: Uuid) -> Log:
-        """The log that lies in a directory, or a new one.
+        """The existing log of a partition, or a new one.
 
-        Raises StorageFailedError where the metadata names a directory that is not there, or is offline: then what lies
-        in another one was left by a move, and lacks what was appended since. And where what should be there may lie in
-        a directory that is out of reach.
+        Raises StorageFailedError if the metadata names a directory that is missing or offline: a log in another
+        directory was left by a move, and lacks later records. Also raises it if the log may be in a directory that is
+        out of reach.
         """
         assigned = image.directory_of(self._node.node_id, topic_partition)
         named = None if assigned is None or assigned < FIRST_DIRECTORY_ID else assigned
@@ -351,7 +352,7 @@ class Partitions:
             partition = image.topics_by_id[topic_id].partitions[topic_partition.partition]
             is_copy = partition.leader not in (NO_LEADER, self._node.node_id)
             places = self._places(named, is_copy=is_copy)
-            # a leader has all that was acknowledged; a replica that is neither in sync nor eligible is a mere copy
+            # a leader has all acknowledged records; a replica that is neither in sync nor eligible can be copied again
             may_lead = not is_copy or self._node.node_id in (*partition.isr, *partition.eligible_leader_replicas)
             if named is not None or may_lead:
                 self._check_new(topic_id, topic_partition.partition, places[0], is_noted=named is not None)
@@ -364,7 +365,8 @@ class Partitions:
     def _create_log(
         self, places: Sequence[LogDirectory], topic_partition: TopicPartition, topic_id: Uuid, settings: LogSettings
     ) -> tuple[LogDirectory, Log]:
-        """A log in the first of `places` that has room, and that place. Raises StorageFullError, StorageFailedError."""
+        """Creates a log in the first of `places` with room; returns that place and the log. Raises StorageFullError,
+        StorageFailedError."""
         name, now_ms = str(topic_partition), self._node.clock.now_ms()
         for directory in places:
             try:
@@ -379,14 +381,14 @@ class Partitions:
         raise StorageFailedError("every log directory is offline")
 
     def _discard_other_topic(self, topic_partition: TopicPartition, topic_id: Uuid) -> None:
-        """What a deleted topic of that name left behind when it moved to another log directory."""
+        """Removes logs that a deleted topic of that name left when it moved to another log directory."""
         random, now_ms = self._node.random, self._node.clock.now_ms()
         for directory in self.logs:
             directory.discard_other(topic_partition, topic_id, delete_id=random_uuid(random), now_ms=now_ms)
 
     def _places(self, named: Uuid | None, *, is_copy: bool) -> Sequence[LogDirectory]:
-        """Where a partition without a log may go, the best place first: where the metadata says that it is. If that
-        directory is gone for good, as where a disk was replaced, a copy of another broker's log is begun anew. Raises
+        """The directories for a partition without a log, best first, or only the one that the metadata names. If that
+        one is gone for good (a replaced disk), a replica that can copy its leader's log starts again in any. Raises
         StorageFailedError."""
         if named is None:
             return self.logs.places()
@@ -402,15 +404,15 @@ class Partitions:
         return (directory,)
 
     def _check_new(self, topic_id: Uuid, index: int, directory: LogDirectory, *, is_noted: bool) -> None:
-        """A move that a crash cut short may have left all that there is in a directory that cannot be read now, though
-        the metadata names the other one already. A crash soon after its first records, before the metadata had a note
-        of its directory, leaves them in any. Raises StorageFailedError."""
-        # by its id: a new topic may have the name of one that was there at the start
+        """Checks that no unreadable directory may hold the log. After a move that a crash interrupted, the only log may
+        be there, though the metadata names the other directory. After a crash soon after its first records, before the
+        metadata had its directory, it may be in any. Raises StorageFailedError."""
+        # by id: a new topic may have the name of a topic at the start
         topic = None if self._found is None else self._found.topics_by_id.get(topic_id)
         found = None if topic is None else topic.partitions.get(index)
         if found is None or self._node.node_id not in found.replicas:
             return
-        # the note of a move is a change; a partition that never changed never moved
+        # a move changes the partition epoch; a partition that never changed never moved
         if (found.partition_epoch > 0 or not is_noted) and self.logs.is_any_out_of_reach:
             raise StorageFailedError(
                 f"{directory.path} has no log of it, and a log directory is offline, where one may lie: take that "
@@ -418,22 +420,24 @@ class Partitions:
             )
 
     def _cordon(self, settings: BrokerSettings) -> None:
-        """`cordoned.log.dirs`, which may name directories as `log.dirs` does: as written, relative or not."""
+        """Applies `cordoned.log.dirs`, whose paths may be relative or not, as written in `log.dirs`."""
         written = dict(zip(settings.log_directories, self.logs.paths, strict=False))
         self.logs.cordon(tuple(written.get(path, path) for path in settings.cordoned_log_dirs))
 
     async def note_directory(self, partition: Partition, directory: LogDirectory) -> None:
-        """Returns once the metadata log says that `partition` lies in `directory`. Raises KafkaError."""
+        """Reports that `partition` is in `directory`, and returns once the metadata log holds that. Raises
+        KafkaError."""
         if partition.topic_id is not None:
             index = partition.topic_partition.partition
             await self._reports.report(partition.topic_id, index, directory.directory_id)
 
     def moved(self) -> None:
-        """A partition has a log in another directory now, which the metadata names already: the checkpoints follow."""
+        """A partition's log is in another directory now, as the metadata says already: the checkpoints are out of
+        date."""
         self._checkpoints.changed()
 
     def stays_in(self, partition: Partition, directory: LogDirectory) -> None:
-        """A move that the metadata names already has failed: it shall name this `directory` again."""
+        """A move has failed whose target the metadata names already: reports `directory` again."""
         if partition.topic_id is not None:
             self._reports.add(partition.topic_id, partition.topic_partition.partition, directory.directory_id)
 
@@ -442,8 +446,8 @@ class Partitions:
         return {partition.topic_partition: partition.position.high_watermark for partition in self}
 
     async def close_logs(self, broker_epoch: int) -> None:
-        """A clean stop: every log durable and closed, in parallel; then checkpoints and the mark, in each directory
-        that still serves. One that fails keeps no mark, and is recovered at the next start."""
+        """Closes all logs durably, in parallel, for a clean stop. Then writes the checkpoints and the clean-stop mark
+        in each directory that still serves. A directory that fails gets no mark, and is recovered at the next start."""
         node, now_ms, high_watermarks = self._node, self._node.clock.now_ms(), self.high_watermarks()
         logs = deque(log for log in self.logs.logs() if not log.health.is_offline)
         refused: dict[TopicPartition, MoldauError] = {}
@@ -497,7 +501,7 @@ class Partitions:
             self._end(hosted, index)
 
     def _end(self, hosted: HostedTopic, index: int) -> None:
-        """This broker has no replica of the partition any more."""
+        """Ends a partition that no longer has a replica on this broker."""
         partition = hosted.partitions.pop(index)
         partition.end()
         self.ended.add(partition)
@@ -519,7 +523,7 @@ class Partitions:
             self.rewritten.pop(topic.topic_id, None)
 
     def _update_settings(self, names: list[str]) -> None:
-        """Gives the logs of these topics the settings now in force, where they differ."""
+        """Updates the logs of these topics to the settings in force, if they differ."""
         for name in names:
             hosted = self.by_name.get(name.encode())
             if hosted is None:
@@ -532,18 +536,18 @@ class Partitions:
                     continue
                 partition.log.update_settings(settings)
                 if partition.settings_changed(replication, self._node.clock.monotonic_ms()):
-                    # fewer need be in sync: coordinators, too, wait for what is committed now
+                    # fewer in-sync replicas are required: this commits records that coordinators, too, wait for
                     self._high_watermark_moved(partition)
-                # idle partitions are not looked at: what they still have in memory may be due by the new settings
+                # idle partitions are not visited, but their unflushed records may be due by the new settings
                 self._touched[partition.number] = partition
                 self._waits.changed(partition)
 
     def log_settings(self, image: MetadataImage, name: str) -> LogSettings:
-        """What the log of a partition of topic `name` works by."""
+        """The settings of the logs of topic `name`."""
         return self._settings_of(image.topic_configs(name))
 
     def _replication_settings(self, name: str, settings: LogSettings) -> ReplicationSettings:
-        """What the replicas of topic `name` go by; `settings`: those of its logs."""
+        """The settings of the replicas of topic `name`; `settings`: those of its logs."""
         view, node_id, configs = self._node.settings.view, self._node.node_id, self.image.topic_configs(name)
         return ReplicationSettings(
             min_insync_replicas=min_insync_replicas_of_leader(self.image, name, view),

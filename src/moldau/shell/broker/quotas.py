@@ -1,4 +1,4 @@
-"""The quotas of this broker's clients, as the metadata has them: what `context.throttle` asks."""
+"""The client quotas of this broker, from the metadata, for `context.throttle`."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ FETCH = int(ApiKey.FETCH)
 
 
 class BrokerQuotas:
-    """One per broker. Only while there are quotas does the dispatcher know it: without any, no request pays for it."""
+    """One per broker. The dispatcher has it only while there are quotas: without them requests have no extra cost."""
 
     def __init__(self, settings: BrokerSettings, clock: Clock) -> None:
         self._clock = clock
         self.windows = Windows(settings.quota_window_num, settings.quota_window_size_seconds * 1_000)
         self.usage = QuotaUsage(self.windows)
         self.addresses: dict[QuotaEntity, Mapping[str, float]] = {}
-        """Quotas of addresses, which concern connections."""
+        """Quotas of IP addresses, which apply to connections."""
         self.throttled: dict[str, int] = {}
-        """Answers with a throttle time, by kind: Produce, Fetch, Request, ControllerMutation."""
+        """The number of throttled answers, by kind: Produce, Fetch, Request, ControllerMutation."""
         self.on_change: list[Callable[[BrokerQuotas], None]] = []
         """Called after each change."""
 
@@ -36,7 +36,7 @@ class BrokerQuotas:
         return bool(self.usage.quotas)
 
     def metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Takes over client quotas that were changed, and calls those that act on them."""
+        """Takes over changed client quotas, and calls `on_change`."""
         if not delta.client_quotas:
             return
         quotas = image.client_quotas
@@ -48,7 +48,7 @@ class BrokerQuotas:
     # -- asked by the dispatcher and the contexts of requests
 
     def throttle_ms(self, principal: str, client_id: str, api_key: int, size: int) -> int:
-        """What a request of `api_key` used of its client's quotas is recorded; the longer of two waits counts."""
+        """Records the use of a request against its client's quotas; returns the longer of the two throttle times."""
         user = user_of(principal)
         now_ms = self._clock.monotonic_ms()
         usage = self.usage
@@ -62,22 +62,22 @@ class BrokerQuotas:
             kind = "Request" if request_ms > bytes_ms else "Produce" if api_key == PRODUCE else "Fetch"
             self.count(kind)
             if api_key == FETCH:
-                # the answer that is throttled is empty
+                # a throttled answer is empty
                 usage.not_fetched(user, client_id, size, now_ms)
         return max(bytes_ms, request_ms)
 
     def handled(self, principal: str, client_id: str, elapsed_ns: int) -> None:
-        """A request took `elapsed_ns` of the loop; charged after it, so the next one waits for it."""
+        """Charges `elapsed_ns` of the loop to the client. Runs after the request, so the next request waits."""
         self.usage.handled(user_of(principal), client_id, elapsed_ns, self._clock.monotonic_ms())
 
     def max_fetch_bytes(self, principal: str, client_id: str) -> int | None:
-        """The most that one answer to a fetch may hold; None without a quota."""
+        """The most bytes of one Fetch answer; None without a quota."""
         return self.usage.max_fetch_bytes(user_of(principal), client_id)
 
     def mutation_quota(self, principal: str, client_id: str, *, is_strict: bool) -> MutationQuota | None:
-        """What a request that creates or deletes partitions is held to; None without a quota."""
+        """The quota of a request that creates or deletes partitions; None without a quota."""
         return self.usage.mutation_quota(user_of(principal), client_id, is_strict=is_strict)
 
     def count(self, kind: str) -> None:
-        """One more request was throttled. `kind`: the name of the quota, as in the metrics."""
+        """Counts a throttled request. `kind`: the name of the quota, as in the metrics."""
         self.throttled[kind] = self.throttled.get(kind, 0) + 1

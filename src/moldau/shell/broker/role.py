@@ -1,7 +1,7 @@
-"""The broker of a node: makes its parts, and passes events of the whole broker on to them.
+"""The broker of a node: creates its parts, and passes events of the whole broker to them.
 
-Handlers get the broker, and find the parts here; the parts know each other only as far as their constructors say. The
-quorum gives the metadata and takes what the broker asks of the controller. It lives on one loop.
+Handlers get the broker, and find its parts here. A part knows only the parts in its constructor. The quorum supplies
+the metadata, and takes the broker's requests to the controller. The broker runs on one loop.
 """
 
 from __future__ import annotations
@@ -53,34 +53,35 @@ if TYPE_CHECKING:
 from moldau.wire.protocol.messages.producer_ids import AllocateProducerIdsResponse
 
 MAX_REWRITES = 2
-"""A batch may expand to 128 MiB: this many at once bound the memory, however many connections send such batches."""
+"""A batch may expand to 128 MiB. Handling this many at once bounds the memory, however many connections send such
+batches."""
 MAX_PLACES = 64
-"""Listeners, and own addresses there, for which it is remembered where the brokers are; clients see one or two."""
+"""The most pairs of listener and own address for which the brokers' addresses are cached. Clients use one or two."""
 PRODUCER_IDS_TIMEOUT_MS = 5_000
-"""How long a client waits for a producer id where the controller is not reached."""
+"""How long a client waits for a producer id if the controller is not reached."""
 
 
 class Controller(Protocol):
-    """What the broker asks of the active controller."""
+    """The active controller, as the broker uses it."""
 
     async def submit(self, request: Any, client: Client | None = None, *, timeout_ms: int | None = None) -> Any:
-        """The controller's answer to a request, once its records are committed; `client`: for whom, where it is not
-        this broker itself; `timeout_ms`: how long another node is tried. Raises KafkaError."""
+        """The controller's answer, once its records are committed. `client`: the client for whom the broker asks; None:
+        for itself. `timeout_ms`: how long to try another node. Raises KafkaError."""
 
     @property
     def kraft_version(self) -> int:
-        """The finalized level of that feature, which stands in no metadata."""
+        """The finalized level of `kraft.version`, which the metadata lacks."""
 
     async def describe_quorum(self) -> DescribeQuorumResponse:
-        """As the leader describes it, in the highest version; where it is not reached, what this node knows."""
+        """The leader's description, in the highest version. If no leader is reached, this node's own."""
 
 
 class BrokerMemory(msgspec.Struct, frozen=True):
-    """What a broker may hold in memory."""
+    """Memory limits of a broker."""
 
     responses: ResponseMemory
     physical_bytes: int
-    """A twentieth is for the members of groups."""
+    """A twentieth of it is for the members of groups."""
 
 
 class Broker:
@@ -100,7 +101,7 @@ class Broker:
     ) -> None:
         self.node_id = node_id
         self._serving: dict[tuple[str, tuple[str, int]], dict[int, tuple[str, int]]] = {}
-        """By listener, and this broker's own address there: what `serving_brokers` gave."""
+        """Results of `serving_brokers`, by listener and this broker's own address there."""
         self.loop = loop = shared.loop
         self.clock, self.random, self.disk, self.workers = ports.clock, ports.random, ports.disk, ports.workers
         self.pauses, self.telemetry, self.log = shared.pauses, shared.telemetry, shared.log
@@ -112,7 +113,7 @@ class Broker:
         self.fetch_max_bytes = settings.fetch_max_bytes
         self.parked_fetches, self.max_parked_fetches = 0, settings.moldau_parked_fetches
         self.rewrites = asyncio.Semaphore(MAX_REWRITES)
-        """Taken by each batch that is expanded to be read or compressed anew."""
+        """Held by each batch that is expanded to be read or recompressed."""
         self.response_memory = memory.responses
         self.fetch_sessions = FetchSessions(
             settings.max_incremental_fetch_session_cache_slots,
@@ -127,7 +128,7 @@ class Broker:
         parts = ports.clock, random, ports.workers, shared.pauses, telemetry, log
         node = self.own_node = OwnNode(node_id, in_force, loop, *parts, spawn, spawn_lasting, failed, self.no_room)
         self.touched: dict[int, Partition] = {}
-        """Partitions appended to since housekeeping last found nothing left to do for them."""
+        """Partitions with appends since housekeeping last found no work for them."""
         self.waits, self.fetch_turns = PartitionWaits(loop), FetchTurns(loop)
         self._host_partitions(logs, ports.network, controller)
         self.topic_creation = TopicCreation(node, self.submit, lambda: len(self.image.brokers))
@@ -136,7 +137,7 @@ class Broker:
         self._offline_paths: dict[str, None] = {}
         self._on_directory_failed = failures.directory_failed
         self.group_memory_bytes = min(settings.moldau_group_memory_bytes, memory.physical_bytes // 20)
-        """What the members of all groups may hold."""
+        """The most memory for the members of all groups."""
         self._enter_bounds(telemetry)
         self._coordinators: Coordinators | None = None
         self._transactions: TransactionCoordinators | None = None
@@ -170,12 +171,12 @@ class Broker:
 
     @property
     def settings(self) -> BrokerSettings:
-        """The view in force: replaced when a setting changes, so nobody keeps it."""
+        """The view in force. A changed setting replaces it, so do not keep it."""
         return self.dynamic_settings.view
 
     @property
     def coordinators(self) -> Coordinators:
-        """Made at first use: a broker that serves no group loads nothing for it."""
+        """The group coordinators. Created at first use: a broker without groups loads no code for them."""
         if self._coordinators is None:
             from moldau.shell.broker.coordination.groups import Coordinators
 
@@ -191,7 +192,7 @@ class Broker:
 
     @property
     def transactions(self) -> TransactionCoordinators:
-        """The coordinators of transactions, made at first use, as `coordinators`."""
+        """The transaction coordinators. Created at first use, as `coordinators`."""
         if self._transactions is None:
             from moldau.shell.broker.coordination.cluster_transaction_port import ClusterTransactionPort
             from moldau.shell.broker.coordination.transaction_port import LocalTransactionPort
@@ -215,19 +216,19 @@ class Broker:
 
     @property
     def group_memory_used_bytes(self) -> int:
-        """What the members of all groups here take; 0 until the coordinators are there."""
+        """The memory of the members of all groups; 0 until the coordinators exist."""
         return 0 if self._coordinators is None else self._coordinators.member_memory.used_bytes
 
     # -- metadata
 
     def registered(self, broker_epoch: int) -> None:
-        """The controller knows this broker under `broker_epoch`."""
+        """The broker is registered under `broker_epoch`."""
         self.broker_epoch = broker_epoch
         self._directory_reports.registered(broker_epoch)
         self.replication.registered(broker_epoch)
 
     def metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """The quorum committed `delta`, which `image` holds already."""
+        """The quorum committed `delta`; `image` holds it already."""
         self.image = image
         if delta.brokers:
             self._serving.clear()
@@ -237,21 +238,21 @@ class Broker:
         self.others.metadata_changed(image, delta)
         self.partitions.apply(image, delta)
         if self.broker_epoch >= 0 and not self._is_stopping:
-            # the last act of a clean stop takes every partition its leader: that is no news
+            # the end of a clean stop takes the leader from every partition, which is not logged
             announce(self.log, delta)
         if self._first_group_check is None and OFFSETS_TOPIC in image.topics_by_name:
-            # positions expire also in groups that nobody asks about: what is not loaded by then is loaded for it
+            # offsets expire in idle groups too, so load every shard by then
             delay_s = self.settings.offsets_retention_check_interval_ms / 1000
             self._first_group_check = self.loop.call_later(delay_s, lambda: self.coordinators.all_shards())
         if self._coordinators is not None or (delta.deleted_topics and OFFSETS_TOPIC in image.topics_by_name):
             self.coordinators.metadata_changed(delta)
         if self._transactions is not None or any(place.topic == TRANSACTION_STATE_TOPIC for place in delta.partitions):
-            # what another broker coordinated, or this one in an earlier life, has its time also where nobody asks
+            # transactions of an earlier coordinator, or of an earlier life, expire also if no client asks
             self.transactions.metadata_changed(delta)
 
     def address_for(self, context: RequestContext) -> tuple[str, int]:
-        """Where the client that asks reaches us: as we are registered, which is what the other brokers say of us. A
-        node alone has no other to agree with: at a listener of every interface, our end of the client's connection."""
+        """The address of this broker for the client: the registered one, which the other brokers name too. A node that
+        is alone, with a listener on every interface, gives its end of the client's connection."""
         listener = context.session.listener_name
         registered = self._registered_at(self.node_id, listener)
         if registered is None or (len(self.image.brokers) == 1 and listener in self._alone_everywhere):
@@ -260,13 +261,13 @@ class Broker:
 
     @cached_property
     def _alone_everywhere(self) -> tuple[str, ...]:
-        """The listeners of every interface that have no advertised address; none where settings name another node."""
+        """The listeners on every interface without an advertised address; empty if the settings name another node."""
         settings = self.static_settings
         points = settings.registered_listeners if settings.is_alone else ()
         return tuple(point.name for point in points if is_wildcard(point.host))
 
     def address_of(self, broker_id: int, context: RequestContext) -> tuple[str, int] | None:
-        """Where the client that asks reaches a broker: on the listener of its own request. None: nowhere."""
+        """The address of a broker for the client, on the listener of the client's request. None: it has none there."""
         if broker_id == self.node_id:
             return self.address_for(context)
         return self._registered_at(broker_id, context.session.listener_name)
@@ -278,8 +279,8 @@ class Broker:
         return next(((point.host, point.port) for point in registered.listeners if point.name == listener_name), None)
 
     def serving_brokers(self, context: RequestContext) -> Mapping[int, tuple[str, int]]:
-        """The address of each broker that is not fenced and that the client reaches, by id, in order; this one always
-        is: it answers."""
+        """The addresses of the unfenced brokers that the client reaches, in order of the id. Always includes this
+        broker, as it answers."""
         place = context.session.listener_name, self.address_for(context)
         found = self._serving.get(place)
         if found is None:
@@ -294,7 +295,7 @@ class Broker:
     # -- what the handlers report
 
     def partition_appended(self, partition: Partition) -> None:
-        """The high watermark of `partition` moved: wakes what waits for it."""
+        """The high watermark of `partition` moved: wakes its waiters."""
         self.touched[partition.number] = partition
         self.waits.changed(partition)
         if self._coordinators is not None:
@@ -303,16 +304,16 @@ class Broker:
             self._transactions.partition_committed(partition)
 
     def no_room(self, place: TopicPartition) -> None:
-        """There was no room for records of a partition."""
+        """Reports that there was no room for records of a partition."""
         self.full_directories.refused(place)
 
     @property
     def offline_directories(self) -> int:
-        """How many of `log.dirs` do not serve: failed, or not opened at all."""
+        """The number of `log.dirs` that have failed or were not opened."""
         return len(self._offline_paths) + len(self.partitions.logs.unopened_paths)
 
     def directory_failed(self) -> None:
-        """A device failed: what lies in the log directories on it is offline until a restart (answered as 56)."""
+        """A device failed: takes the partitions in its log directories offline until a restart (answered with 56)."""
         for directory in self.partitions.logs:
             if directory.health.is_offline and directory.path not in self._offline_paths:
                 self._offline_paths[directory.path] = None
@@ -337,20 +338,20 @@ class Broker:
 
     @property
     def static_settings(self) -> BrokerSettings:
-        """The settings that the node was started with."""
+        """The settings at the start of the node."""
         return self.dynamic_settings.static
 
     async def submit(self, request: Any, client: Client | None = None) -> Any:
-        """The controller's answer to a change of topics or configs, once the change is committed; where no other broker
-        has a part of it, also once the partitions and logs here are as it wants them. Raises KafkaError."""
+        """The controller's answer to a change of topics or configs, once it is committed. If this is the only broker,
+        also waits until the partitions and logs here have the change. Raises KafkaError."""
         response = await self.controller.submit(request, client)
         if len(self.image.brokers) == 1:
             await self.partitions.wait_settled()
         return response
 
     async def _allocate_producer_ids(self) -> AllocateProducerIdsResponse:
-        """Raises KafkaError: as Apache Kafka's broker, one that does not reach the controller says soon that it has no
-        ids yet, and the client may ask another broker."""
+        """Asks the controller for a block of producer ids. Raises KafkaError. As in Apache Kafka, a broker that does
+        not reach the controller soon answers that it has no ids yet: the client may ask another broker."""
         from moldau.wire.protocol.messages.producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
         request = AllocateProducerIdsRequest(self.node_id, self.broker_epoch)
@@ -365,20 +366,20 @@ class Broker:
     # -- work beside the connections
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs `work` on the loop; a broken invariant stops the node, any other error is logged."""
+        """Runs `work` on the loop. A broken invariant stops the node; any other error is logged."""
         self._tasks.spawn(work)
 
     def spawn_lasting(self, work: Coroutine[Any, Any, None]) -> None:
-        """As `spawn`, for work that goes on as long as it is needed."""
+        """As `spawn`, for work that continues as long as it is needed."""
         self._lasting_tasks.spawn(work)
 
     @property
     def has_work(self) -> bool:
-        """Whether anything that was spawned still runs: for tests."""
+        """Whether spawned work still runs: for tests."""
         return bool(self._tasks)
 
     def stop(self) -> None:
-        """Nothing of this broker runs any more after this turn of the loop."""
+        """Ends all work of this broker within this turn of the loop."""
         self._is_stopping = True
         self._tasks.cancel()
         self._lasting_tasks.cancel()
@@ -392,7 +393,7 @@ class Broker:
             self._transactions.close(kafka_error("NOT_COORDINATOR"))
 
     async def wait_ended(self) -> None:
-        """After `stop`: until nothing that was begun still runs, on the loop or in a thread, and writes files."""
+        """After `stop`, waits until no started work still runs or writes files, on the loop or in a thread."""
         await self._tasks.wait()
         await self._lasting_tasks.wait()
         await self.workers.drain()

@@ -1,7 +1,7 @@
-"""A batch that is read from its file while its consumer takes it: for one that takes nothing memory holds one piece.
+"""A batch that is read from its file while its consumer receives it: a slow consumer holds one piece in memory.
 
-It serves fetches whose batch is larger than what the memory for responses has left. The descriptor that it reads from
-is the log's own.
+It serves fetches of batches that are larger than the free memory for responses. It reads through the log's own file
+descriptor.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CANNOT_READ = (DamagedBatchError, StorageFailedError, FileNotFoundError, ValueE
 
 
 class StreamedBatch:
-    """A `LaterBytes`; used from the loop."""
+    """A `LaterBytes`. Used from the loop."""
 
     __slots__ = ("_batch", "_node", "_position")
 
@@ -39,7 +39,7 @@ class StreamedBatch:
         try:
             piece = self._batch.read_cached(start, length)
         except _CANNOT_READ:
-            piece = None  # the read in Workers meets the same error, and reports it
+            piece = None  # the read in Workers gets the same error and reports it
         if piece is None:
             self._node.spawn(self._load(start, length, then))
         return piece

@@ -1,6 +1,6 @@
-"""What went through partitions since the node started, for the metrics: kept by each partition, summed when asked.
+"""Traffic of partitions since the start of the node, for metrics: counted by each partition, summed on demand.
 
-Names as in Kafka's BrokerTopicMetrics. A partition that is deleted leaves its sums here, so that totals never go back.
+Names are those of Kafka's BrokerTopicMetrics. Sums of deleted partitions are kept: totals never decrease.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ class Traffic:
         self.bytes_out = 0
         self.messages_in = 0
         self.produce_requests = 0
-        """One for each partition of each request, as Kafka counts."""
+        """Counts each partition of each request, as Kafka does."""
         self.fetch_requests = 0
 
     def refused(self, count: int) -> None:
-        """Counts produce requests that came to no log."""
+        """Counts produce requests that reached no log."""
         self.produce_requests += count
 
     def add(self, partition: Partition) -> None:
-        """Adds what went through `partition` since the broker opened it."""
+        """Adds the traffic of `partition` since the broker opened it."""
         self.bytes_in += partition.appended_bytes
         self.bytes_out += partition.fetched_bytes
         self.messages_in += partition.appended_records

@@ -1,6 +1,6 @@
-"""Wakes fetches and appends with acks=all that wait for a partition, at most once in a turn of the loop.
+"""Wakes fetches and acks=all appends that wait for a partition, at most once in a turn of the loop.
 
-A turn that appends a hundred small batches to one partition wakes its long polls once, after the last of them.
+A turn that appends a hundred small batches to one partition wakes its long polls once, after the last batch.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from moldau.types import LeaderEpoch
 
 
 class Waiter(Protocol):
-    """Something parked on partitions."""
+    """A waiter for changes of partitions."""
 
     def partition_changed(self, partition: Partition) -> None:
-        """A watermark of `partition` moved, or it has another leader, went away or offline. Once per turn of
-        the loop."""
+        """A watermark of `partition` moved, its leader changed, or it was deleted or went offline. Called once per turn
+        of the loop."""
         ...
 
 
 class _Condition:
-    """What all replicas must have done: taken an append, dropped what was deleted."""
+    """A condition on all replicas: they have an append, or deleted records."""
 
     def __init__(self, is_reached: Callable[[], bool], reached: asyncio.Future[None]) -> None:
         self._is_reached = is_reached
@@ -42,7 +42,7 @@ class _Condition:
 
 
 class PartitionWaits:
-    """Waiters by partition number. Iterates in the order of arrival."""
+    """Waiters by partition number, called in the order of arrival."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -51,12 +51,12 @@ class PartitionWaits:
         self._is_scheduled = False
 
     def add(self, partitions: Sequence[Partition], waiter: Waiter) -> None:
-        """The waiter is called at each change of these partitions, until it is removed."""
+        """Calls the waiter at each change of these partitions, until `remove`."""
         for partition in partitions:
             self.by_number.setdefault(partition.number, {})[waiter] = None
 
     def remove(self, partitions: Sequence[Partition], waiter: Waiter) -> None:
-        """Without effect where the waiter is not there any more."""
+        """Removes the waiter. Without effect if it was removed already."""
         for partition in partitions:
             waiters = self.by_number.get(partition.number)
             if waiters is not None:
@@ -67,12 +67,12 @@ class PartitionWaits:
     def wait_acknowledged(
         self, partition: Partition, end_offset: int, leader_epoch: LeaderEpoch
     ) -> asyncio.Future[None]:
-        """Done when all in-sync replicas have what this leader appended up to `end_offset`. Raises 3, 6, 20, 56, now or
-        then."""
+        """Done when all in-sync replicas have the log of this leader up to `end_offset`. Raises 3, 6, 20, 56, now or
+        later."""
         return self._wait(partition, partial(partition.is_acknowledged, end_offset, leader_epoch))
 
     def wait_deleted(self, partition: Partition, offset: int, leader_epoch: LeaderEpoch) -> asyncio.Future[None]:
-        """Done when no live replica has records below `offset`. Raises 3, 6, 56, now or then."""
+        """Done when no live replica has records below `offset`. Raises 3, 6, 56, now or later."""
         return self._wait(partition, partial(partition.is_deleted_below, offset, leader_epoch))
 
     def _wait(self, partition: Partition, is_reached: Callable[[], bool]) -> asyncio.Future[None]:
@@ -86,7 +86,7 @@ class PartitionWaits:
         return reached
 
     def changed(self, partition: Partition) -> None:
-        """To be called after each append, flush, truncation, deletion. Cheap when nobody waits."""
+        """Call this after each append, flush, truncation and deletion. Cheap without waiters."""
         if partition.number in self.by_number:
             self._changed[partition.number] = partition
             if not self._is_scheduled:

@@ -43,7 +43,7 @@ COMPACTION_DELAY = "kafka.log:type=LogCleaner,name=max-compaction-delay-secs"
 
 
 class Refused(msgspec.Struct):
-    """A log whose last round failed: the number of that round, and its consecutive failures without a known cause."""
+    """A log whose last round failed: the number of that round, and consecutive failures of the child process."""
 
     last_round: int = 0
     failures: int = 0

@@ -1,6 +1,6 @@
 """The replicas of the broker: fetching, in-sync replicas, throttles.
 
-deadlines: due Ticks of all replicas, with one timer
+deadlines: sends due Ticks to replicas, with one timer
 fetcher: one fetcher for each leader
 follower_watch: partitions with news for a follower
 isr_proposals: AlterPartition (KIP-497)

@@ -1,4 +1,4 @@
-"""When which replica is due for a Tick: one heap and one timer for all partitions, and no work until one is due."""
+"""Sends replicas their due Ticks, with one heap and one timer for all partitions, and no work until one is due."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from moldau.core.replication.steps import Event, Tick
 from moldau.shell.broker.own_node import OwnNode
 
 TICKS_OF_A_TURN = 100
-"""About 0.3 ms; more that are due at once take further turns of the loop."""
+"""About 0.3 ms. Further due Ticks take further turns of the loop."""
 FAR_MS = 5_000
 TOGETHER_MS = 1_000
-"""What is farther off than that waits for a full second, together with others: thousands of quiet partitions, each of
-which is due every 15 seconds, would wake the process thirty times a second."""
+"""Deadlines farther off than FAR_MS are rounded up to a full second, and share a wake-up. Otherwise thousands of quiet
+partitions, each due every 15 seconds, would wake the process thirty times a second."""
 
 
 class ReplicaDeadlines:
-    """Used from the broker's loop only. `step` takes the Tick, and then arms the replica again."""
+    """Used from the broker's loop only. `step` handles the Tick, and then arms the replica again."""
 
     def __init__(self, node: OwnNode, step: Callable[[Partition, Event], None]) -> None:
         self._node = node
         self._step = step
         self._heap: list[tuple[int, int]] = []
-        """(when it is due, number of the partition); an entry counts while `_armed` says the same."""
+        """(due time, partition number). An entry counts only while `_armed` has the same due time."""
         self._armed: dict[int, tuple[int, int, Partition]] = {}
-        """By the number of the partition: its deadline, when it is due, itself."""
+        """By partition number: its deadline, its due time, the partition."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
 
     def arm(self, partition: Partition) -> None:
-        """To be called after each event of the replica. A deadline that moved back is looked at when it was due."""
+        """Call this after each event of the replica. A later deadline is noticed at the earlier due time."""
         deadline_ms = partition.replica.next_deadline_ms()
         if deadline_ms is None:
             return
@@ -45,7 +45,7 @@ class ReplicaDeadlines:
             self._set_timer()
 
     def stop(self) -> None:
-        """Nothing is due any more."""
+        """Drops all deadlines."""
         self._heap.clear()
         self._armed.clear()
         if self._timer is not None:
@@ -62,7 +62,7 @@ class ReplicaDeadlines:
         self._timer = self._node.loop.call_later(delay_ms / 1_000, self.fire)
 
     def fire(self) -> None:
-        """Gives a Tick to those that are due."""
+        """Sends a Tick to the replicas that are due."""
         self._timer = None
         heap, now_ms = self._heap, self._node.clock.monotonic_ms()
         for _ in range(TICKS_OF_A_TURN):

@@ -1,11 +1,11 @@
-"""One fetcher for each broker that leads partitions which are followed here: all of them with one request at a time.
+"""Fetches the followed partitions of one leader broker, with one request at a time for all of them.
 
-Each replica says what it wants (FetchFrom), and waits; a request asks for whatever is wanted when it leaves. What comes
-is given to the replicas one after the other. A replica that is refused, or gets no answer, waits for its back-off, and
-the others go on.
+Each replica states its next offset (FetchFrom), and waits. A request asks for all of these when it leaves. The replicas
+get their parts of the answer one after the other. After an error or no answer a replica waits for its back-off, and the
+others continue.
 
-While followers flush what came (`flush.messages=1`) the next request waits for them: at the leader it would be held
-back for what others want, and they would come too late to be in it.
+While followers flush new records (`flush.messages=1`), the next request waits for them. Otherwise it would leave
+without them, and wait at the leader for the records of others.
 """
 
 from __future__ import annotations
@@ -27,23 +27,24 @@ from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, Lis
 
 OFFSET_OUT_OF_RANGE = ERROR_CODES["OFFSET_OUT_OF_RANGE"]
 EARLIEST = -4
-"""Of the log itself, without what is tiered."""
+"""The start of the local log, without tiered records."""
 LATEST = -1
 
 LOOK_INTERVAL_MS = 5_000
-"""Between two looks at all that is wanted, which end what is followed no more: with thousands of partitions, of which a
-few have news, the requests between them cost as much as the news."""
+"""The pause between two looks at all entries, which drop partitions that are no longer followed. In between, with
+thousands of partitions, a request costs only as much as its news."""
 QUIET_LOOK_INTERVAL_MS = 30_000
-"""The same where nothing was news since the last look."""
+"""The same pause without any news since the last look."""
 THROTTLE_PAUSE_S = 0.1
-"""Until a fetcher whose replicas are all held back looks again."""
+"""The pause of a fetcher while all its replicas are throttled."""
 
 Wanted = tuple[Partition, FetchFrom]
 
 
 class ReplicaFetcher:
-    """Used from the broker's loop only. `step` gives an event to a replica; `flush` asks for a flush of one whose log
-    starts later than before: until its leader epochs say so, too, a start would take the checkpoint for damaged."""
+    """Used from the broker's loop only. `step` passes an event to a replica. `flush` requests a flush after the log
+    start moved: until the leader epochs on the disk have the new start too, a start would take the checkpoint for
+    damaged."""
 
     def __init__(
         self,
@@ -63,26 +64,26 @@ class ReplicaFetcher:
         self._requests = FetchRequests()
         self._wanted: dict[PartitionKey, Wanted] = {}
         self._asked: dict[PartitionKey, Wanted] = {}
-        """What was wanted when the last request left. Kept, for where nothing is news a copy of thousands of entries
-        would be a good part of the work."""
+        """The entries when the last request left. Updated in place, as copying thousands of entries would be much of
+        the work of a request without news."""
         self._new: dict[PartitionKey, None] = {}
-        """Of these the leader is to be told something: what is wanted now, or that nothing is."""
+        """The partitions to add to, update in or remove from the fetch session with the next request."""
         self._look_ms = 0
-        """When all that is wanted is looked at again."""
+        """When all entries are looked at again."""
         self._flushing: dict[int, Partition] = {}
-        """Partitions whose next fetch comes when they have flushed."""
+        """Partitions that fetch again after their flush."""
         self._flushed = asyncio.Event()
         self._is_running = False
         self._is_connected = False
-        """The last request was answered."""
+        """Whether the last request was answered."""
 
     def registered(self, broker_epoch: int) -> None:
-        """Leaders know this broker under `broker_epoch`; without one nothing is fetched."""
+        """Fetches under `broker_epoch` from now on; without an epoch nothing is fetched."""
         self._broker_epoch = broker_epoch
         self._begin()
 
     def fetch(self, partition: Partition, wanted: FetchFrom) -> None:
-        """Asks for it with the next request; in place of what `partition` wanted before."""
+        """Adds `wanted` to the next request, in place of the earlier entry of `partition`."""
         key = partition.topic_id or ZERO_UUID, partition.topic_partition.partition
         self._wanted[key] = partition, wanted
         self._new[key] = None
@@ -113,7 +114,7 @@ class ReplicaFetcher:
             self._flushing.clear()
 
     async def _fetch_once(self) -> None:
-        """One request, and what comes of it."""
+        """Sends one request, and handles the answer."""
         is_full = self._requests.is_full
         entries, left_out = self._sort_out()
         if not entries and all(key in left_out for key in self._requests.asked):
@@ -127,7 +128,7 @@ class ReplicaFetcher:
         except NoAnswerError:
             self._requests.begin_anew()
             if self._is_connected:
-                # the connection has ended, and the leader may live: all is asked once more on another one
+                # the connection ended, but the leader may live: asks for all partitions again on a new one
                 self._is_connected = False
                 return
             await self._fail()
@@ -140,9 +141,8 @@ class ReplicaFetcher:
             await self._fail()
 
     def _sort_out(self) -> tuple[dict[PartitionKey, FetchPartition], dict[PartitionKey, None]]:
-        """What the leader is to be asked anew, and the replicas to be left out: those not wanted, and those held back.
-        Which replicas follow no more, and which should be held back and have not come, is found out soon, not with
-        every request."""
+        """The new entries for the leader, and the replicas to leave out: those that no longer follow, and throttled
+        ones. Replicas without a change are checked from time to time, not with every request."""
         now_ms, max_bytes = self._node.clock.monotonic_ms(), self._node.settings.view.replica_fetch_max_bytes
         keys, self._new = self._new, {}
         if keys:
@@ -190,7 +190,7 @@ class ReplicaFetcher:
             self._step(partition, FetchFailed(wanted.leader_epoch))
 
     def _is_still_wanted(self, key: PartitionKey, entry: Wanted) -> bool:
-        """Takes it off: it is answered now. False: something else is wanted by now."""
+        """Removes the entry, which is answered now. False: the replica has a newer entry."""
         if self._wanted.get(key) is not entry:
             return False
         del self._wanted[key]
@@ -230,7 +230,7 @@ class ReplicaFetcher:
             self._flushing[partition.number] = partition
 
     async def _find_range(self, key: PartitionKey, entry: Wanted) -> None:
-        """What was asked for lies outside of the leader's log: asks where that begins and ends."""
+        """The requested offset is outside of the leader's log: asks for the start and end of that log."""
         partition, wanted = entry
         place = partition.topic_partition
         start_offset, end_offset = await self._ask_offset(entry, EARLIEST), await self._ask_offset(entry, LATEST)
@@ -245,7 +245,7 @@ class ReplicaFetcher:
             self._step(partition, FetchOutOfRange(wanted.leader_epoch, wanted.offset, start_offset, end_offset))
 
     async def _ask_offset(self, entry: Wanted, timestamp: int) -> int | None:
-        """None where the leader does not say."""
+        """The offset; None if the leader gives none."""
         partition, wanted = entry
         place = partition.topic_partition
         asked = ListOffsetsPartition(place.partition, wanted.leader_epoch, timestamp)

@@ -1,11 +1,12 @@
-"""Finds the changed partitions of a follower's fetch session without a look at each of them.
+"""Tracks the changed partitions of a follower's fetch session, to avoid a look at each of them.
 
-A follower of thousands of partitions asks again after each record of any of them, and twice a second where nothing
-happens. What it does not name stands where it stood; what changed meanwhile is noted here, as it changes. Leaders look
-up when it asked last: who is in sync is judged by that. Several times within `replica.lag.time.max.ms` those are noted
-as if they were named that have no news of their own, and yet something to be told: where the log begins later, for
-retention says nothing, and where the follower is to come into sync. While it asks again and again, and neither a look
-nor anybody else finds news, one look within that time is enough.
+A follower of thousands of partitions sends a request after each record of any of them, and twice a second without news.
+Partitions that a request does not name have not moved at the follower. Those that change at the leader are noted here.
+
+Leaders read the time of the last request from here, to judge whether the follower is in sync. Several times within
+`replica.lag.time.max.ms` a request also counts as naming some partitions without news: those whose log start moved,
+since retention does not report that, and those where the follower may join the in-sync replicas. While requests keep
+coming and no news is found, one such look within that time is enough.
 """
 
 from __future__ import annotations
@@ -19,28 +20,28 @@ from moldau.shell.broker.waits import PartitionWaits
 from moldau.wire.protocol.fast_fetch import FetchEntry, FetchResult
 
 LOOKS_WITHIN_LAG = 6
-"""Looks at what a session may have overlooked, within the time after which a follower is out of sync."""
+"""The number of looks at overlooked partitions within the time after which a follower is out of sync."""
 QUIET_LOOKS = 6
-"""As many intervals between two looks pass while there is no news: looks at thousands of quiet partitions were a good
-part of what an idle broker did."""
+"""Without news, a look follows after this many intervals: looks at thousands of quiet partitions were much of the work
+of an idle broker."""
 MIN_LOOK_INTERVAL_MS = 500
 
 
 class Parked(Protocol):
-    """A fetch that waits."""
+    """A waiting fetch."""
 
     def partition_changed(self, partition: Partition) -> None:
-        """There is news of `partition`: the fetch looks whether it can be answered."""
+        """`partition` has news: the fetch checks whether it can be answered."""
         ...
 
 
 def is_watched(session: FetchSession | None) -> bool:
-    """Whether a FollowerWatch tells what has changed for `session`."""
+    """Whether a FollowerWatch tracks the changes of `session`."""
     return session is not None and isinstance(session.watch, FollowerWatch)
 
 
 class FollowerWatch:
-    """Watches for one session, from its second request to its end. Used from the broker's loop only."""
+    """Watches the partitions of one session, from its second request to its end. Used from the broker's loop only."""
 
     def __init__(
         self, waits: PartitionWaits, session: FetchSession, follower_id: int, replica_lag_time_max_ms: int
@@ -52,7 +53,7 @@ class FollowerWatch:
         self._session = session
         self._partitions: dict[PartitionKey, Partition] = {}
         self._keys: dict[int, PartitionKey] = {}
-        """By the number of the partition."""
+        """By partition number."""
         self._changed: dict[PartitionKey, None] = {}
         self._parked: Parked | None = None
         self._look_ms = 0
@@ -60,8 +61,8 @@ class FollowerWatch:
         session.watch_by(self)
 
     def asked(self, now_ms: int, *, may_join: bool) -> list[FetchEntry]:
-        """A request comes now, which counts as if it named these too. `may_join`: the broker that asks is one that may
-        be in sync; once it is, all its partitions that have everything join, at once."""
+        """Notes a request, and returns entries to handle as if it named them too. `may_join`: the follower may be in
+        sync. When that becomes true, all its caught-up partitions join at once."""
         was_away = now_ms - self.asking.asked_ms > self._look_interval_ms
         self.asking.again(now_ms)
         is_new = may_join and not self._could_join
@@ -79,7 +80,7 @@ class FollowerWatch:
         return not is_in_sync or cached.log_start_offset != partition.log.log_start_offset
 
     def follow(self, key: PartitionKey, partition: Partition) -> None:
-        """The session asks for `partition`, which is named by `key`."""
+        """The session contains `partition` under `key`."""
         known = self._partitions.get(key)
         if known is not partition:
             if known is not None:
@@ -89,23 +90,23 @@ class FollowerWatch:
             self._waits.add((partition,), self)
 
     def named(self, entries: list[FetchEntry]) -> None:
-        """The request names these: they may have news."""
+        """The request names these entries, which may have news."""
         for entry in entries:
             self._changed[entry[:2]] = None
         if entries:
             self._look_soon()
 
     def changed(self) -> list[FetchEntry]:
-        """The entries of partitions that may have news."""
+        """The entries of all partitions that may have news."""
         return self._session.entries_of(self._changed)
 
     def asked_of(self, partition: Partition) -> FetchEntry:
-        """What the session asks of a partition that it follows."""
+        """The session's entry of a partition that it follows."""
         return self._session.partitions[self._keys[partition.number]].entry
 
     def told(self, results: list[FetchResult]) -> None:
-        """The follower is sent these: what gave records, or is refused, it will name again; what it has all of has no
-        news."""
+        """The follower gets these results. Partitions with records or errors, which it will name again, and partitions
+        of which it has all records have no more news."""
         for result in results:
             key = result[:2]
             cached, partition = self._session.partitions.get(key), self._partitions.get(key)
@@ -114,7 +115,7 @@ class FollowerWatch:
                 self._changed.pop(key, None)
 
     def is_high_watermark_news(self, results: list[FetchResult]) -> bool:
-        """Whether the follower knows another high watermark of one of these."""
+        """Whether one of these results has a new high watermark for the follower."""
         partitions = self._session.partitions
         return any(
             not result[2] and (cached := partitions.get(result[:2])) is not None and cached.high_watermark != result[3]
@@ -122,11 +123,11 @@ class FollowerWatch:
         )
 
     def park(self, fetch: Parked) -> None:
-        """`fetch` is called at each change of a partition, until it leaves."""
+        """Calls `fetch` at each change of a partition, until `leave`."""
         self._parked = fetch
 
     def leave(self, fetch: Parked) -> None:
-        """The fetch is parked no longer. Without effect where another fetch is parked."""
+        """The fetch is no longer parked. Without effect if another fetch is parked."""
         if self._parked is fetch:
             self._parked = None
 
@@ -146,11 +147,11 @@ class FollowerWatch:
             self._parked.partition_changed(partition)
 
     def _look_soon(self) -> None:
-        """There is news: what is overlooked may be something of it."""
+        """There is news: looks earlier at the overlooked partitions."""
         self._look_ms = min(self._look_ms, self.asking.asked_ms + self._look_interval_ms)
 
     def end(self) -> None:
-        """The session is gone."""
+        """The session has ended."""
         self._waits.remove(list(self._partitions.values()), self)
         self._partitions, self._keys, self._changed = {}, {}, {}
 

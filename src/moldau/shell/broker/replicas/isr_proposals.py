@@ -1,7 +1,8 @@
-"""AlterPartition (KIP-497): leaders of this broker propose who is in sync, and hear what the controller decided.
+"""AlterPartition (KIP-497): sends the in-sync replicas that leaders here propose, and returns the controller's
+decisions.
 
-One request at a time for all partitions; what is proposed meanwhile goes into the next. No answer is lost: where the
-controller gives none, the leader hears so, and proposes again when it is time.
+One request at a time carries all proposals. Those made meanwhile go into the next. Each leader gets an answer: if the
+controller gives none, the leader gets an error, and proposes again when due.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ ISR_EXPANDS = "kafka.server:type=ReplicaManager,name=IsrExpandsPerSec"
 FAILED_ISR_UPDATES = "kafka.server:type=ReplicaManager,name=FailedIsrUpdatesPerSec"
 
 _Proposal = tuple[Partition, ProposeIsr, str]
-"""With what is counted once the controller has taken it."""
+"""The partition, its proposal, and the metric to count once the controller has accepted."""
 
 
 class IsrProposals:
@@ -48,7 +49,7 @@ class IsrProposals:
         self.registered = self._reports.registered
 
     def add(self, partition: Partition, proposal: ProposeIsr) -> None:
-        """In place of an earlier one of this partition that was not sent."""
+        """Adds a proposal, in place of an unsent one for this partition."""
         key = partition.topic_id or ZERO_UUID, partition.topic_partition.partition
         in_sync = () if partition.leader is None else partition.leader.partition.isr
         metric = ISR_EXPANDS if len(proposal.isr) > len(in_sync) else ISR_SHRINKS
@@ -64,7 +65,7 @@ class IsrProposals:
         return True
 
     async def _ask(self, sent: dict[PartitionId, _Proposal]) -> dict[PartitionId, AlteredPartition]:
-        """The controller's answer to each; nothing where it gave none."""
+        """The controller's answer for each partition; empty if it gave none."""
         proposed: dict[Uuid, list[ProposedPartition]] = {}
         for (topic_id, index), (_, proposal, _) in sent.items():
             proposed.setdefault(topic_id, []).append(
@@ -72,7 +73,7 @@ class IsrProposals:
                     index,
                     proposal.leader_epoch,
                     new_isr_with_epochs=tuple(BrokerState(*replica) for replica in proposal.isr),
-                    # whoever leads has made its log the truth by then, as in Kafka (KIP-704)
+                    # a leader has recovered by then, as in Kafka (KIP-704)
                     leader_recovery_state=LeaderRecoveryState.RECOVERED,
                     partition_epoch=proposal.partition_epoch,
                 )

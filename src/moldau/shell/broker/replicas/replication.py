@@ -1,7 +1,7 @@
-"""The replicas of this broker among those of others: passes events to them, and performs what they ask for.
+"""Drives the replicas of this broker: passes events to them, and performs their outputs.
 
-What a replica may do with its own log at once is done in `core/replication/partition.py`; here is what a follower does
-to its log, what goes to other nodes and comes from them, and the time.
+`core/replication/partition.py` performs what a replica can do at once with its own log. This module performs a
+follower's changes of its log, the communication with other nodes, and timers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from moldau.types import Buffer
 
 
 class Replication:
-    """Used from the broker's loop only. `moved`: what waits for a partition looks again."""
+    """Used from the broker's loop only. `moved`: wakes the waiters of a partition."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Replication:
         moved: Callable[[Partition], None],
         was_cut: Callable[[Partition], None],
     ) -> None:
-        """`was_cut`: what stood at the end of the log is gone."""
+        """`was_cut`: called after a log was truncated."""
         self._node = node
         self._logs = logs
         self._flusher = flusher
@@ -65,28 +65,29 @@ class Replication:
         self._deadlines = ReplicaDeadlines(node, self.step)
         self._proposals = IsrProposals(node, submit, self.step)
         self._fetchers: dict[int, ReplicaFetcher] = {}
-        """By the id of the broker that leads."""
+        """By the id of the leader broker."""
         self._broker_epoch = -1
         self._is_stopped = False
 
     # -- what happens to the broker
 
     def registered(self, broker_epoch: int) -> None:
-        """This broker is known under `broker_epoch`: the controller takes proposals, and leaders its fetches."""
+        """This broker is registered under `broker_epoch`: starts proposals to the controller and fetches from
+        leaders."""
         self._broker_epoch = broker_epoch
         self._proposals.registered(broker_epoch)
         for fetcher in self._fetchers.values():
             fetcher.registered(broker_epoch)
 
     def stop(self) -> None:
-        """Nothing is asked or awaited any more."""
+        """Ends all work of replicas."""
         self._is_stopped = True
         self._deadlines.stop()
 
     # -- events
 
     def step(self, partition: Partition, event: Event) -> None:
-        """Passes the event to the replica of `partition`, unless that is gone."""
+        """Passes the event to the replica of `partition`, unless it is deleted or offline."""
         if partition.is_deleted or partition.is_offline or self._is_stopped:
             return
         if partition.step(event, self._node.clock.monotonic_ms()):
@@ -94,18 +95,19 @@ class Replication:
         self._deadlines.arm(partition)
 
     def arm(self, partition: Partition) -> None:
-        """The replica was told of something by somebody else: it may be due at another time."""
+        """The replica got an event elsewhere: updates its deadline."""
         if not self._is_stopped:
             self._deadlines.arm(partition)
 
     def fire(self) -> None:
-        """Gives the time to the replicas that wait for it, as the timer does."""
+        """Sends due Ticks to replicas, as the timer does."""
         self._deadlines.fire()
 
     # -- outputs
 
     def perform(self, partition: Partition, output: Output) -> None:
-        """What the replica of `partition` asks for; before its next event, or begun and reported with an event."""
+        """Performs an output of the replica of `partition`, before its next event, or in the background with an event
+        at its end."""
         if self._is_stopped:
             return
         match output:
@@ -125,7 +127,7 @@ class Replication:
         if fetcher is None:
             peer = self._others.new_peer(output.leader_id, is_prompt=True)
             if peer is None:
-                # it is not registered yet, or has no listener for brokers
+                # the leader is not registered yet, or has no listener for brokers
                 self._node.loop.call_soon(partial(self.step, partition, FetchFailed(output.leader_epoch)))
                 return
             flush = self._flusher.request
@@ -160,14 +162,15 @@ class Replication:
             self._flusher.request(partition)
 
     async def _note_holes(self) -> None:
-        """A log whose topic is not compacted any more copied its first hole: soon no start takes that for damage."""
+        """A log whose topic is no longer compacted copied its first hole: saves that, or a start would take the hole
+        for damage."""
         self._checkpoints.changed()
-        with suppress(StorageFullError):  # the next writing by the clock says it
+        with suppress(StorageFullError):  # the next periodic write reports it
             await self._checkpoints.save_cleaned_offsets()
 
     async def _cut(self, partition: Partition, output: TruncateTo | StartAt) -> None:
-        """While no flush of the log runs, and no checkpoint is written. A replica that has another leader by then keeps
-        its log: the next leader says where to cut."""
+        """Truncates the log while no flush of it runs and no checkpoint is written. If the leader changed meanwhile,
+        keeps the log: the new leader says where to cut."""
         leader_epoch = partition.leader_epoch
         place = partition.topic_partition
         async with self._checkpoints.standing_still():
@@ -184,7 +187,7 @@ class Replication:
             except StorageFullError as error:
                 self._node.log.warn("replica truncation", f"{place} is not cut yet: {error}", about=str(place))
                 if partition.log.log_end_offset < old_end_offset:
-                    # cut, and there was no room to begin anew: the next leader must not take it for longer than it is
+                    # truncated, but without room to start again: the new, shorter end must be known
                     self._was_shortened(partition)
                 self.step(partition, FetchFailed(leader_epoch))
                 return
@@ -197,7 +200,8 @@ class Replication:
             self._flusher.request(partition)
 
     def _tell_cut(self, partition: Partition, old_end_offset: int) -> None:
-        """Nothing, where nothing was cut: the epochs part without a record in nearly every change of the leader."""
+        """Logs a truncation. At nearly every change of the leader only the epochs diverge, without a record: logs
+        nothing then."""
         place, end_offset = partition.topic_partition, partition.log.log_end_offset
         if end_offset != old_end_offset:
             self._node.log.info(

@@ -1,4 +1,4 @@
-"""The throttles of this broker's replicas, with the rates in force and the time (KIP-73)."""
+"""The replication throttles of this broker, with the rates in force (KIP-73)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from moldau.shell.broker.own_node import OwnNode
 
 
 class ReplicationThrottles:
-    """As leader and as follower. Used from the broker's loop only."""
+    """The throttles as leader and as follower. Used from the broker's loop only."""
 
     def __init__(self, node: OwnNode) -> None:
         self._node = node
@@ -20,7 +20,7 @@ class ReplicationThrottles:
         self._as_follower = ReplicationThrottle(windows, now_ms)
 
     def holds_back_from(self, replica_id: int, partition: Partition) -> bool:
-        """Whether this leader sends a follower nothing of the partition now."""
+        """Whether this leader now sends the follower no records of the partition."""
         leader = partition.leader
         if leader is None or not leader.is_held_back(replica_id, partition.topic_partition.partition):
             return False
@@ -28,12 +28,12 @@ class ReplicationThrottles:
         return self._as_leader.is_exceeded(limit, self._node.clock.monotonic_ms())
 
     def sent(self, partition: Partition, size: int) -> None:
-        """So many bytes went to a follower."""
+        """Records `size` bytes sent to a follower."""
         if partition.topic_partition.partition in partition.replica.settings.throttled_at_leader:
             self._as_leader.record(size, self._node.clock.monotonic_ms())
 
     def holds_back(self, partition: Partition) -> bool:
-        """Whether this follower asks for nothing of the partition now."""
+        """Whether this follower now leaves the partition out of its requests."""
         role = partition.replica.role
         if not isinstance(role, Follower) or not role.lag or not self._is_throttled_here(partition):
             return False
@@ -41,7 +41,7 @@ class ReplicationThrottles:
         return self._as_follower.is_exceeded(limit, self._node.clock.monotonic_ms())
 
     def copied(self, partition: Partition, size: int) -> None:
-        """So many bytes came from the leader."""
+        """Records `size` bytes received from the leader."""
         if self._is_throttled_here(partition):
             self._as_follower.record(size, self._node.clock.monotonic_ms())
 
