@@ -1,4 +1,4 @@
-"""A machine's log that is a partition of an internal topic, as `__consumer_offsets` has them."""
+"""A machine's log in a partition of an internal topic, as in `__consumer_offsets`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ MAX_COLD_READS = 8
 
 
 class PartitionLog(Generic[Record]):
-    """The half of `MachineLog` that reads and writes; what follows an append and a failure is for the owner."""
+    """The half of `MachineLog` that reads and writes; the owner handles the events after an append and after a
+    failure."""
 
     def __init__(
         self,
@@ -34,7 +35,7 @@ class PartitionLog(Generic[Record]):
         decode_record: Callable[[Buffer | None, Buffer | None], Record | None],
         compression: Compression = Compression.NONE,
     ) -> None:
-        """`encode_record` gives key and value; `decode_record` gives None for a record that is to be passed over."""
+        """`encode_record` returns key and value; `decode_record` returns None for a record to skip."""
         self.partition = partition
         self._workers = workers
         self._pauses = pauses
@@ -44,7 +45,7 @@ class PartitionLog(Generic[Record]):
 
     @property
     def end_offset(self) -> int:
-        """The log end offset: where the next record goes."""
+        """The log end offset, which the next record gets."""
         return self.partition.log.log_end_offset
 
     @property
@@ -55,19 +56,19 @@ class PartitionLog(Generic[Record]):
     # -- loading
 
     async def replay(self, fold: Fold) -> None:
-        """Folds the whole log. Of what one read gives, only the last record of each key is decoded and folded, as if
-        compaction had been there: groups commit the same few positions again and again."""
+        """Folds the whole log. Of the records of one read, only the last one of each key is decoded and folded, as
+        after compaction: groups commit the same few offsets again and again."""
         offset, goes_on = self.partition.log.log_start_offset, True
         while goes_on and offset < self.end_offset:
             data = await self._read(offset)
             if not data:
-                return  # compaction left nothing up to the end
+                return  # compaction left no records up to the end
             latest: dict[bytes | None, wire.Record] = {}
             begin = offset
             for position, header in iterate_batches(data):
                 records = wire.read_records(memoryview(data)[position : position + header.size])
                 if header.is_transactional or header.is_control:
-                    # it counts when its marker comes, or never
+                    # transactional records count when their marker arrives, or never
                     await fold(self._decoded(latest.values()))
                     latest.clear()
                     await fold(self._decoded(records, header))
@@ -83,7 +84,7 @@ class PartitionLog(Generic[Record]):
                 raise ProtocolError(f"{directory}: no whole record batch at offset {offset}")
 
     async def _read(self, offset: int) -> bytes:
-        """What begins at `offset`, or where the log starts by now, if that is later."""
+        """Reads from `offset`, or from the current log start if that is later."""
         for attempt in range(MAX_COLD_READS + 1):
             may_wait = attempt == MAX_COLD_READS
             # the partition may have moved to another log directory since, and retention may have deleted segments
@@ -98,7 +99,7 @@ class PartitionLog(Generic[Record]):
     def _decoded(
         self, records: Iterable[wire.Record], header: BatchHeader | None = None
     ) -> Iterator[LoadedRecord[Record] | LoadedTransactionEnd]:
-        """`header`: of a transaction's batch, with records that are pending, or the marker that ends them."""
+        """`header`: of a transaction's batch, with pending records, or of the marker that ends them."""
         producer_id = NO_PRODUCER_ID if header is None else ProducerId(header.producer_id)
         producer_epoch = NO_PRODUCER_EPOCH if header is None else ProducerEpoch(header.producer_epoch)
         for record in records:
@@ -141,5 +142,5 @@ class PartitionLog(Generic[Record]):
         return bytearray(batch)
 
     def append(self, batch: Buffer, now: Now) -> int:
-        """Appends the batch, and gives its last offset. Raises StorageFailedError, StorageFullError."""
+        """Appends the batch and returns its last offset. Raises StorageFailedError, StorageFullError."""
         return self.partition.append_own(batch, now.wall_ms).last_offset

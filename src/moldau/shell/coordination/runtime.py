@@ -50,8 +50,8 @@ from moldau.shell.network.first_step import SHORT_WORK_THINGS, Ended, begun
 from moldau.types import Buffer, Pausing
 
 MAX_QUEUED = 10_000
-"""Requests that wait for a load or for a long decision; one more is refused with REQUEST_TIMED_OUT, which clients try
-again."""
+"""Requests that may wait for a load or a long decision; any above it are rejected with REQUEST_TIMED_OUT, which clients
+retry."""
 
 _Record = TypeVar("_Record")
 Result = TypeVar("Result")
@@ -60,14 +60,14 @@ Fold = Callable[[Iterable[LoadedRecord[Any] | LoadedTransactionEnd]], Awaitable[
 
 
 class LongWork(Protocol):
-    """What a machine needs of the node's pauses (`shell/network/pauses.py`)."""
+    """The node's pauses for a machine (`shell/network/pauses.py`)."""
 
     async def pause(self, things: int = 1) -> None:
-        """Lets others run once the time for long work in this turn of the loop is spent. `things`: how many were done
-        since the last pause."""
+        """Lets others run once the time for long work in this turn of the loop is used. `things`: number done since the
+        last pause."""
 
     async def finish(self, work: Pausing[Result]) -> Result:
-        """Drives the generator to its end, with pauses, and gives its result."""
+        """Runs the generator to its end, with pauses, and returns its result."""
 
 
 class MachineLog(Protocol[_Record]):
@@ -75,32 +75,33 @@ class MachineLog(Protocol[_Record]):
 
     @property
     def end_offset(self) -> int:
-        """The log end offset: where the next record goes."""
+        """The log end offset, which the next record gets."""
         ...
 
     @property
     def high_watermark(self) -> int:
-        """The offset below which records are committed: replies to what lies below it may leave."""
+        """The offset below which records are committed: replies that depend on lower offsets may be sent."""
         ...
 
     def encode(self, decision: Decision[Any, Any, _Record], now: Now) -> Pausing[bytearray]:
-        """One batch. Raises MoldauError for what cannot be written."""
+        """One batch. Raises MoldauError for values that cannot be written."""
 
     def append(self, batch: Buffer, now: Now) -> int:
-        """Gives the last offset. Raises KafkaError, StorageFullError, StorageFailedError: nothing is in the log."""
+        """Returns the last offset. If it raises KafkaError, StorageFullError or StorageFailedError, the log is
+        unchanged."""
 
     def applied(self, records: tuple[_Record, ...], counts: Counts) -> None:
-        """What was appended is in the state: the owner has it flushed, calls `committed` as it becomes durable, and
-        counts what is to be counted."""
+        """The appended records are applied to the state: the owner flushes them, calls `committed` as they become
+        durable, and counts `counts`."""
 
     def failed(self, error: StorageFailedError) -> None:
         """The device failed."""
 
     def stopped(self, reason: str) -> None:
-        """The shard decides nothing any more."""
+        """The shard stops deciding."""
 
     def unforeseen(self, error: Exception) -> None:
-        """Our own mistake, behind a request that was refused for it."""
+        """A bug of ours; its request was already rejected."""
 
 
 class MachineRuntime(Generic[State, Request, Response, Record]):
@@ -120,7 +121,7 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
         self.loading: asyncio.Future[None] | None = loop.create_future()
         """Done when the log is folded; None from then on."""
         self.closed: KafkaError | None = None
-        """What every request gets since the runtime was closed."""
+        """The error for every request since the runtime was closed."""
         self._log = log
         self._loop = loop
         self._clock = clock
@@ -129,45 +130,45 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
         self._last_request_id = 0
         self._waiting: dict[int, asyncio.Future[Response]] = {}
         self._submitting_id = 0
-        """Of the request that is being submitted; 0: none is."""
+        """Id of the request being submitted; 0: none."""
         self._reply: Response | MoldauError | None = None
-        """To that request."""
+        """The reply to that request."""
         self._loading_waiters = 0
         self._is_working = False
-        """On a decision that pauses, and what came meanwhile."""
+        """A paused decision, or requests that arrived during it, are in progress."""
         self._queued: deque[tuple[Any, ...]] = deque()
-        """What `_handle` takes."""
+        """Arguments of `_handle`."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_deadline_ms = 0
 
     @property
     def waiting_count(self) -> int:
-        """How many requests have no answer yet."""
+        """The number of unanswered requests."""
         return len(self._waiting)
 
     @property
     def is_idle(self) -> bool:
-        """Whether what is submitted now is decided now: nothing stands in front of it."""
+        """Whether a submitted request is decided at once: nothing waits before it."""
         return self.loading is None and not self._is_working
 
     # -- loading
 
     async def load(self, replay: Callable[[Fold], Awaitable[None]], image: MetadataImage, contents: str) -> None:
-        """Folds what `replay` gives, all of the log in order and in parts, until `fold` says False; then `begin`.
-        `contents`: what the machine serves, in a word.
+        """Folds the whole log, which `replay` yields in order and in parts until `fold` returns False; then calls
+        `begin`. `contents`: a word for the data of the machine.
 
-        `replay` raises ProtocolError and KafkaError, with the place, for what cannot be read. Requests that wait get
-        the error, which is raised only where it is our own.
+        `replay` raises ProtocolError and KafkaError, with the place, for unreadable data. Waiting requests get the
+        error; it is raised only if it is a bug of ours.
         """
         try:
             await replay(self._fold)
         except (KafkaError, ProtocolError) as error:
-            # groups whose commits lie behind the damage would begin anew, and what they commit then would hide it
+            # groups whose commits are after the damage would start again, and their new commits would hide it
             place = self.host.topic_partition
             self.host.stop(f"{place} cannot be loaded, its {contents} are not served: {error}")
         except Exception as error:
             if isinstance(error, StorageFailedError):
-                # else nobody would hear of it: while it loads, the shard appends nothing
+                # otherwise nobody would know: a loading shard appends nothing
                 self._log.failed(error)
             self._end_loading(kafka_error("COORDINATOR_NOT_AVAILABLE", str(error)))
             if isinstance(error, InvariantError) or not isinstance(error, MoldauError):
@@ -181,12 +182,12 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
         for item in items:
             for _ in self.host.replay(item):
                 await self._pauses.pause()
-                if self.closed is not None:  # what it folded has been given back
+                if self.closed is not None:  # its state has been dropped already
                     return False
         return self.host.stopped is None and self.closed is None
 
     def begin(self, image: MetadataImage) -> None:
-        """The log is folded, or holds nothing: decides what was loaded, and then what came meanwhile."""
+        """The log is folded, or empty: decides the loaded state, and then the requests that arrived meanwhile."""
         loading, self.loading = self.loading, None
         host, log = self.host, self._log
         if host.stopped is None:
@@ -208,7 +209,7 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
         return await answer if isinstance(answer, asyncio.Future) else answer
 
     async def loaded(self) -> None:
-        """Returns when the log is folded, which is at once unless it is being loaded. Raises MoldauError."""
+        """Returns when the log is folded, at once unless it is being loaded. Raises MoldauError."""
         while self.loading is not None:
             if self._loading_waiters >= MAX_QUEUED:
                 raise kafka_error("REQUEST_TIMED_OUT")
@@ -219,8 +220,8 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
                 self._loading_waiters -= 1
 
     def submit(self, request: Request) -> Response | asyncio.Future[Response]:
-        """Decides `request` now, unless others are in front of it: gives the response if it is there at once, else a
-        future of it. Raises MoldauError, now or through the future."""
+        """Decides `request` now, unless others wait before it: returns the response if it is complete, else a future of
+        it. Raises MoldauError, now or through the future."""
         if self.closed is not None:
             self._check_open()
         if len(self._queued) >= MAX_QUEUED:
@@ -237,7 +238,8 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
             try:
                 raise reply
             finally:
-                # else the error and this frame hold each other, and with them the caller's view of the receive buffer
+                # otherwise the error and this frame keep each other alive, and with them the caller's view of the
+                # receive buffer
                 del reply
         return reply
 
@@ -251,7 +253,7 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
             self._begin(None, NO_REQUEST_ID, self.host.machine.decide_metadata, image, delta)
 
     def _begin(self, timer: Timer[Request] | None, request_id: int, decide: Decide, *asked: Any) -> None:
-        """Decides what is `asked` at once, or behind what is in front of it."""
+        """Decides `asked` at once, or after the requests before it."""
         if self._is_working or self.loading is not None:
             self._queued.append((timer, request_id, decide, *asked))
             return
@@ -270,7 +272,7 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
             self._spawn(self._work(step))
 
     async def _work(self, work: Awaitable[None]) -> None:
-        """The rest of a long decision, and what came meanwhile."""
+        """Finishes a long decision, then handles the requests that arrived meanwhile."""
         try:
             while True:
                 await work
@@ -283,14 +285,14 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
             self._arm_timer()
 
     def _until_closed(self, work: Pausing[None]) -> Pausing[None]:
-        """`work`, which goes no further once the runtime is closed: the state is its owner's then."""
+        """`work`, which stops once the runtime is closed: the state then belongs to its owner."""
         for _ in work:
             yield
             if self.closed is not None:
                 return
 
     def _handle(self, timer: Timer[Request] | None, request_id: int, decide: Decide, *asked: Any) -> Pausing[None]:
-        """One decision, to where it is in the log and in the state."""
+        """One decision, until it is in the log and in the state."""
         host, log = self.host, self._log
         if host.stopped is not None:
             self._deliver(((request_id, host.stopped_error()),))
@@ -329,7 +331,7 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
             self._log.stopped(self.host.stopped)
 
     def _told(self, error: Exception) -> MoldauError:
-        """The error that a request gets which failed for `error`. Raises InvariantError."""
+        """The error for a request that failed with `error`. Raises InvariantError."""
         if isinstance(error, InvariantError):
             raise error
         if isinstance(error, (StorageFullError, StorageFailedError)):
@@ -340,18 +342,18 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
         return kafka_error("UNKNOWN_SERVER_ERROR")
 
     def committed(self, end_offset: int) -> None:
-        """Everything below `end_offset` is durable: the replies that rest on it leave."""
+        """Everything below `end_offset` is durable: sends the replies that depend on it."""
         self._deliver(self.host.committed(end_offset))
 
     def abort(self) -> None:
-        """Ends as a crash does: nobody gets an answer."""
+        """Ends like a crash: no request gets an answer."""
         waiting, self._waiting = self._waiting, {}
         for future in waiting.values():
             future.cancel()
         self.close(kafka_error("NOT_COORDINATOR"))
 
     def drop(self, error: KafkaError) -> None:
-        """Every request that waits gets `error`; the machine lives on."""
+        """Every waiting request gets `error`; the machine continues."""
         self.host.drop(error)
         self._deliver(tuple((request_id, error) for request_id in self._waiting))
 
@@ -387,7 +389,7 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
             self._timer = None
 
     def fire(self) -> None:
-        """Decides the timer that has been due longest, and the next one in the next turn of the loop: long lists come
+        """Decides the timer that has been due longest, and the next one in the next turn of the loop: long lists arrive
         in several decisions, all due at once."""
         self._end_timer()
         if self._is_working:
@@ -401,8 +403,8 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
     # -- the end
 
     def close(self, error: KafkaError) -> None:
-        """The log is gone or offline, or belongs to another broker: nothing is decided any more, and whoever waits or
-        asks gets `error`."""
+        """The log is gone, offline, or owned by another broker: nothing is decided any more, and waiting and new
+        requests get `error`."""
         self.closed = error
         self._end_timer()
         self._end_loading(error)

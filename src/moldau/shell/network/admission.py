@@ -1,4 +1,4 @@
-"""Carries out what `core.quotas.connections` decides: serves a new connection, holds it unread, or ends it."""
+"""Applies the decisions of `core.quotas.connections`: serves a new connection, holds it unread, or ends it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from moldau.telemetry import BOUND_REACHED, Telemetry
 
 
 class ConnectionAdmission:
-    """One per group of connections, on its loop. What is held costs its socket and nothing else: not a byte of it is
-    read."""
+    """One per group of connections, on its loop. A held connection costs only its socket, because nothing is read from
+    it."""
 
     def __init__(
         self,
@@ -27,8 +27,8 @@ class ConnectionAdmission:
         max_open: int | None,
         protected_listener: str | None = None,
     ) -> None:
-        """`max_open`: connections that there are descriptors for, served or held. `protected_listener`: that between
-        brokers, where clients have another one."""
+        """`max_open`: the number of connections, served or held, for which descriptors exist. `protected_listener`: the
+        inter-broker listener, if clients have another one."""
         self.quotas = quotas
         self._max_open = max_open
         self._protected_listener = protected_listener
@@ -37,13 +37,13 @@ class ConnectionAdmission:
         self._log = log
         self._telemetry = telemetry
         self._waiting: dict[int, ServerConnection] = {}
-        """By connection id, in the order in which they came."""
+        """By connection id, in order of arrival."""
         self._served: dict[int, None] = {}
         self._closing: dict[int, tuple[ServerConnection, asyncio.TimerHandle]] = {}
-        """Over the rate of their address, and held until they are closed; in the order in which they came."""
+        """Connections over the rate of their address, held until they are closed; in order of arrival."""
 
     def arrived(self, connection: ServerConnection) -> None:
-        """A connection was made, and has its id."""
+        """A connection was made and has its id."""
         listener = connection.listener_name
         is_protected = listener == self._protected_listener
         now_ms = self._clock.monotonic_ms()
@@ -76,9 +76,8 @@ class ConnectionAdmission:
             connection.close()
 
     def _has_descriptor_for(self, verdict: Verdict) -> bool:
-        """Whether a connection with this verdict may be open. A client over the rate of its address is held so that it
-        comes back later, and that is worth a descriptor only while nobody else needs one: the first one that is held so
-        is closed early where another connection is to be served."""
+        """Whether a connection with this verdict may be open. Rate-limited connections are held so that their clients
+        come back later. They are closed first, the oldest before the others, when descriptors run short."""
         open_now = len(self._served) + len(self._waiting) + len(self._closing)
         if self._max_open is None or open_now < self._max_open:
             return True
@@ -90,7 +89,7 @@ class ConnectionAdmission:
         return True
 
     def left(self, connection: ServerConnection) -> None:
-        """A connection has ended: one that waits may take its place."""
+        """A connection has ended: a waiting one may take its place."""
         was_served = self._served.pop(connection.id, 0) is None
         self._waiting.pop(connection.id, None)
         if connection.id in self._closing:
@@ -100,7 +99,7 @@ class ConnectionAdmission:
         self.let_in()
 
     def let_in(self) -> None:
-        """Serves those who wait, in the order in which they came, as far as there is room on their listener."""
+        """Serves waiting connections, in order of arrival, as far as their listener has room."""
         full: dict[str, None] = {}
         for connection in list(self._waiting.values()) if self._waiting else ():
             listener = connection.listener_name
@@ -117,7 +116,7 @@ class ConnectionAdmission:
                 full[listener] = None
 
     def waiting(self) -> dict[str, int]:
-        """By listener: how many connections wait for room."""
+        """The number of connections that wait for room, by listener."""
         counts: dict[str, int] = {}
         for connection in self._waiting.values():
             counts[connection.listener_name] = counts.get(connection.listener_name, 0) + 1

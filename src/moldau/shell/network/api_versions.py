@@ -1,4 +1,5 @@
-"""The answer to ApiVersions, of every kind of listener: its APIs, the features of the cluster (KIP-511, 584, 1242)."""
+"""The answer to ApiVersions on every kind of listener: its APIs and the features of the cluster (KIP-511, 584,
+1242)."""
 
 from __future__ import annotations
 
@@ -46,9 +47,9 @@ def versions_response(
     kraft_version: int,
     broker_id: int | None = None,
 ) -> ApiVersionsResponse:
-    """Versions 0-5: v1 throttle time, v3 client software and features, v4 features with minimum 0, v5 which node the
-    client means. `kraft_version` stands in control records, so it is not in the image. `broker_id`: the broker that
-    answers; None: a controller, which answers whichever node was meant, as in Kafka."""
+    """Versions 0-5: v1 throttle time, v3 client software and features, v4 features with minimum 0, v5 the node that the
+    client means. `kraft_version` is in control records, so it is not in the image. `broker_id`: the broker that
+    answers; None: a controller, which answers for any node, as in Kafka."""
     if context.api_version >= SOFTWARE_FROM:
         name, version = request.client_software_name, request.client_software_version
         names_a_node = request.cluster_id is not None

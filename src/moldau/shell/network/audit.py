@@ -1,6 +1,7 @@
-"""The audit log of a node as its loop sees it: events go into a queue that a writer empties (`shell/node/audit.py`).
+"""The audit log of a node, for its loop: events go into a queue that a writer empties (`shell/node/audit.py`).
 
-Nothing here waits. A full queue drops what comes, and counts it."""
+Nothing here waits. A full queue drops new events and counts them.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +27,10 @@ QUEUE = "moldau.audit.queue.events"
 """The setting that bounds the queue."""
 _AUDIT = "moldau.server:type=Audit,name="
 EVENTS = f"{_AUDIT}Events"
-"""By kind of event."""
+"""Counted by kind of event."""
 DROPPED = f"{_AUDIT}DroppedEvents"
 NOT_WRITTEN = f"{_AUDIT}RefusalsLeftOut"
-"""Refusals of clients that were refused too often."""
+"""Rejections of clients that were rejected too often."""
 REFUSALS = tuple(
     ERROR_CODES[name]
     for name in (
@@ -57,11 +58,11 @@ class Audit:
     # -- what happened
 
     def refused(self, kind: str, origin: Origin, detail: str, operation: str = "") -> None:
-        """A client was not let in: AUTHENTICATION or TLS."""
+        """A client failed AUTHENTICATION or TLS."""
         self._refused(Event(self._clock.now_ms(), kind, origin, operation, "", "", DENIED, detail))
 
     def denied(self, origin: Origin, api_key: int, right: Right, name: str | bytes) -> None:
-        """The principal has not the right to the resource `name`, and its request was refused for it."""
+        """A request was denied because the principal lacks the right to the resource `name`."""
         text = name if isinstance(name, str) else name.decode("utf-8", "backslashreplace")
         operation, resource_type = str(right).split()
         kind, detail = resource_type.lower(), ApiKey(api_key).name
@@ -71,11 +72,11 @@ class Audit:
     def changed(
         self, origin: Origin, api_key: int, request: object, response: object, about: str = ""
     ) -> Pausing[None]:
-        """Writes what the request of an administrator did, a row for each step: to be gone through with pauses.
-        `about`: see `changes_of`."""
+        """Writes the effects of an administrator's request, one row for each step; run it with pauses. `about`: see
+        `changes_of`."""
         rows = changes_of(api_key, request, response, about)
         for row in () if rows is None else rows:
-            if row.error_code not in REFUSALS:  # told as a refusal, with the right that is missing
+            if row.error_code not in REFUSALS:  # logged as denied, with the missing right
                 self._put(self._event_of(origin, api_key, row))
             yield
 
@@ -105,7 +106,7 @@ class Audit:
     # -- of the writer
 
     def tell_left_out(self) -> None:
-        """Puts a line for each client whose last refusals were left out."""
+        """Puts a line for each client whose last rejections were left out."""
         now_ms = self._clock.monotonic_ms()
         counted = [(Origin(who, address, ""), count) for (address, who), count in self._repeated.ended(now_ms)]
         forgotten = self._repeated.take_forgotten()
@@ -115,16 +116,16 @@ class Audit:
             self._put(Event(self._clock.now_ms(), LEFT_OUT, origin, "", "", "", DENIED, "", count))
 
     async def wait(self) -> None:
-        """Until there is something to write."""
+        """Waits until an event can be written."""
         await self._came.wait()
 
     def take(self, count: int) -> list[Event]:
-        """The first events, at most so many: the caller writes them."""
+        """The first events, at most `count`: the caller writes them."""
         taken = [self._queue.popleft() for _ in range(min(count, len(self._queue)))]
         if not self._queue:
             self._came.clear()
         return taken
 
     def lost(self, count: int) -> None:
-        """So many events were taken, and could not be written."""
+        """`count` events were taken but could not be written."""
         self._telemetry.count(DROPPED, amount=count)

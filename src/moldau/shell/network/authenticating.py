@@ -1,4 +1,4 @@
-"""Carries out what `core.authentication` decides on one connection: answers, delays, and who the client is."""
+"""Applies the decisions of `core.authentication` on one connection: answers, delays, and the client's identity."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ EXPIRED = f"{_METRICS}expired-connections-killed-count"
 
 
 class Dispatching(Protocol):
-    """Who serves authenticated clients: the group of the connections."""
+    """Has the dispatcher of authenticated clients: the group of the connections."""
 
     loop: asyncio.AbstractEventLoop
     dispatcher: FrameHandler | None
 
 
 class ListenerAuthentication:
-    """What all connections of one listener with SASL share."""
+    """The state that all connections of one SASL listener share."""
 
     def __init__(
         self,
@@ -52,13 +52,13 @@ class ListenerAuthentication:
         self.telemetry = telemetry
 
     def authenticator(self, group: Dispatching) -> Authenticator:
-        """Makes what gets the frames of each connection of `group`."""
+        """Makes the frame handler for each connection of `group`."""
         return lambda connection: SaslAuthenticator(self, group, connection)
 
 
 class SaslAuthenticator:
-    """Gets the frames of one connection until its client is known; and for as long as it stays where a session ends,
-    for then it must authenticate again (KIP-368)."""
+    """Handles the frames of one connection until its client is authenticated. If sessions end, it stays, because the
+    client must authenticate again (KIP-368)."""
 
     def __init__(self, listener: ListenerAuthentication, group: Dispatching, connection: Reply) -> None:
         self._listener = listener
@@ -115,7 +115,7 @@ class SaslAuthenticator:
         if refused.delay_ms is None:
             connection.close()
             return None
-        connection.mute(refused.delay_ms)  # that it waits is this side's doing: no deadline counts against it
+        connection.mute(refused.delay_ms)  # this side delays the answer: no deadline counts the delay
         place = connection.reserve()
         timer = self._group.loop.call_later(refused.delay_ms / 1_000, self._end, connection, place, refused.response)
         place.when_abandoned(lambda: self._abandoned(timer, session.client_address))
@@ -147,7 +147,7 @@ class SaslAuthenticator:
 
 
 def close_without_credentials(connections: list[Reply], mechanisms_of: Callable[[str], Mechanisms | None]) -> int:
-    """Ends the connections of users that are no more. Gives how many those were. `mechanisms_of`: of a listener."""
+    """Ends the connections of removed users and returns their number. `mechanisms_of`: the mechanisms of a listener."""
     ended = 0
     for connection in connections:
         session = connection.session

@@ -1,4 +1,4 @@
-"""Work that runs beside the connections, and what becomes of its errors: one way for all of it."""
+"""Runs tasks concurrently with the connections and handles their errors in one way."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class BackgroundTasks:
         self._has_ended = False
 
     def __bool__(self) -> bool:
-        """Whether any still runs."""
+        """Whether any task still runs."""
         return bool(self._tasks)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Runs the work beside the connections; its error is logged, and an InvariantError stops the node. After
-        `cancel` the work does not begin: a timer may still ask for a flush while the clean stop flushes itself."""
+        """Runs the work concurrently with the connections; logs its error, and stops the node on an InvariantError.
+        After `cancel` the work does not start: a timer may still ask for a flush while the clean stop flushes."""
         task = self._loop.create_task(work)
         if self._has_ended:
             task.cancel()
@@ -39,13 +39,13 @@ class BackgroundTasks:
         return task
 
     def cancel(self) -> None:
-        """Ends all that still run, in the next turn of the loop, and what is spawned from now on."""
+        """Ends all running tasks in the next turn of the loop, and all that are spawned from now on."""
         self._has_ended = True
         for task in list(self._tasks):
             task.cancel()
 
     async def wait(self) -> None:
-        """Returns when none runs any more; to be called after `cancel`."""
+        """Returns when no task runs any more; call it after `cancel`."""
         while self._tasks:
             await asyncio.wait(list(self._tasks))
 

@@ -1,8 +1,8 @@
-"""What one node's connections may hold in memory together, and for how long.
+"""Bounds on the memory of all connections of a node, and on how long they may hold it.
 
 Requests: bytes of incomplete frames, and of frames that wait for the answers to earlier ones. Over the limit, sockets
-that need more are not read until others give back. Responses: bytes that a peer has not read yet; near the limit,
-fetches get smaller.
+that need more are not read until other connections free memory. Responses: bytes that a peer has not read yet; near the
+limit, fetches get smaller.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from moldau.telemetry import BOUND_REACHED, Telemetry
 MAX_REQUEST_MEMORY_BYTES = 512 << 20
 RESPONSE_MEMORY_BYTES = 128 << 20
 UNAUTHENTICATED_SHARE = 16
-"""One part in so many of the request memory is for frames of clients that are not authenticated."""
+"""Frames of unauthenticated clients get one part in this many of the request memory."""
 MIN_FETCH_BYTES = 1 << 20
 MIN_FETCH_BYTES_OVER_LIMIT = 64 << 10
 LONG_REQUESTS_BYTES = 128 << 20
 NEVER_MS = 2**63 - 1
 WORKED_BYTES = 16
-"""What a byte of a request that names thousands takes in memory while it is decoded and answered, about."""
+"""Approximate memory for each byte of a request that names thousands of things, while it is decoded and answered."""
 
 
 class ConnectionLimits(msgspec.Struct, frozen=True):
@@ -33,10 +33,10 @@ class ConnectionLimits(msgspec.Struct, frozen=True):
 
     max_request_bytes: int = 104_857_600
     max_unauthenticated_bytes: int = 512 << 10
-    """Of a frame that comes before its client is authenticated."""
+    """Maximum size of a frame before its client is authenticated."""
     max_idle_ms: int = 600_000
     handshake_timeout_ms: int = 10_000
-    """Of a TLS handshake and of authentication, together."""
+    """Of TLS handshake and authentication together."""
     frame_timeout_ms: int = 30_000
     frame_progress_bytes: int = 64 << 10
     max_pending_responses: int = 64
@@ -46,7 +46,7 @@ class ConnectionLimits(msgspec.Struct, frozen=True):
 
 
 class RequestMemory:
-    """The bytes that requests in arrival hold, over all connections of a loop."""
+    """The bytes of arriving requests, over all connections of a loop."""
 
     __slots__ = ("_name", "_telemetry", "_waiting", "limit_bytes", "used_bytes")
 
@@ -60,23 +60,23 @@ class RequestMemory:
         self._waiting: dict[int, Callable[[], None]] = {}
 
     def show(self) -> None:
-        """Makes it a metric, in the place of another one of this name."""
+        """Shows it as a metric, and replaces an earlier one of this name."""
         self._telemetry.held[self._name.replace(".", "_")] = lambda: (self.used_bytes, self.limit_bytes)
 
     def try_take(self, count: int, held_bytes: int = 0) -> bool:
-        """Takes `count` bytes, or says no. A taker that alone holds memory, `held_bytes`, always gets them, so that no
-        frame waits for itself."""
+        """Takes `count` bytes if available. If the caller alone holds memory (`held_bytes`), it always gets them,
+        because otherwise a frame could wait for itself."""
         if self.used_bytes + count > self.limit_bytes and self.used_bytes > held_bytes:
             return False
         self.used_bytes += count
         return True
 
     def take(self, count: int) -> None:
-        """Takes `count` bytes that are there already (a backlog that was received)."""
+        """Takes `count` bytes that have already been received (a backlog)."""
         self.used_bytes += count
 
     def give_back(self, count: int) -> None:
-        """Gives `count` bytes back, and lets those who wait try again, in the order in which they came."""
+        """Gives `count` bytes back and resumes waiting connections, in order of arrival."""
         self.used_bytes -= count
         if self._waiting and self.used_bytes < self.limit_bytes:
             waiting, self._waiting = self._waiting, {}
@@ -84,19 +84,19 @@ class RequestMemory:
                 resume()
 
     def wait(self, connection_id: int, resume: Callable[[], None]) -> None:
-        """`resume` is called once memory is free again; a connection waits once."""
+        """Calls `resume` once memory is free again; a connection waits once."""
         self._telemetry.count(BOUND_REACHED, self._name)
         self._waiting[connection_id] = resume
 
     def forget(self, connection_id: int) -> None:
-        """The connection is gone, and waits no longer."""
+        """The connection has ended and no longer waits."""
         self._waiting.pop(connection_id, None)
 
 
 class LongRequests:
-    """What requests that name thousands may take in memory at a time, decoded and answered; the others wait for them.
+    """Bounds the memory of requests that name thousands of things, decoded and answered; further ones wait.
 
-    Nobody waits for longer than `max_wait_s`: the handler of a long request may itself wait for other people.
+    No request waits longer than `max_wait_s`, because the handler of a long request may itself wait for others.
     """
 
     __slots__ = ("_limit_bytes", "_loop", "_max_wait_s", "_waiting", "used_bytes")
@@ -111,7 +111,7 @@ class LongRequests:
         self.used_bytes = 0
 
     async def enter(self, count: int) -> None:
-        """Takes `count` bytes once there is room for them, in the order in which it was called."""
+        """Takes `count` bytes once they are available, in the order of the calls."""
         if self._waiting or not self._has_room(count):
             entered = self._loop.create_future()
             waiter = (count, entered)
@@ -120,7 +120,7 @@ class LongRequests:
                 await asyncio.wait((entered,), timeout=self._max_wait_s)
             except BaseException:
                 if entered.done():
-                    self.leave(count)  # it was let in, and is cancelled before it knows
+                    self.leave(count)  # it got its bytes, but was cancelled before it ran
                 raise
             finally:
                 if not entered.done():
@@ -130,7 +130,7 @@ class LongRequests:
         self.used_bytes += count
 
     def leave(self, count: int) -> None:
-        """A long request is answered: those that waited for its bytes go on, in their order."""
+        """A long request is answered: requests that waited for its bytes continue, in order."""
         self.used_bytes -= count
         while self._waiting and self._has_room(self._waiting[0][0]):
             next_count, entered = self._waiting.popleft()
@@ -142,7 +142,8 @@ class LongRequests:
 
 
 class LongRoom:
-    """What one request that names thousands takes of both memories, from its arrival until it is answered and freed."""
+    """The memory of one request that names thousands of things, in both bounds, from its arrival until it is answered
+    and freed."""
 
     __slots__ = ("_frame_bytes", "_memory", "_requests", "_worked_bytes")
 
@@ -161,12 +162,12 @@ class LongRoom:
         self._worked_bytes = worked_bytes
 
     def holds_values(self, byte_count: int) -> None:
-        """So many bytes of the frame are values that are kept as they came: nothing is made of them. Others need not
-        wait for that room, which this request might keep until others have done something."""
+        """`byte_count` bytes of the frame are kept as received values, not decoded further. Returns their share, so
+        others do not wait for memory that this request may hold while it waits."""
         self._give_back(min(byte_count * WORKED_BYTES, self._worked_bytes))
 
     def leave(self) -> None:
-        """The request is answered, and what was made of it is freed."""
+        """The request is answered and its objects are freed."""
         self._give_back(self._worked_bytes)
         self._memory.give_back(self._frame_bytes)
 
@@ -178,15 +179,15 @@ class LongRoom:
 
 
 class UnsentAnswers(Protocol):
-    """A connection whose peer has not taken all of its answers."""
+    """A connection whose peer has not read all of its answers."""
 
     def count_unsent(self) -> None:
-        """Reports to `ResponseMemory.changed` what has changed since the last time."""
+        """Reports changes since the last call to `ResponseMemory.changed`."""
         ...
 
 
 class ResponseMemory:
-    """The bytes that responses hold while peers have not read them, over all connections with large or many of them."""
+    """The bytes of responses that peers have not read yet, over all connections with large or many responses."""
 
     __slots__ = ("_telemetry", "_unsent", "limit_bytes", "unsent_bytes")
 
@@ -198,7 +199,7 @@ class ResponseMemory:
         self._unsent: dict[UnsentAnswers, None] = {}
 
     def changed(self, connection: UnsentAnswers, difference_bytes: int, *, is_unsent: bool) -> None:
-        """What the answers of `connection` hold has changed; `is_unsent`: it is more than nothing."""
+        """The size of the answers of `connection` has changed; `is_unsent`: it is above 0."""
         self.unsent_bytes += difference_bytes
         if is_unsent:
             self._unsent[connection] = None
@@ -207,14 +208,14 @@ class ResponseMemory:
 
     @property
     def is_short(self) -> bool:
-        """Whether more than half is taken."""
+        """Whether more than half is in use."""
         return self.unsent_bytes > self.limit_bytes // 2
 
     def fetch_allowance_bytes(self) -> int:
-        """The most that one fetch may bring into memory now: a quarter of what is left, at least 1 MiB; 64 KiB where
-        nothing is left. A batch that is larger is streamed, see StreamedAnswer."""
-        if self.unsent_bytes > self.limit_bytes // 2:  # `is_short`, without a call in each fetch
-            # a transport calls back when it is empty only if it was above its high water
+        """The most that one fetch may read into memory now: a quarter of the free bytes, at least 1 MiB; 64 KiB if none
+        are free. A larger batch is streamed, see StreamedAnswer."""
+        if self.unsent_bytes > self.limit_bytes // 2:  # `is_short`, inlined to save a call in each fetch
+            # an empty transport only calls back if it was above its high water
             for connection in list(self._unsent):
                 connection.count_unsent()
             if self.is_short:

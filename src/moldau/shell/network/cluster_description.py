@@ -1,4 +1,4 @@
-"""DescribeCluster on every kind of listener: whom it may be asked for there."""
+"""DescribeCluster on every kind of listener: which endpoint types it serves."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ NO_OPERATIONS = -(1 << 31)
 
 
 class EndpointType(enum.IntEnum):
-    """Whose addresses are asked for (KIP-919)."""
+    """The owner of the requested addresses (KIP-919)."""
 
     BROKER = 1
     CONTROLLER = 2
 
 
 def refused_endpoints(asked: int, served: EndpointType, api_version: int) -> tuple[int, str] | None:
-    """Error code and message where the listener, which serves the addresses of `served`, is asked for others."""
+    """Error code and message if a request asks for addresses other than those of `served`, which the listener
+    serves."""
     if asked == served:
         return None
     if asked not in tuple(EndpointType):
         return ERROR_CODES["UNSUPPORTED_ENDPOINT_TYPE"], f"Unsupported endpoint type {asked}"
-    # a client of version 0 knows of no endpoint types
+    # a version 0 client does not know endpoint types
     code = "MISMATCHED_ENDPOINT_TYPE" if api_version >= ENDPOINT_TYPES_FROM else "INVALID_REQUEST"
     served_name, asked_name = served.name, EndpointType(asked).name
     message = (

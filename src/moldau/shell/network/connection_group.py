@@ -1,4 +1,4 @@
-"""The connections of one node on one loop, and what they share."""
+"""The connections of one node on one loop, and their shared state."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from moldau.telemetry import Telemetry
 RECEIVE_BUFFER_BYTES = 256 << 10
 UNAUTHENTICATED_MEMORY = "moldau.unauthenticated.memory.bytes"
 EARLY_BYTES = 4 << 10
-"""What a connection that comes before the node serves may send before it is read no further."""
+"""Bytes that are read of a connection that arrives before the node serves."""
 
 
 class ConnectionGroup:
-    """Buffers and budgets of all of them, and the sweep that ends idle and stuck ones."""
+    """The buffers and budgets of all connections, and the sweep that ends idle and stuck ones."""
 
     def __init__(
         self,
@@ -31,12 +31,12 @@ class ConnectionGroup:
         telemetry: Telemetry,
         admission: ConnectionAdmission,
     ) -> None:
-        """`admission`: who may come, and how many."""
+        """`admission`: limits the connections."""
         self.telemetry = telemetry
         self.admission = admission
         self.loop = loop
         self.dispatcher: FrameHandler | None = None
-        """None until `open`: connections that come earlier wait, and are hardly read."""
+        """None until `open`: earlier connections wait, and almost nothing is read from them."""
         self.limits = limits
         self.request_memory = request_memory
         share_bytes = request_memory.limit_bytes // UNAUTHENTICATED_SHARE
@@ -45,14 +45,14 @@ class ConnectionGroup:
         self.log = log
         self.receive_buffer = bytearray(EARLY_BYTES)
         self.spares: list[bytearray] = []
-        """Private buffers given back by connections, for the next long frame."""
+        """Private buffers that connections have returned, for the next long frame."""
         self.connections: dict[int, ServerConnection] = {}
         self._next_id = 0
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._has_ended = False
 
     def show_memory(self) -> None:
-        """Makes what its requests hold a metric: of a node, that of the listeners of clients."""
+        """Shows the memory of its requests as a metric: for the client listeners of a node."""
         self.request_memory.show()
         self.unauthenticated_memory.show()
 
@@ -62,12 +62,12 @@ class ConnectionGroup:
         authenticator: Authenticator | None = None,
         certified: CertifiedPrincipal | None = None,
     ) -> ServerConnection:
-        """The protocol of a connection that a listener has just accepted. `authenticator`: that of the listener.
-        `certified`: of a listener with TLS."""
+        """The protocol of a connection that a listener has just accepted. `authenticator`: the listener's. `certified`:
+        for a listener with TLS."""
         return ServerConnection(self, listener_name, authenticator, certified)
 
     def add(self, connection: ServerConnection) -> int:
-        """The connection's number, by which it is known until it is removed."""
+        """Returns the connection's number, its id until it is removed."""
         self._next_id += 1
         self.connections[self._next_id] = connection
         if self._sweep_timer is None:
@@ -75,8 +75,8 @@ class ConnectionGroup:
         return self._next_id
 
     def admit(self, connection: ServerConnection) -> None:
-        """A connection was made, and has its id. One that was accepted just before the end, and comes here behind it,
-        is ended too: nobody would answer it, and in a process that goes on nobody would close it."""
+        """A connection was made and has its id. A connection accepted just before the group's end may arrive after it
+        and is closed: otherwise it would get no answer and, if the process continues, would stay open."""
         self.admission.arrived(connection)
         if self._has_ended:
             connection.abort()
@@ -93,31 +93,31 @@ class ConnectionGroup:
 
     @property
     def accepted(self) -> int:
-        """How many connections came since the start."""
+        """The number of connections since the start."""
         return self._next_id
 
     def hand_frames_to(self, handler: FrameHandler) -> None:
-        """From now on `handler` gets the frames of all connections, also of those to come. May be called in another
-        thread."""
+        """From now on `handler` gets the frames of all current and new connections. May be called in another thread."""
         self.dispatcher = handler
         for connection in list(self.connections.values()):
             connection.hand_frames_to(handler)
 
     def open(self, dispatcher: FrameHandler) -> None:
-        """Begins to serve, also those who came while the node was starting."""
+        """Starts to serve, including connections that arrived while the node was starting."""
         self.receive_buffer = bytearray(RECEIVE_BUFFER_BYTES)
         self.hand_frames_to(dispatcher)
         for connection in list(self.connections.values()):
             connection.begin()
 
     def close(self) -> None:
-        """Closes every connection after what is written; what is still owed is dropped. None is served any more."""
+        """Closes every connection after its written data; pending answers are dropped. No connection is served any
+        more."""
         self._has_ended = True
         for connection in list(self.connections.values()):
             connection.close()
 
     def abort(self) -> None:
-        """Drops every connection at once, as a crash does."""
+        """Drops every connection at once, like a crash."""
         self._has_ended = True
         for connection in list(self.connections.values()):
             connection.abort()

@@ -13,25 +13,25 @@ import enum
 
 
 class ConnectionState(enum.IntEnum):
-    """In the order in which a connection passes through them."""
+    """In the order of a connection's life."""
 
     HANDSHAKING = enum.auto()
-    """Accepted. Nothing comes before the TLS handshake is done."""
+    """Accepted. Nothing arrives before the TLS handshake is complete."""
     ADMITTED = enum.auto()
-    """The client may speak. The node does not serve yet: requests are held."""
+    """The client may send. The node does not serve yet: requests are held."""
     AUTHENTICATING = enum.auto()
     """An authenticator of the listener gets the frames, see `Authenticator` in reply.py."""
     SERVING = enum.auto()
     """The dispatcher gets the frames."""
     CLOSING = enum.auto()
-    """This side ends the connection: nothing is read or answered any more."""
+    """This side ends the connection: it neither reads nor answers any more."""
     ENDED = enum.auto()
-    """Lost without an error: the client, or this side, has closed it."""
+    """Lost without an error: the client or this side closed it."""
     RESET = enum.auto()
-    """Lost with an error: the client may not know of it."""
+    """Lost with an error: the client may not know."""
 
 
-# names of the module: Python 3.11 looks up a member of an enum ten times slower
+# module-level names: Python 3.11 looks up an enum member ten times slower
 HANDSHAKING = ConnectionState.HANDSHAKING
 ADMITTED = ConnectionState.ADMITTED
 AUTHENTICATING = ConnectionState.AUTHENTICATING

@@ -1,19 +1,18 @@
 """From a whole frame to a handler and back: header, key and version, context, metric, encoding of the answer.
 
-A handler is one coroutine function, `act(broker, context, request) -> response`. Its first step is taken at once (see
-first_step.py); if it waits, a task goes on with it, and until it is answered its connection begins no other request. It
-lets others run where it pauses (see pauses.py), and so do the decoding of a long frame and the encoding of a
-long answer.
+A handler is one coroutine function, `act(broker, context, request) -> response`. Its first step runs at once (see
+first_step.py). If it waits, a task continues it, and its connection begins no other request until it is answered. It
+lets others run where it pauses (see pauses.py), as do the decoding of a long frame and the encoding of a long answer.
 
-Produce and Fetch are raw: fast paths that get the frame itself, keep no view of it, and give bytes or one response that
-waits.
+Produce and Fetch are raw: fast paths that get the frame itself, keep no view of it, and return bytes or one pending
+response.
 
-A request whose client is gone is given up where it pauses, unless it has changed something or asked for a decision:
-then it runs to its end (`RequestContext.wait`). One that waits for what others do, or changes nothing, is given up at
+A request whose client is gone is dropped at its next pause, unless it has changed something or asked for a decision:
+then it runs to its end (`RequestContext.wait`). A request that waits for others, or that changes nothing, is dropped at
 once (`HandlerSpec.ends_with_connection`).
 
-Errors: ProtocolError closes the connection. Anything unforeseen is logged once with its trace and closes the
-connection; an InvariantError stops the node.
+Errors: ProtocolError closes the connection. An unexpected exception is logged once with its trace and closes the
+connection. An InvariantError stops the node.
 """
 
 from __future__ import annotations
@@ -53,9 +52,9 @@ FETCH_KEY = int(ApiKey.FETCH)
 WRITE_TXN_MARKERS_KEY = int(ApiKey.WRITE_TXN_MARKERS)
 UNSUPPORTED_VERSION = ERROR_CODES["UNSUPPORTED_VERSION"]
 LONG_FRAME_BYTES = 16 << 10
-"""A longer request may name more than can be decoded in a millisecond."""
+"""A longer request may name too many things to decode in a millisecond."""
 JOINED_PARTS = 1_000
-"""Of a long answer: joined at once, in 20 us."""
+"""Parts of a long answer that are joined at once, in 20 us."""
 CODES_BETWEEN_PAUSES = 50
 
 _read_header = Struct(">hhih").unpack_from
@@ -65,11 +64,11 @@ RawAct = Callable[[RequestContext, memoryview, int], "Answer | PendingResponse |
 
 
 class ResponseError(MoldauError):
-    """A handler made a response that its version cannot carry: our mistake, not the peer's."""
+    """A handler made a response that its version cannot carry: a bug of ours, not of the peer."""
 
 
 class HandlerSpec(msgspec.Struct, frozen=True):
-    """Where the handler of one API is found: imported when its first request comes (a fast start)."""
+    """The location of one API's handler, imported on its first request (for a fast start)."""
 
     api_key: int
     name: str
@@ -79,19 +78,19 @@ class HandlerSpec(msgspec.Struct, frozen=True):
     module: str
     function: str
     declaration: ApiVersionRange
-    """Declares the request to decode."""
+    """Declares how to decode the request."""
     function_for_many: str = ""
-    """Of a raw handler, which gets frames: the one that gets the requests that are long to decode, decoded."""
+    """For a raw handler, which gets frames: the function for long requests, which gets them decoded."""
     ends_with_connection: bool = False
-    """The handler waits for what others do, or changes nothing: it is given up at once when its client is gone."""
+    """The handler waits for others or changes nothing: it is cancelled at once when its client is gone."""
     rights: tuple[Right, ...] = ()
-    """The handler asks for these of the principal, or for those of them that concern what the request names."""
+    """The handler checks these rights of the principal, or those that concern the resources in the request."""
 
 
 def handler_spec(
     key: ApiKey, module: str, rights: tuple[Right, ...], *, is_raw: bool = False, ends_with_connection: bool = False
 ) -> HandlerSpec:
-    """The spec of a function that is called as the API is, `act_list_offsets`; a raw one has a sister for long
+    """The spec of a function with the API's name, `act_list_offsets`; a raw one has a second function for long
     requests."""
     versions, function = declared_api(key), f"act_{key.name.lower()}"
     return HandlerSpec(
@@ -137,7 +136,7 @@ class _Entry:
 
 
 class Dispatcher:
-    """The table of handlers of one listener. `owner` is what every handler function gets first: the broker."""
+    """The handler table of one listener. `owner`, the broker, is the first argument of every handler function."""
 
     def __init__(
         self,
@@ -158,9 +157,9 @@ class Dispatcher:
         self.authorizer = authorizer
         self.quotas: Quotas | None = None
         self.quota_timer_ns = quota_timer_ns
-        """What the time of requests is measured with for their quotas; None: it is not."""
+        """Measures the time of requests for their quotas; None: not measured."""
         self.timer = timer
-        """Seconds, for the times in the metrics; None: nothing is timed."""
+        """Returns seconds, for the times in the metrics; None: not measured."""
         self.pauses = shared.pauses
         self.request_memory = request_memory
         self._long_requests = LongRequests(loop)
@@ -168,17 +167,17 @@ class Dispatcher:
         self._entries = {key: _Entry(spec, owner) for key, spec in specs.items()}
         fetch_versions = declared_api(ApiKey.FETCH).max_version
         self._fetches_of_consumers = RequestStats(fetch_versions)
-        """The times of consumers' fetches; a fetch that is not counted as a replica's is a consumer's."""
+        """The times of consumers' fetches; a fetch not counted as a replica's is a consumer's."""
         self._fetches_of_replicas = RequestStats(fetch_versions)
         self._tasks = BackgroundTasks(loop, log, on_invariant_broken)
         self._on_invariant_broken = on_invariant_broken
 
     def serve(self, owner: object, specs: Mapping[int, HandlerSpec]) -> None:
-        """Further handlers, which get another `owner` first."""
+        """Adds handlers with another `owner` as first argument."""
         self._entries |= {key: _Entry(spec, owner) for key, spec in specs.items()}
 
     def quotas_changed(self, quotas: Quotas) -> None:
-        """From here on, requests are held to them."""
+        """From here on, requests are subject to these quotas."""
         self.quotas = quotas if quotas.in_force else None
 
     # -- the way in
@@ -258,28 +257,29 @@ class Dispatcher:
     def _completed(
         self, stats: RequestStats, context: RequestContext, started_s: float, parked_s: float, ended_s: float, size: int
     ) -> None:
-        """The answer of a request is there that was timed."""
+        """The answer of a timed request is complete."""
         stats.completed(started_s, parked_s, ended_s)
         if (part := self._part_of(context)) is not None:
             part.parked(started_s, parked_s, size)
             part.completed(started_s, parked_s, ended_s)
 
     def _part_of(self, context: RequestContext) -> RequestStats | None:
-        """Where a fetch counts besides among all fetches; who sent a long one is known only after it was parked."""
+        """The further statistics that count a fetch; the sender of a long one is known only after it was parked."""
         if context.api_key != FETCH_KEY:
             return None
         return self._fetches_of_replicas if context.is_of_replica else self._fetches_of_consumers
 
     def fetched_by_replica(self, context: RequestContext) -> None:
-        """Counts a fetch that a follower has sent, not a consumer."""
+        """Counts a fetch as a follower's, not a consumer's."""
         self._fetches_of_replicas.count += 1
         self._fetches_of_replicas.by_version[context.api_version] += 1
 
     def _charged(
         self, timer_ns: Callable[[], int], act: RawAct, context: RequestContext, frame: memoryview, position: int
     ) -> Answer | PendingResponse | None:
-        """Charges the time of the act, in which nobody else is served, to the client's quota (KIP-124). As in Kafka,
-        followers and coordinators are not charged: their work would use up what clients share with them."""
+        """Charges the time of the act, during which nobody else is served, to the client's quota (KIP-124). As in
+        Kafka, followers and coordinators are not charged: their work would use up the quota that they share with
+        clients."""
         started_ns = timer_ns()
         answer = act(context, frame, position)
         is_exempt = context.is_of_replica or context.api_key == WRITE_TXN_MARKERS_KEY
@@ -289,7 +289,7 @@ class Dispatcher:
 
     def _refuse(self, api_key: int, version: int, correlation_id: int) -> Answer:
         if api_key == API_VERSIONS_KEY and API_VERSIONS_KEY in self._entries:
-            # KIP-511: the body of version 0, with the one row that lets the client try again
+            # KIP-511: the body of version 0, with the one row that the client needs to retry
             entry = self._entries[API_VERSIONS_KEY]
             row = pack(">hhh", API_VERSIONS_KEY, entry.min_version, entry.max_version)
             return pack(">iihi", 16, correlation_id, UNSUPPORTED_VERSION, 1) + row
@@ -297,7 +297,7 @@ class Dispatcher:
         raise ProtocolError(f"request key {api_key}, version {version} is not served")
 
     def handler_of(self, api_key: int) -> Handler:
-        """The handler of an API that this listener serves; it gets decoded requests. Raises KeyError."""
+        """The handler of an API on this listener; it gets decoded requests. Raises KeyError."""
         entry = self._entries[api_key]
         module = importlib.import_module(entry.spec.module)
         return partial(getattr(module, entry.spec.function_for_many or entry.spec.function), entry.owner)
@@ -315,8 +315,8 @@ class Dispatcher:
         return act
 
     def serve_long(self, context: RequestContext, frame: memoryview, position: int) -> PendingResponse:
-        """The place of the answer to a frame that is too long for its raw handler to decode: `function_for_many` has
-        it."""
+        """The place of the answer to a frame that is too long for its raw handler to decode: `function_for_many`
+        handles it."""
         entry = self._entries[context.api_key]
         spec = entry.spec
         handler = cast(Handler, entry.act_many)
@@ -338,7 +338,7 @@ class Dispatcher:
                 if waiting is None:
                     if self.audit is not None:
                         for _ in self._changed(context, request, response):
-                            pass  # a short request names few
+                            pass  # a short request names few things
                     answer, work = self._encoded(context, response)
                 else:
                     work = partial(self._serve, context, request, waiting)
@@ -360,7 +360,7 @@ class Dispatcher:
     def _changed(
         self, context: RequestContext, request: msgspec.Struct, response: msgspec.Struct | None
     ) -> Pausing[None]:
-        """Writes to the audit log what the request changed, unless another node does."""
+        """Writes to the audit log the changes of the request, unless another node does."""
         if self.audit is not None and response is not None and not context.is_handed_on:
             yield from self.audit.changed(context.origin(), context.api_key, request, response, context.about)
 
@@ -372,7 +372,7 @@ class Dispatcher:
         frame: memoryview,
         position: int,
     ) -> Answer | None:
-        """As `_serve`, for a frame that may name more than can be decoded, or freed, in a millisecond."""
+        """As `_serve`, for a frame that may name too many things to decode, or free, in a millisecond."""
         room = LongRoom(self.request_memory, self._long_requests, len(frame))
         request = response = None
         made = context.keep_all(room)
@@ -406,7 +406,7 @@ class Dispatcher:
         ends_with_connection: bool = False,
         may_produce_begin: bool = False,
     ) -> PendingResponse:
-        """Reserves the place of the answer that `work` gives."""
+        """Reserves the place of the answer from `work`."""
         response = context.reply.reserve(may_produce_begin=may_produce_begin)
         task = self._tasks.spawn(self._complete(context, response, work))
         response.on_abandoned = task.cancel if ends_with_connection else partial(_abandon, context, task)
@@ -421,7 +421,7 @@ class Dispatcher:
     # -- the ways out
 
     def encode(self, context: RequestContext, response: Any) -> bytes | None:
-        """The whole framed response, or None where `response` is None."""
+        """The whole framed response; None if `response` is None."""
         if response is None:
             return None
         try:
@@ -436,13 +436,13 @@ class Dispatcher:
             self._entries[context.api_key].stats.count_errors(response)
 
     def _head(self, context: RequestContext, body_bytes: int) -> bytes:
-        # ApiVersions keeps response header 0 in every version, so that any client can read it (KIP-511)
+        # ApiVersions keeps response header 0 in every version, because any client must be able to read it (KIP-511)
         if context.api_version >= self._entries[context.api_key].flexible_from and context.api_key != API_VERSIONS_KEY:
             return b"%b%b\x00" % (_pack_int(5 + body_bytes), _pack_int(context.correlation_id))
         return b"%b%b" % (_pack_int(4 + body_bytes), _pack_int(context.correlation_id))
 
     def _encoded(self, context: RequestContext, response: msgspec.Struct | None) -> tuple[Answer | None, Work | None]:
-        """The framed response, or what gives it where it is long; neither where there is none."""
+        """The framed response, or the work that makes a long one; neither if there is no response."""
         if response is None:
             return None, None
         parts: list[bytes] = []
@@ -462,7 +462,7 @@ class Dispatcher:
     async def _encoded_long(
         self, context: RequestContext, response: msgspec.Struct, encoding: Pausing[None], parts: list[bytes]
     ) -> Answer | None:
-        """None where the client is gone."""
+        """None if the client is gone."""
         pieces: list[Buffer] = []
         try:
             for _ in encoding:
@@ -486,11 +486,11 @@ class Dispatcher:
         return [self._head(context, sum(map(len, pieces))), *pieces]
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs `work` beside the connections; `close` cancels what still runs."""
+        """Runs `work` concurrently with the connections; `close` cancels it."""
         self._tasks.spawn(work)
 
     def close(self) -> None:
-        """Cancels the handlers that still wait; their requests get no answer."""
+        """Cancels the waiting handlers; their requests get no answer."""
         self._tasks.cancel()
 
     def _unforeseen(self, connection: Reply, name: str, error: Exception) -> None:
@@ -506,15 +506,15 @@ class Dispatcher:
         connection.close()
 
     def request_counts(self) -> dict[str, int]:
-        """Requests by API name since the start: the metric of every handler."""
+        """Requests by API name since the start, for the metric of every handler."""
         return {entry.name: entry.stats.count for entry in self._entries.values()}
 
     def request_stats(self) -> dict[int, RequestStats]:
-        """The counts of each API that is served, by API key."""
+        """The statistics of each served API, by API key."""
         return {key: entry.stats for key, entry in self._entries.items()}
 
     def fetch_stats(self) -> tuple[RequestStats, RequestStats]:
-        """The fetches of consumers, and those of followers; errors are counted for all together."""
+        """The fetches of consumers and those of followers; errors are counted for all together."""
         entry = self._entries.get(FETCH_KEY)
         consumers, replicas = self._fetches_of_consumers, self._fetches_of_replicas
         if entry is not None:

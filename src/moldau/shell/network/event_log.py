@@ -1,7 +1,7 @@
-"""Log lines about what strangers do: escaped, cut, and at most one a second for each kind.
+"""Log lines about clients' actions: escaped, cut, and at most one a second for each kind.
 
-A foreign string (client id, group id, address, software name) never reaches a log raw: a newline in it would forge a
-line. What the bound leaves out is counted and named: with the next line of the same kind, or in a line of its own.
+A foreign string (client id, group id, address, software name) is always escaped: a newline in it would forge a line.
+Omitted lines are counted and named: with the next line of the same kind, or in a separate line.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def escape(foreign: str | bytes) -> str:
 
 
 class LeftOut:
-    """What one kind of line was about while it was not written."""
+    """The omitted lines of one kind."""
 
     __slots__ = ("count", "level", "names")
 
@@ -42,29 +42,29 @@ class LeftOut:
         self.count = 0
         self.level = logging.INFO
         self.names: dict[str, None] = {}
-        """At most MAX_NAMES, one more where there were more."""
+        """At most MAX_NAMES, and one more if names are missing."""
 
     def add(self, level: int, name: str) -> None:
-        """One more line was left out: its level, and the name of what it was about."""
+        """Counts an omitted line: its level, and the name of its subject."""
         self.count += 1
         self.level = max(self.level, level)
         if len(self.names) <= MAX_NAMES:
             self.names[name if len(name) <= MAX_NAME_LENGTH else name[:MAX_NAME_LENGTH] + "..."] = None
 
     def listed(self) -> str:
-        """The names with commas between them, at most MAX_NAMES; then ", and others" where there were more."""
+        """The names with commas, at most MAX_NAMES; then ", and others" if names are missing."""
         names = list(self.names)
         others = ", and others" if len(names) > MAX_NAMES else ""
         return ", ".join(names[:MAX_NAMES]) + others
 
 
 class EventLog:
-    """One per node. `kind` is a word of ours, never a foreign string: it names what the bound applies to."""
+    """One per node. `kind` is a word of ours, never a foreign string: the rate bound applies to each kind."""
 
     __slots__ = ("_clock", "_last_ms", "_left_out", "audit", "node_id")
 
     def __init__(self, clock: Clock, node_id: int | None = None, audit: Audit | None = None) -> None:
-        """`audit`: what is written down for auditors; None: nothing is."""
+        """`audit`: the audit log; None: there is none."""
         self._clock = clock
         self.audit = audit
         self.node_id = node_id
@@ -72,10 +72,10 @@ class EventLog:
         self._left_out: dict[str, LeftOut] = {}
 
     def write(self, level: int, kind: str, message: str, *, about: str = "", **fields: str | int) -> None:
-        """Logs `message` (its foreign parts already escaped), or keeps the name of what it is about when a line of this
-        kind was written within the second. `about`: that name, a topic or a client, escaped; by default the message.
+        """Logs `message` (its foreign parts already escaped). If a line of this kind was written within the second,
+        keeps only the name of its subject. `about`: that name, a topic or a client, escaped; default: the message.
 
-        `fields` (node, topic, partition, epoch) stand beside the message where the log is written as JSON.
+        A JSON log has `fields` (node, topic, partition, epoch) next to the message.
         """
         now_ms = self._clock.monotonic_ms()
         last_ms = self._last_ms.get(kind)
@@ -92,7 +92,7 @@ class EventLog:
         logger.log(level, "%s%s", message, suffix, extra={"kind": kind, "fields": fields})
 
     def write_left_out(self, *, is_ending: bool = False) -> None:
-        """To be called once a second, and at the end: names what was left out of kinds that have no new line."""
+        """Call it once a second, and at the end: names the omitted lines of kinds without a new line."""
         now_ms = self._clock.monotonic_ms()
         for kind, left_out in list(self._left_out.items()):
             if is_ending or now_ms - self._last_ms.get(kind, 0) >= MIN_INTERVAL_MS:
@@ -101,23 +101,23 @@ class EventLog:
                 self.write(left_out.level, kind, f"{kind}, {left_out.count} more: {left_out.listed()}")
 
     def info(self, kind: str, message: str, *, about: str = "", **fields: str | int) -> None:
-        """`write` with the level INFO: something happened that may be of use to know."""
+        """`write` with the level INFO: an event that is useful to know."""
         self.write(logging.INFO, kind, message, about=about, **fields)
 
     def warn(self, kind: str, message: str, *, about: str = "", **fields: str | int) -> None:
-        """`write` with the level WARNING: something is wrong, and the node goes on as well as before."""
+        """`write` with the level WARNING: something is wrong, but the node works as before."""
         self.write(logging.WARNING, kind, message, about=about, **fields)
 
     def error(self, kind: str, message: str, *, about: str = "", **fields: str | int) -> None:
-        """`write` with the level ERROR: something failed that the node should have done."""
+        """`write` with the level ERROR: the node failed to do something."""
         self.write(logging.ERROR, kind, message, about=about, **fields)
 
     def finding(self, level: int, kind: str, message: str) -> None:
-        """Logs `message` whatever was logged before: the caller has bounded how many there are."""
+        """Logs `message` without the rate bound: the caller bounds the number of calls."""
         fields = {} if self.node_id is None else {"node": self.node_id}
         logger.log(level, "%s", message, extra={"kind": kind, "fields": fields})
 
     def unforeseen(self, kind: str, message: str, error: BaseException) -> None:
-        """Our own mistake: the message, with the trace of the error, bounded as every other kind."""
+        """A bug of ours: the message, with the trace of the error, bounded as every other kind."""
         lines = traceback.format_exception(error)
         self.error(kind, message + "\n" + "".join(lines[-12:]))

@@ -1,8 +1,8 @@
-"""The coroutine of a handler: its first step is taken in the call that hands it the request.
+"""The coroutine of a handler: its first step runs in the call that passes it the request.
 
-Most answers are there after that step: they cost no task and no future. One that must wait is awaited by a task, which
-goes on with the coroutine where it stands. In its first step a coroutine runs in no task, so what asks for the current
-one (asyncio.timeout) is not for handlers.
+Most answers are complete after that step and cost no task and no future. A coroutine that must wait is continued by a
+task. The first step of a coroutine runs outside any task, so handlers must not use functions that need the current task
+(asyncio.timeout).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any, Generic, TypeVar
 Result = TypeVar("Result")
 
 SHORT_WORK_THINGS = 50
-"""A request or decision of no more does not pause: it would wait behind all the long ones."""
+"""A request or decision up to this size does not pause, because it would wait behind all the long ones."""
 
 
 class Ended(Generic[Result]):
-    """The coroutine has returned `result`; to await it gives that at once."""
+    """The coroutine has returned `result`; awaiting this returns it at once."""
 
     __slots__ = ("result",)
 
@@ -32,7 +32,7 @@ class Ended(Generic[Result]):
 
 
 class Waiting(Generic[Result]):
-    """The coroutine has begun, and waits for the future that it gave. To be awaited once, by a task."""
+    """The coroutine has started and waits for the future that it yielded. A task must await this once."""
 
     __slots__ = ("_coroutine", "_waits_for")
 
@@ -59,8 +59,8 @@ class Waiting(Generic[Result]):
 
 
 def begun(coroutine: Coroutine[Any, Any, Result]) -> Ended[Result] | Waiting[Result]:
-    """Takes the first step of `coroutine`, and raises what it raises. Until that is awaited, no other coroutine may
-    wait for the same future (asyncio refuses that): where several do, each waits for an `asyncio.shield` of it."""
+    """Runs the first step of `coroutine` and raises its exception. Until the result is awaited, no other coroutine may
+    wait for the same future (asyncio forbids it): if several do, each waits for an `asyncio.shield` of it."""
     try:
         waits_for = coroutine.send(None)
     except StopIteration as end:
@@ -69,8 +69,8 @@ def begun(coroutine: Coroutine[Any, Any, Result]) -> Ended[Result] | Waiting[Res
 
 
 async def all_ended(steps: Sequence[Ended[Result] | Waiting[Result]]) -> list[Result]:
-    """What each of `steps` gives, in their order. Those that wait go on side by side, and wait for a thing in the order
-    of their first steps."""
+    """The results of `steps`, in order. The waiting ones continue concurrently; those that wait for the same thing get
+    it in the order of their first steps."""
     waiting = [step for step in steps if isinstance(step, Waiting)]
     if len(waiting) < 2:
         return [await step for step in steps]
@@ -79,10 +79,10 @@ async def all_ended(steps: Sequence[Ended[Result] | Waiting[Result]]) -> list[Re
 
 
 class FirstSteps:
-    """As `begun`, for the handlers of a node, of which most end in their first step.
+    """As `begun`, for the handlers of a node, most of which end in their first step.
 
-    A coroutine that ends raises StopIteration to the one that sends, which costs 0.3 us. So one coroutine lives on and
-    awaits each handler; where a handler waits, it goes on with that one alone, and another takes its place.
+    A coroutine that ends raises StopIteration in its sender, which costs 0.3 us. So one long-lived coroutine awaits
+    each handler. If a handler waits, that coroutine continues with this handler only, and a new one takes its place.
     """
 
     __slots__ = ("_driver", "_has_ended", "_result", "_token")
@@ -110,7 +110,7 @@ class FirstSteps:
         return (yield)
 
     def begin(self, work: Coroutine[Any, Any, Any]) -> tuple[Any, Waiting[Any] | None]:
-        """What `work` gives in its first step, or the rest of it. Raises what it raises."""
+        """The result of the first step of `work`, or the rest of `work`. Raises the exception of `work`."""
         self._has_ended = False
         driver = self._driver
         try:

@@ -1,6 +1,6 @@
-"""Why a connection begins no further request, and what becomes of the bytes that come meanwhile.
+"""The reasons why a connection begins no further request, and the bytes that arrive meanwhile.
 
-They are held, up to HELD_BYTES, so that the end of the client is seen; then reading stops.
+Up to HELD_BYTES are held, because only a connection that is read notices the client's end; then reading stops.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from moldau.shell.network.connection_state import ADMITTED, CLOSING, ConnectionS
 from moldau.shell.network.event_log import EventLog
 
 HELD_BYTES = 64 << 10
-"""Received and not begun; beyond them the connection is read no further."""
+"""Bytes received and held; above it the connection is not read."""
 
 
 class Hold:
-    """What no request of a connection begins for: bits."""
+    """Bits: the reasons why a connection begins no request."""
 
     NO_ROOM = 1
-    """There are as many connections as may be served."""
+    """The maximum number of served connections is reached."""
     MUTED = 2
-    """The client has used up a quota."""
+    """The client has exceeded a quota."""
     STREAMING = 4
-    """An answer is written while its records are read."""
+    """An answer is being written while its records are read."""
     NOT_SERVED = 8
-    """The node does not serve yet: nothing gets the frames."""
+    """The node does not serve yet: no handler gets the frames."""
     WRITES_PAUSED = 16
-    """The client does not take what was sent to it: the transport is above its high water."""
+    """The client does not read its answers: the transport is above its high water."""
 
 
 class Shared(Protocol):
-    """What the connections of a loop share."""
+    """The shared state of a loop's connections."""
 
     loop: asyncio.AbstractEventLoop
     limits: ConnectionLimits
@@ -43,7 +43,7 @@ class Shared(Protocol):
 
 
 class FlowControl(ABC):
-    """The holds of one connection, which goes on in `_resume`."""
+    """The holds of one connection, which continues in `_resume`."""
 
     __slots__ = ("_held", "_holds", "_is_paused", "_is_resuming", "_muted", "_transport", "group", "state")
 
@@ -55,36 +55,35 @@ class FlowControl(ABC):
         self._muted: asyncio.TimerHandle | None = None
         self._held: bytearray | None = None
         self._is_paused = False
-        """The transport does not read."""
+        """The transport is not reading."""
         self._is_resuming = False
-        """`_resume` is called in the next turn of the loop."""
+        """`_resume` will run in the next turn of the loop."""
 
     @property
     def is_closed(self) -> bool:
-        """Whether the connection has ended, or this side ends it."""
+        """Whether the connection has ended, or this side is ending it."""
         return self.state >= CLOSING
 
     @property
     def is_write_paused(self) -> bool:
-        """Whether the client does not take what was sent to it."""
+        """Whether the client does not read its answers."""
         return self._holds & Hold.WRITES_PAUSED != 0
 
     @abstractmethod
     def _resume(self) -> None:
-        """Something that was waited for has happened."""
+        """Continues after the end of a wait."""
 
     def hold(self, reason: int) -> None:
         """No further request begins until `release` of the same reason, see Hold."""
         self._holds |= reason
 
     def release(self, reason: int) -> None:
-        """Ends the hold for `reason`. Where no other reason holds, requests begin again in the next turn of the
-        loop."""
+        """Ends the hold for `reason`. If no other reason holds, requests begin again in the next turn of the loop."""
         self._holds &= ~reason
         self._resume_later()
 
     def mute(self, throttle_ms: int) -> None:
-        """No further request begins for `throttle_ms`. The later end counts where the connection is muted already."""
+        """No further request begins for `throttle_ms`. If the connection is already muted, the later end applies."""
         end_s = self.group.loop.time() + throttle_ms / 1_000
         if self.is_closed or (self._muted is not None and self._muted.when() >= end_s):
             return

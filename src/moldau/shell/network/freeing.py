@@ -1,4 +1,4 @@
-"""What a long message held is given back bit by bit: to free 100,000 elements at once takes 20 ms."""
+"""Frees the memory of a long message bit by bit: freeing 100,000 elements at once takes 20 ms."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from moldau.shell.network.pauses import Pauses
 from moldau.wire.protocol.runtime import ELEMENTS_BETWEEN_PAUSES
 
 SHORT_ARRAY_ELEMENTS = 500
-"""Freed with its message, in much less than a millisecond."""
+"""Freed together with its message, in much less than a millisecond."""
 
 
 def long_arrays(*held: Any) -> list[list[Any]]:
-    """The long arrays in messages, and in what was made of them, as lists that keep the elements when the messages are
-    gone. Arrays within long ones go with their elements."""
+    """The long arrays in messages and in objects made from them, as lists that keep the elements after the messages are
+    freed. Arrays within long ones are freed with their elements."""
     found: list[list[Any]] = []
     for value in held:
         _collect(value, found)
@@ -36,7 +36,7 @@ def _collect(value: Any, found: list[list[Any]]) -> None:
 
 
 async def free(arrays: list[list[Any]], pauses: Pauses) -> None:
-    """To be called when nothing else holds the elements any more."""
+    """Call it when nothing else refers to the elements."""
     while arrays:
         array = arrays.pop()
         while array:

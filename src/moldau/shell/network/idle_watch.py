@@ -1,4 +1,4 @@
-"""When a connection is of no use any more: nothing comes or goes, or a frame that was begun makes no progress."""
+"""Detects useless connections: no traffic, or an incomplete frame without progress."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from moldau.shell.network.bounds import ConnectionLimits
 
 
 class Verdict(enum.Enum):
-    """What is to become of a connection."""
+    """The state of a connection."""
 
     STAYS = enum.auto()
     IDLE = enum.auto()
-    """For `max_idle_ms`."""
+    """No traffic for `max_idle_ms`."""
     STUCK = enum.auto()
     """A frame stayed incomplete for `frame_timeout_ms`."""
 
 
 class IdleWatch:
-    """Watches one connection; asked once a second."""
+    """Watches one connection; called once a second."""
 
     __slots__ = (
         "_active_ms",
@@ -36,7 +36,7 @@ class IdleWatch:
         self._active_ms = self._progress_ms = now_ms
 
     def silent_ms(self, now_ms: int) -> int:
-        """How long ago something was last found to have happened."""
+        """The time since the last detected activity."""
         return now_ms - self._active_ms
 
     def look(
@@ -49,8 +49,8 @@ class IdleWatch:
         is_at_work: bool,
         is_incomplete: bool,
     ) -> Verdict:
-        """`received_bytes` and `frames`: since the start. `unsent_bytes`: what the peer has not taken.
-        `is_at_work`: the silence is ours. `is_incomplete`: more of a frame must come."""
+        """`received_bytes` and `frames`: since the start. `unsent_bytes`: not yet read by the peer. `is_at_work`: this
+        side causes the silence. `is_incomplete`: more of a frame must arrive."""
         if received_bytes != self._received_bytes or unsent_bytes != self._unsent_bytes or is_at_work:
             self._active_ms = now_ms
         has_come = received_bytes - self._progress_bytes

@@ -1,4 +1,4 @@
-"""A frame that is too long for the shared receive buffer: it has a buffer of its own, until it is whole and handled."""
+"""A frame that is too long for the shared receive buffer: it has a separate buffer until it is whole and handled."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ MAX_SPARES = 4
 
 
 def kept(frame: memoryview) -> memoryview:
-    """The bytes of a frame that is read later: a copy, unless the frame has a buffer of its own that nobody takes."""
+    """The bytes of a frame that is read later: a copy, unless the frame has a separate buffer that is not reused."""
     return frame if len(frame) > SPARE_BYTES else memoryview(bytearray(frame))
 
 
 class LongFrame:
-    """The bytes of one frame, its length included, as far as they have come.
+    """The received bytes of one frame, including its length.
 
-    The buffer grows at most fourfold of what came, so that to announce a size costs nothing. What it takes is counted
-    in the request memory of all connections.
+    The buffer grows to at most four times the received bytes, so announcing a size costs nothing. Its memory counts in
+    the request memory of all connections.
     """
 
     __slots__ = ("_spares", "buffer", "filled", "memory", "size")
 
     def __init__(self, memory: RequestMemory, spares: list[bytearray], begun: memoryview, size: int) -> None:
-        """`spares`: buffers to be used again. `begun`: what came already. `size`: of the frame with its length."""
+        """`spares`: buffers for reuse. `begun`: the bytes received so far. `size`: of the frame with its length."""
         self.memory = memory
         self._spares = spares
         self.size = size
@@ -34,7 +34,7 @@ class LongFrame:
         else:
             capacity = min(size, max(FIRST_FRAME_BYTES, self.filled * 4))
             if not memory.try_take(capacity):
-                # what came is in memory anyway: keep it, and read no more until others give back
+                # received bytes are in memory anyway: keep them, and read no more until others free memory
                 capacity = self.filled
                 memory.take(capacity)
             self.buffer = bytearray(capacity)
@@ -42,16 +42,16 @@ class LongFrame:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all bytes of the frame have come."""
+        """Whether all bytes of the frame have arrived."""
         return self.filled == self.size
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing more can be read into the buffer as it is."""
+        """Whether the buffer has no room for more bytes."""
         return self.filled == self.size or self.filled == len(self.buffer)
 
     def grow(self) -> bool:
-        """Makes room for more; False where no memory is left for it now."""
+        """Makes room for more bytes; False if no memory is free now."""
         capacity = min(self.size, max(FIRST_FRAME_BYTES, len(self.buffer) * 4))
         if not self.memory.try_take(capacity - len(self.buffer), held_bytes=len(self.buffer)):
             return False
@@ -61,11 +61,11 @@ class LongFrame:
         return True
 
     def drop(self) -> None:
-        """Gives the memory back, without the buffer, which may still be read."""
+        """Gives the memory back, but not the buffer, which may still be read."""
         self.memory.give_back(len(self.buffer))
 
     def release(self) -> None:
-        """Gives the memory back, and the buffer for the next long frame where it is one that fits most."""
+        """Gives the memory back, and the buffer for the next long frame if it has the usual size."""
         spares = self._spares
         if len(spares) < MAX_SPARES and SPARE_BYTES // 4 < len(self.buffer) <= SPARE_BYTES:
             spares.append(self.buffer if len(self.buffer) == SPARE_BYTES else bytearray(SPARE_BYTES))

@@ -1,4 +1,4 @@
-"""What the roles of a node, quorum and broker, are made with."""
+"""The parts that a node passes to its roles, quorum and broker."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class RolePorts(msgspec.Struct, frozen=True):
 
 
 class NodeLoop(msgspec.Struct, frozen=True):
-    """The loop of a node, and what everything on it shares."""
+    """The loop of a node and its shared parts."""
 
     loop: asyncio.AbstractEventLoop
     pauses: Pauses
@@ -35,9 +35,9 @@ class NodeLoop(msgspec.Struct, frozen=True):
 
 
 class NodeFailures(msgspec.Struct, frozen=True):
-    """What a role tells its node."""
+    """A role's callbacks to its node."""
 
     invariant_broken: Callable[[InvariantError], None]
-    """Our own code failed: the node must stop."""
+    """A bug of ours: the node must stop."""
     directory_failed: Callable[[], None]
     """A log directory went offline."""

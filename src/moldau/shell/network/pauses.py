@@ -1,9 +1,8 @@
-"""Where long work lets others run: all long work of a node shares one budget of time in each turn of the loop.
+"""Long work lets others run: all long work of a node shares one time budget in each turn of the loop.
 
-A request that names thousands, a long decision, a long answer, housekeeping: each awaits `pause` behind each few things
-that it has done. That does nothing until the long work of this turn, of any kind, has taken its millisecond; then
-paused work continues in a later turn, in the order in which they came. So a short request waits for a millisecond at
-most.
+A request that names thousands, a long decision, a long answer, housekeeping: each awaits `pause` after every few
+things. The call does nothing until the long work of this turn, of any kind, has used its millisecond. Then paused work
+continues in a later turn, in the order of the calls. So a short request waits a millisecond at most.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ Result = TypeVar("Result")
 
 TURN_NS = 1_000_000
 TURN_THINGS = 100
-"""Where there is no timer: in the simulator, where no time passes within a turn."""
+"""The budget without a timer: in the simulator, where no time passes within a turn."""
 LOOK_EVERY = 4
-"""Things done between two looks at the timer."""
+"""Things between two reads of the timer."""
 
 
 class Pauses:
-    """One for each node, on its loop. `timer_ns` reads a steady clock; None: things are counted instead."""
+    """One for each node, on its loop. `timer_ns` reads a steady clock; None: counts things instead."""
 
     __slots__ = ("_ends_ns", "_is_turn_open", "_look_at", "_loop", "_things", "_timer_ns", "_waiting", "nothing")
 
@@ -39,12 +38,12 @@ class Pauses:
         self._things = 0
         self._look_at = LOOK_EVERY
         self.nothing: asyncio.Future[None] = loop.create_future()
-        """Done: to await it costs next to nothing."""
+        """Done, so awaiting it costs next to nothing."""
         self.nothing.set_result(None)
 
     async def pause(self, things: int = 1) -> None:
-        """To be awaited behind `things` that a long work has done: a few microseconds each. Not within what nobody else
-        may see half done."""
+        """Await it after `things` of a long work: a few microseconds each. Do not call it in the middle of a change
+        that others must not see half done."""
         self._things += things
         if self._things >= self._look_at and self._is_turn_over():
             turn = self._loop.create_future()
@@ -52,12 +51,12 @@ class Pauses:
             await turn
 
     async def pause_long(self) -> None:
-        """As `pause`, behind work that took a good part of a turn in one piece."""
+        """As `pause`, after work that took a large part of a turn in one piece."""
         await self.pause(TURN_THINGS)
 
     async def finish(self, work: Pausing[Result], things_at_once: int = 1, made: list[Any] | None = None) -> Result:
-        """Does all of `work`, which yields behind each `things_at_once`, and gives its result; a short one without a
-        pause. The result of a long one is put into `made`, too."""
+        """Does all of `work`, which yields after each `things_at_once`, and returns its result; short work runs without
+        a pause. Also puts a long result into `made`."""
         things = 0
         while True:
             try:
@@ -90,7 +89,7 @@ class Pauses:
         self._things, self._look_at = 0, LOOK_EVERY
         while self._waiting:
             turn = self._waiting.popleft()
-            if not turn.done():  # one that was cancelled has nothing left to do
+            if not turn.done():  # a cancelled one needs no wake-up
                 turn.set_result(None)
                 break
         if self._waiting:

@@ -1,4 +1,4 @@
-"""Where the answer to a request goes: what dispatcher and handlers may know of a connection."""
+"""The connection as dispatcher and handlers see it: where the answer to a request goes."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from moldau.shell.network.session import Session
 
 
 class Reply(Protocol):
-    """A connection to which answers go; it lives as long as that."""
+    """A connection that receives answers; lives as long as the connection."""
 
     id: int
     session: Session
-    """Of the requests that come now: a handler keeps that of its own request."""
+    """The session of new requests: a handler keeps its own request's session."""
     local_address: tuple[str, int] | None
-    """Our end of the connection: an address under which this client reaches us."""
+    """Our end of the connection: an address at which this client reaches us."""
     client_id: str
     client_id_bytes: bytes
 
     @property
     def is_closed(self) -> bool:
-        """Whether the connection has ended, or this side ends it."""
+        """Whether the connection has ended, or this side is ending it."""
         ...
 
     @property
     def is_write_paused(self) -> bool:
-        """Whether the client does not take what was sent to it."""
+        """Whether the client does not read its answers."""
         ...
 
     def reserve(self, *, may_produce_begin: bool = False) -> PendingResponse:
@@ -36,15 +36,15 @@ class Reply(Protocol):
         ...
 
     def let_produce_begin(self) -> None:
-        """The request behind which nothing begins yet, a Produce, is appended: further ones may begin."""
+        """The Produce request that held up later ones is appended: further ones may begin."""
         ...
 
     def mute(self, throttle_ms: int) -> None:
-        """No further request begins for `throttle_ms`; what is answered meanwhile is sent."""
+        """No further request begins for `throttle_ms`; answers are still sent."""
         ...
 
     def press(self) -> None:
-        """From now on nothing is written before all that was written is sent: what is not sent is counted at once."""
+        """From now on nothing is written until all earlier data is sent, and unsent data is counted at once."""
         ...
 
     def when_writable(self, resume: Callable[[], None]) -> None:
@@ -52,46 +52,47 @@ class Reply(Protocol):
         ...
 
     def when_lost(self, call: Callable[[bool], None]) -> None:
-        """Calls `call`, in place of an earlier one, when the connection has ended, for whatever reason; now, if it
-        has. Its argument: whether it was reset, so that the client may not know of it."""
+        """Calls `call` when the connection has ended for any reason, or now if it has; replaces an earlier `call`. Its
+        argument: whether the connection was reset, so the client may not know."""
         ...
 
     def introduced(self, software: str) -> None:
-        """The client has said by what software it is: a name and a version."""
+        """The client has named its software and version."""
         ...
 
     def authenticated(self, session: Session) -> None:
-        """The client is the one of `session`. Ends the work of an authenticator: the dispatcher gets the frames behind
-        the one that is being handled."""
+        """The client is the one of `session`. Ends the work of an authenticator: the dispatcher gets the frames after
+        the current one."""
         ...
 
     def hand_frames_to(self, handler: FrameHandler) -> None:
-        """Once the client is authenticated: from the next bytes that arrive, `handler` gets the frames in place of the
+        """For an authenticated client: from the next bytes that arrive, `handler` gets the frames instead of the
         dispatcher."""
         ...
 
     def close(self) -> None:
-        """Writes what was answered, then ends the connection. What is still owed or being streamed is dropped."""
+        """Writes the completed answers, then ends the connection. Pending and streamed answers are dropped."""
         ...
 
     def close_for(self, error: ProtocolError) -> None:
-        """Ends the connection because of what the peer sent."""
+        """Ends the connection because of the peer's data."""
         ...
 
 
 class FrameHandler(Protocol):
-    """Where whole frames go: the dispatcher, an authenticator, or what a test puts in front of the dispatcher."""
+    """The receiver of whole frames: the dispatcher, an authenticator, or a test's wrapper of the dispatcher."""
 
     def handle(self, connection: Reply, frame: memoryview) -> Answer | PendingResponse | None:
-        """Takes one request, without the length in front of it; `frame` is valid until this returns. Gives the answer,
-        or its place in the order of responses where it comes later; None: nothing is answered. Raises ProtocolError for
-        a frame that ends the connection."""
+        """Takes one request, without the length before it; `frame` is valid until this returns. Returns the answer, or
+        its place in the order of responses if it follows later; None: no answer. Raises ProtocolError for a frame that
+        ends the connection."""
         ...
 
 
 CertifiedPrincipal = Callable[[bytes | None], str | None]
-"""Of a TLS listener: the principal ("User:NAME") of a client with this certificate (DER; None: it gave none). None: no
-principal, and the connection ends."""
+"""For a TLS listener: the principal ("User:NAME") of a client with this certificate (DER; None: it has none). The
+result None means no principal, and the connection ends."""
 
 Authenticator = Callable[[Reply], FrameHandler]
-"""Makes what gets the frames of one new connection until it calls `authenticated` of the connection, or closes it."""
+"""Makes the frame handler of a new connection, which handles its frames until it calls the connection's `authenticated`
+or closes it."""

@@ -1,7 +1,7 @@
-"""The answers of one connection: sent in the order of the requests, gathered within a read event, and counted while the
-client has not taken them.
+"""The answers of one connection: sent in the order of the requests, gathered within a read event, and counted until the
+client has read them.
 
-A request that is answered at once adds to the batch of its read event, which is one write. Any other reserves its place
+An answer that is complete at once joins the batch of its read event, which is one write. Any other reserves its place
 (`PendingResponse`) and completes later.
 """
 
@@ -22,13 +22,13 @@ from moldau.wire.protocol.framing import gathered
 
 JOIN_BYTES = 64 << 10
 COPIED_BYTES = 16 << 10
-"""A longer part is written without a copy where a transport takes several parts in one write."""
+"""A longer part is written without a copy, if the transport takes several parts in one write."""
 FEW_PARTS = 64
 BUFFERS = frozenset((bytes, bytearray, memoryview))
 
 
 class ResponseQueue(FlowControl):
-    """The half of a connection that writes."""
+    """The writing half of a connection."""
 
     __slots__ = (
         "_blocked_bytes",
@@ -53,7 +53,7 @@ class ResponseQueue(FlowControl):
         self._out: list[Any] = []  # Buffer or LaterBytes
         self._out_bytes = 0
         self._is_in_event = False
-        """What is answered is gathered: the end of the read event sends it."""
+        """Answers are being gathered: the end of the read event sends them."""
         self._is_pressed = False
         self._writes_lists = False
         """The transport sends a list of parts in one write, without a copy."""
@@ -73,7 +73,7 @@ class ResponseQueue(FlowControl):
             self._resume_later()
 
     def response_completed(self, response: PendingResponse) -> None:
-        """Sends `response` and those behind it that are complete, if it is the first that is owed."""
+        """Sends `response` and the complete ones after it, if it is the first pending one."""
         responses = self._responses
         if responses[0] is not response:
             self._blocked_bytes += response.size
@@ -121,8 +121,8 @@ class ResponseQueue(FlowControl):
             self._note_written(transport, size)
 
     def _note_written(self, transport: asyncio.Transport, size: int) -> None:
-        """After a large answer: what of it is not sent stays in memory, and as a whole, while a byte of it is unsent.
-        Where memory is short the peer gets no further answer before it took this one."""
+        """After a large answer: its unsent bytes stay in memory, and the whole answer does while a byte of it is
+        unsent. If memory is short, the peer gets no further answer before it has read this one."""
         self._written_bytes += size
         self._largest_unsent_bytes = max(self._largest_unsent_bytes, size)
         self.count_unsent()
@@ -130,7 +130,7 @@ class ResponseQueue(FlowControl):
             self.press()
 
     def press(self) -> None:
-        """See Reply. It ends when all is sent (`resume_writing`)."""
+        """See Reply. Ends when all is sent (`resume_writing`)."""
         if not self._is_pressed and self._transport is not None and not self._transport.is_closing():
             self._is_pressed = True
             self._transport.set_write_buffer_limits(high=0, low=0)
@@ -142,12 +142,12 @@ class ResponseQueue(FlowControl):
         StreamedAnswer(self, place, parts, self.group.loop, self.group.log).write_on()
 
     def streamed(self, place: PendingResponse) -> None:
-        """The last piece is written: `place` makes room for what waits behind it."""
+        """The last piece is written: `place` releases the answers after it."""
         self.release(Hold.STREAMING)
         place.complete(None)
 
     def write_piece(self, piece: Buffer) -> None:
-        """Writes a part of an answer that is streamed."""
+        """Writes a part of a streamed answer."""
         transport = self._transport
         if transport is not None and not transport.is_closing():
             self.press()
@@ -155,18 +155,18 @@ class ResponseQueue(FlowControl):
             self._note_written(transport, len(piece))
 
     def when_writable(self, resume: Callable[[], None]) -> None:
-        """See Reply. Those that wait are called in their order, until the transport is full again."""
+        """See Reply. Waiting callbacks run in order until the transport is full again."""
         if self.is_write_paused:
             self._wait_for_write.append(resume)
         else:
             resume()
 
     def count_unsent(self) -> None:
-        """Tells the response memory how much this connection's answers hold."""
+        """Reports the memory of this connection's answers to the response memory."""
         size = 0 if self._transport is None else self._transport.get_write_buffer_size()
         if size == 0:
             self._written_bytes = self._largest_unsent_bytes = 0
-        # the answer that is being sent is held whole; all before it are gone
+        # the answer being sent is held whole; all before it are freed
         held_bytes = max(size, min(size + self._largest_unsent_bytes, self._written_bytes))
         self._set_unsent(held_bytes + self._blocked_bytes)
 
@@ -183,12 +183,12 @@ class ResponseQueue(FlowControl):
         )
 
     def pause_writing(self) -> None:
-        """Called by the transport (see asyncio.Protocol): what is not sent yet is more than its high water."""
+        """Called by the transport (see asyncio.Protocol): unsent data is above its high water."""
         self._holds |= Hold.WRITES_PAUSED
         self.count_unsent()
 
     def resume_writing(self) -> None:
-        """Called by the transport (see asyncio.Protocol): what is not sent yet is below its low water."""
+        """Called by the transport (see asyncio.Protocol): unsent data is below its low water."""
         self._holds &= ~Hold.WRITES_PAUSED
         self.count_unsent()
         if self._is_pressed and self._transport is not None:
@@ -203,7 +203,7 @@ class ResponseQueue(FlowControl):
         self._resume_later()
 
     def _abandon(self) -> None:
-        """The client is gone: nobody takes an answer any more."""
+        """The client is gone: nobody reads an answer any more."""
         self._set_unsent(0)
         self._wait_for_write.clear()
         responses, self._responses = self._responses, deque()
@@ -218,7 +218,7 @@ class ResponseQueue(FlowControl):
             self._transport.close()
 
     def abort(self) -> None:
-        """Ends the connection at once: what is not sent yet is dropped."""
+        """Ends the connection at once and drops unsent data."""
         self._set_closing()
         if self._transport is not None:
             self._transport.abort()

@@ -1,7 +1,6 @@
-"""What a principal may be allowed to do: an operation on a kind of resource (KIP-11), and the error of a refusal.
+"""The rights of principals: an operation on a resource type (KIP-11), and the error of a denial.
 
-The row of an API names the rights that its handler asks for, the handler asks for each by
-`RequestContext.authorize(right, name)`.
+The row of an API names the rights that its handler checks with `RequestContext.authorize(right, name)`.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _RESOURCES = {
 
 
 DESCRIBE = 8
-"""The code of the operation without which nothing is told of a resource."""
+"""The code of the operation without which a client learns nothing about a resource."""
 
 
 class Right(msgspec.Struct, frozen=True):
@@ -51,7 +50,7 @@ class Right(msgspec.Struct, frozen=True):
 
     @property
     def refusal_text(self) -> str:
-        """What Apache Kafka says of it, where an answer has a text."""
+        """Apache Kafka's words for it, for answers with a text."""
         name = _RESOURCES[self.resource_type][0].replace("lId", "l Id")
         return f"{name} authorization failed."
 
@@ -93,9 +92,9 @@ CREATE_TOKENS_USER = Right(13, _USER)
 DESCRIBE_TOKENS_USER = Right(14, _USER)
 
 CLUSTER_NAME = "kafka-cluster"
-"""The one resource of the kind Cluster."""
+"""The only resource of type Cluster."""
 
-# what an answer's authorized operations speak of (KIP-430)
+# the rights that an answer's authorized operations cover (KIP-430)
 TOPIC_RIGHTS = tuple(Right(operation, _TOPIC) for operation in (3, 4, 5, 6, 7, 8, 10, 11))
 GROUP_RIGHTS = tuple(Right(operation, _GROUP) for operation in (3, 6, 8, 10, 11))
 CLUSTER_RIGHTS = tuple(Right(operation, _CLUSTER) for operation in (5, 7, 8, 9, 10, 11, 12))

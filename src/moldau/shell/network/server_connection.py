@@ -1,16 +1,17 @@
-"""One client's connection, as the broker sees it: bytes in, whole frames to the dispatcher, responses out in order.
+"""One client's connection on the broker: bytes in, whole frames to the dispatcher, responses out in order.
 
 Receiving. All connections of a loop share one receive buffer: the transport asks for it (`get_buffer`), fills it and
 calls `buffer_updated` before it serves anyone else, so it is free again when that call returns. Whole frames are
-handled where they lie. What remains of an incomplete frame is carried over: a short remainder (< 16 KiB) is put back
-in front of the shared buffer for the next read; a longer one moves to a private buffer that grows at most fourfold of
-what arrived, so announcing a size costs nothing. A client that is not authenticated is read CARRY_BYTES at a time, and
-its long frames share a small part of the memory with their like.
+handled in place. The remainder of an incomplete frame is carried over: a short one (< 16 KiB) is put back in front of
+the shared buffer for the next read; a longer one moves to a private buffer that grows to at most four times the
+received bytes, so announcing a size costs nothing. An unauthenticated client is read CARRY_BYTES at a time, and its
+long frames share a small part of the memory with those of other unauthenticated clients.
 
-Holding. No request begins before the one in front of it is answered, so each sees what those before it did. One
-exception: while Produce requests wait for a flush, further Produce requests begin. No request begins either while the
-node starts, the transport is above its high water, or a quota mutes the client; behind very many requests others are
-served first. What comes meanwhile is held, see flow_control.py; how answers leave: response_queue.py.
+Holding. A request begins only after the one before it is answered, so each sees the effects of all earlier ones. One
+exception: while Produce requests wait for a flush, further Produce requests begin. No request begins while the node
+starts, while the transport is above its high water, or while a quota mutes the client. After very many requests, other
+connections are served first. Bytes that arrive meanwhile are held, see flow_control.py; how answers leave:
+response_queue.py.
 """
 
 from __future__ import annotations
@@ -39,37 +40,37 @@ from moldau.wire.protocol.framing import LENGTH_SIZE, stranger
 CARRY_BYTES = 16 << 10
 HEAD_SIZE = LENGTH_SIZE + 2
 FRAMES_AT_ONCE = 200
-"""Begun for one connection before others are served: one read brings up to 18,000, of about 10 us each."""
+"""Requests begun for one connection before others are served: one read brings up to 18,000, of about 10 us each."""
 EXPIRED_CONNECTIONS = "kafka.network:type=SocketServer,name=ExpiredConnectionsKilledCount"
 HIGH_WATER = "moldau.connection.high.water.bytes"
 HANDSHAKE_TIMEOUT = "moldau.handshake.timeout.ms"
 PENDING_RESPONSES = "moldau.connection.pending.responses"
 CLOSE_TIMEOUT_MS = 10_000
-"""How long a peer of a closed connection may take to read what was answered before."""
+"""How long a peer of a closed connection may take to read the earlier answers."""
 
 PRODUCE = b"\0\0"
-"""What the header of a Produce request begins with: its API key."""
+"""The first bytes of a Produce request's header: its API key."""
 
 _read_length = Struct(">i").unpack_from
 
 
 class Group(Shared, Protocol):
-    """What the connections of a loop share, and their registry."""
+    """The shared state of a loop's connections, and their registry."""
 
     telemetry: Telemetry
     dispatcher: FrameHandler | None
-    """Of connections to come. None: the node does not serve yet, and what comes is hardly read."""
+    """Of new connections. None: the node does not serve yet, and almost nothing is read."""
     receive_buffer: bytearray
     spares: list[bytearray]
     unauthenticated_memory: RequestMemory
-    """Of long frames that come before their client is authenticated; what others hold is no matter of theirs."""
+    """For long frames before their client is authenticated; separate from the memory of authenticated clients."""
 
     def add(self, connection: ServerConnection) -> int:
-        """Takes a new connection into the registry, and gives its number."""
+        """Registers a new connection and returns its number."""
         ...
 
     def admit(self, connection: ServerConnection) -> None:
-        """The connection has its number and addresses: it may be held, or ended, where there are too many."""
+        """The connection has its number and addresses: it may be held, or ended if there are too many."""
         ...
 
     def remove(self, connection: ServerConnection) -> None:
@@ -113,7 +114,7 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
         if certified is not None:
             self.state = HANDSHAKING
         self._since_s = group.loop.time()
-        """When the connection was accepted, or the node began to serve."""
+        """When the connection was accepted, or when the node began to serve."""
         self.listener_name = listener_name
         self.session = Session(ANONYMOUS, "", listener_name)
         self.local_address: tuple[str, int] | None = None
@@ -133,7 +134,7 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=self.group.limits.write_high_water_bytes, low=0)
-        # uvloop's own. Those of asyncio join a list before Python 3.12, and some later ones do not pause after it.
+        # uvloop's own. asyncio's join a list before Python 3.12, and some later ones do not pause after it.
         self._writes_lists = not isinstance(transport, asyncio.WriteTransport)
         peer = transport.get_extra_info("peername")
         self.client_address = str(peer[0]) if peer else ""
@@ -146,15 +147,15 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
         self.group.admit(self)
         if self.state is HANDSHAKING and self._holds & (Hold.NO_ROOM | Hold.MUTED):
             self._pause_reading()  # a handshake costs more than a request
-        # nobody serves yet? What comes is held (see `_receive`): uvloop ignores `pause_reading` in this callback
+        # if the node does not serve yet, data is held (see `_receive`): uvloop ignores `pause_reading` in this callback
 
     def hand_frames_to(self, handler: FrameHandler) -> None:
-        """From the next bytes that arrive, `handler` gets the frames in place of the dispatcher."""
+        """From the next bytes that arrive, `handler` gets the frames instead of the dispatcher."""
         if self.state is SERVING:
             self._handler = handler
 
     def begin(self) -> None:
-        """The node serves now: also what came before."""
+        """The node serves now, including data that arrived before."""
         if self.state is not ADMITTED:
             return
         self._since_s = self.group.loop.time()
@@ -165,7 +166,7 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
         self.release(Hold.NOT_SERVED)
 
     def secured(self, certificate: bytes | None) -> None:
-        """See SecuredProtocol: the TLS handshake is done."""
+        """See SecuredProtocol: the TLS handshake is complete."""
         if self.state is not HANDSHAKING or self._certified is None:
             return
         principal = self._certified(certificate)
@@ -205,8 +206,8 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
             self._when_lost(self.state is RESET)
 
     def eof_received(self) -> bool:
-        # What came before the end and waits only for the next turn of the loop is done: with acks=0 nobody repeats it.
-        # A quota slows down a client that goes on, and this one does not.
+        # Requests before the end that only wait for the next turn of the loop are executed: with acks=0 nobody repeats
+        # them. A quota delay does not apply: it slows down clients that continue, and this one does not.
         while self._is_resuming or (self._held is not None and self._holds == Hold.MUTED):
             self._end_mute()
             self._holds &= ~Hold.MUTED
@@ -225,7 +226,7 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
             buffer[: len(carry)] = carry
         elif self.state is SERVING:
             return buffer
-        # what was read is in memory, whatever the bounds say: a stranger is read less
+        # bytes once read are in memory regardless of the bounds: an unauthenticated client is read less
         end = len(buffer) if self.state is SERVING else len(carry) + CARRY_BYTES
         return memoryview(buffer)[len(carry) : end]
 
@@ -249,7 +250,7 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
     # -- frames
 
     def _receive(self, view: memoryview, end: int) -> None:
-        """Handles the whole frames of `view[:end]`, and keeps what remains of an incomplete or held one."""
+        """Handles the whole frames of `view[:end]` and keeps the rest, an incomplete or held frame."""
         self._is_in_event = True
         try:
             position = self._handle_frames(view, end)
@@ -274,8 +275,8 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
             self._begin_frame(view, position, end)
 
     def _handle_frames(self, view: memoryview, end: int) -> int:
-        """Hands whole frames to the handler, until a request must wait; gives the position of the first byte that was
-        not handled."""
+        """Passes whole frames to the handler until a request must wait; returns the position of the first unhandled
+        byte."""
         handler, state = self._handler, self.state
         if handler is None:
             return 0
@@ -322,7 +323,7 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
         return length <= available or length > self._max_frame_bytes()
 
     def _answer(self, answer: Answer | PendingResponse) -> None:
-        """Takes what the dispatcher gave for one frame: sent at the end of this read event, or behind what is owed."""
+        """Takes the dispatcher's result for one frame: sent at the end of this read event, or after pending answers."""
         if answer.__class__ is PendingResponse:
             return
         if self._responses:
@@ -333,7 +334,7 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
             self._out_bytes += sum(map(len, answer))  # type: ignore[arg-type]
 
     def _begin_frame(self, view: memoryview, position: int, end: int) -> None:
-        """Keeps an incomplete frame: short ones as they are, long ones in a buffer of their own."""
+        """Keeps an incomplete frame: a short one as it is, a long one in a separate buffer."""
         available = end - position
         if available < CARRY_BYTES:
             self._carry = bytes(view[position:end])
@@ -349,7 +350,7 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
             self._continue_frame()
 
     def _continue_frame(self) -> None:
-        """After bytes came into the private buffer: handles the frame if it is whole, else makes room for more."""
+        """After bytes arrived in the private buffer: handles the frame if it is whole, else makes room for more."""
         frame = self._frame
         if frame is None:
             return
@@ -379,24 +380,24 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
     # -- holding and resuming
 
     def _must_wait(self, frame: Buffer) -> bool:
-        """Whether the request whose frame begins so (with its length) may not begin now."""
+        """Whether the request whose frame begins with these bytes (with its length) may not begin now."""
         responses = self._responses
         if responses and not (responses[-1].may_produce_begin and frame[LENGTH_SIZE:HEAD_SIZE] == PRODUCE):
             return True
         return self._holds != 0 or self._has_too_many_responses()
 
     def _keep(self, held: bytearray) -> None:
-        """Keeps what came and may not begin; reads on while there is room, so that the end of the client is seen."""
+        """Keeps bytes that may not be handled yet; reads on while there is room, to notice the client's end."""
         self._set_held(held)
         memory = self.group.request_memory
-        # one that has not been served yet may wait for a place: it costs nothing but its socket
+        # a connection that was never served may wait for a place: it costs only its socket
         if len(held) >= HELD_BYTES or memory.used_bytes > memory.limit_bytes or not self.frames_received:
             self._pause_reading()
         else:
             self._resume_reading()
 
     def _resume(self) -> None:
-        """Goes on where holding stopped: first with what is kept, then with the socket."""
+        """Continues after a hold: first with the kept bytes, then with the socket."""
         self._is_resuming = False
         held = self._held
         if self.is_closed or (held is not None and self._must_wait(held)):
@@ -431,7 +432,7 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
         self.close()
 
     def _is_late(self, now_ms: int) -> bool:
-        """Ends a client that has not said in time who it is: connections must not be had for nothing."""
+        """Ends a client that has not authenticated in time, because open connections must not be free."""
         limit_ms = self.group.limits.handshake_timeout_ms
         if now_ms - self._since_s * 1_000 < limit_ms or self._holds & (Hold.NO_ROOM | Hold.MUTED):
             return False
@@ -442,7 +443,7 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
         return True
 
     def sweep(self, now_ms: int) -> None:
-        """Once a second: ends what is idle, and what announced a frame and does not send it."""
+        """Once a second: ends idle connections, and those that announced a frame and do not send it."""
         watch, frame = self._watch, self._frame
         if self.is_closed:
             if watch.silent_ms(now_ms) >= CLOSE_TIMEOUT_MS:
@@ -450,7 +451,7 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
             return
         if self.state < SERVING and self.state is not ADMITTED and self._is_late(now_ms):
             return
-        # what is streamed waits for the peer alone
+        # a streamed answer waits for the peer alone
         is_owed = bool(self._responses) and not self._holds & Hold.STREAMING
         is_held = self._held is not None or bool(self._holds & Hold.MUTED)
         verdict = watch.look(
@@ -458,7 +459,8 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
             self.received_bytes,
             self.frames_received,
             0 if self._transport is None else self._transport.get_write_buffer_size(),
-            # one that does not take its answers, or waits for a place, is silent itself, whatever is held for it
+            # a client that does not read its answers, or waits for a place, counts as silent, regardless of held
+            # requests
             is_at_work=(is_owed or is_held) and not self._holds & (Hold.WRITES_PAUSED | Hold.NO_ROOM),
             is_incomplete=bool(self._carry) if frame is None else not frame.is_whole,
         )

@@ -1,4 +1,4 @@
-"""Who asks: what a node knows of a client once it is authenticated."""
+"""The identity of an authenticated client on a node."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ ANONYMOUS = "User:ANONYMOUS"
 
 
 class Session(msgspec.Struct, frozen=True):
-    """A client on one listener. A request that a broker forwards has the session of the client that the broker serves.
+    """A client on one listener. A forwarded request has the session of the client that the forwarding broker serves.
 
-    `principal`: "User:NAME"; `client_address`: without a port."""
+    `principal`: "User:NAME"; `client_address`: without a port.
+    """
 
     principal: str
     client_address: str
     listener_name: str
     mechanism: str = ""
-    """Of SASL; "": the client did not log in by it."""
+    """The SASL mechanism; "": the client did not use SASL."""
     is_token_authenticated: bool = False
-    """The client has logged in by a delegation token: it gets no further one (KIP-48)."""
+    """The client has logged in by a delegation token, so it may not create another (KIP-48)."""
     token_id: str = ""
-    """Of that token, on the node where the client has logged in."""
+    """The id of that token, on the node where the client has logged in."""

@@ -1,7 +1,7 @@
-"""Writes an answer whose records are read while the peer takes them: one piece is in memory at a time.
+"""Writes an answer whose records are read while the peer reads it: one piece is in memory at a time.
 
-Until the last byte is written the connection begins no further request, and answers that are ready wait behind a place
-that is held in front of them.
+Until the last byte is written, the connection begins no further request, and complete answers wait behind a place that
+is held before them.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ PIECES_PER_TURN = 8
 
 
 class Peer(Protocol):
-    """Who takes the answer."""
+    """The receiver of the answer."""
 
     client_address: str
 
     @property
     def is_closed(self) -> bool:
-        """Whether the connection has ended, or this side ends it."""
+        """Whether the connection has ended, or this side is ending it."""
         ...
 
     @property
     def is_write_paused(self) -> bool:
-        """Whether the client does not take what was sent to it."""
+        """Whether the client does not read its answers."""
         ...
 
     def when_writable(self, resume: Callable[[], None]) -> None:
@@ -44,7 +44,7 @@ class Peer(Protocol):
         ...
 
     def streamed(self, place: PendingResponse) -> None:
-        """The last part is written: `place` makes room for the answers behind it."""
+        """The last part is written: `place` releases the answers after it."""
         ...
 
     def abort(self) -> None:
@@ -53,7 +53,7 @@ class Peer(Protocol):
 
 
 class StreamedAnswer:
-    """One answer that is streamed; used from the node's loop."""
+    """One streamed answer; used from the node's loop."""
 
     __slots__ = ("_connection", "_left_bytes", "_log", "_loop", "_parts", "_place")
 
@@ -71,10 +71,10 @@ class StreamedAnswer:
         self._place = place
         self._parts = deque(parts)
         self._left_bytes = 0
-        """Of the first part, if it is read later and was begun."""
+        """Unread bytes of the first part, if it is read later and was begun."""
 
     def write_on(self) -> None:
-        """Writes until the peer takes no more, the disk must be awaited, or this turn of the loop has written its
+        """Writes until the peer is full, the disk must be awaited, or this turn of the loop has written its
         PIECES_PER_TURN."""
         connection = self._connection
         for _ in range(PIECES_PER_TURN):
@@ -107,7 +107,7 @@ class StreamedAnswer:
             address = escape(connection.client_address)
             text = f"closed the connection of {address}: the rest of a batch could not be read"
             self._log.warn("answer broken off", text, about=address)
-            connection.abort()  # the peer asks again on another connection
+            connection.abort()  # the peer repeats the request on another connection
             return
         self._write(piece)
         self.write_on()
