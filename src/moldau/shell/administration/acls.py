@@ -1,4 +1,4 @@
-"""Access control lists: described, created, deleted. Without an authorizer Kafka refuses each request with 54."""
+"""Access control lists: described, created, deleted. Without an authorizer Kafka rejects each request with 54."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def act_create_acls(
 ) -> CreateAclsResponse:
     """Versions 1-3. KIP-140 and as `act_describe_acls`; networks as hosts (KIP-1276).
 
-    A value that stands in filters alone is refused with 42, where Kafka answers -1. Ignored on purpose: nothing.
+    A value that only filters may have is rejected with 42, where Kafka answers -1. Ignored on purpose: nothing.
     """
     for acl in request.creations:
         _check_codes(acl.resource_type, acl.resource_pattern_type, acl.operation, acl.permission_type)
@@ -77,13 +77,13 @@ async def act_delete_acls(
 
 
 def _check_codes(*codes: int) -> None:
-    """Code 0 is UNKNOWN; codes that nobody knows pass."""
+    """Rejects code 0, UNKNOWN; codes without a meaning pass."""
     if 0 in codes:
         raise ProtocolError("an ACL of an UNKNOWN resource type, pattern type, operation or permission type")
 
 
 def _refusal(context: RequestContext) -> KafkaError:
-    """Why nothing changes where there is no authorizer."""
+    """The error of a change without an authorizer."""
     try:
         context.check(ALTER_CLUSTER)
     except KafkaError as error:
@@ -92,7 +92,7 @@ def _refusal(context: RequestContext) -> KafkaError:
 
 
 def _described(image: MetadataImage, request: DescribeAclsRequest) -> Pausing[DescribeAclsResponse]:
-    """The ACLs that the filter names, those of one resource together. Raises KafkaError."""
+    """The ACLs that match the filter, grouped by resource. Raises KafkaError."""
     wanted = filter_of(request)
     found: dict[tuple[int, str, int], list[AclDescription]] = {}
     for place, acl in enumerate(list(image.acls.values())):

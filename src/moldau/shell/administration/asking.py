@@ -1,4 +1,4 @@
-"""What handlers of administration know of the node that serves them, and how they ask the controller."""
+"""The node as administration handlers see it, and their way to the controller."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Response = TypeVar("Response", bound=msgspec.Struct)
 
 
 class Administered(Protocol):
-    """A broker on its listeners, a controller on its own."""
+    """A broker on its listeners, or a controller on its listener."""
 
     @property
     def node_id(self) -> BrokerId:
@@ -44,7 +44,7 @@ class Administered(Protocol):
         """The settings that the node was started with."""
 
     async def submit(self, request: Any, client: RequestContext) -> Any:
-        """The answer of the active controller, once its records are committed and in force here. Raises KafkaError."""
+        """The active controller's answer, once its records are committed and in force here. Raises KafkaError."""
 
 
 async def ask_controller(
@@ -54,8 +54,8 @@ async def ask_controller(
     request: Request,
     refused: Callable[[Request, KafkaError], Pausing[Response]],
 ) -> Response:
-    """The controller's answer; `refused` makes the answer to a client without this right to the cluster, and to a
-    request that the controller refuses as a whole."""
+    """The controller's answer. `refused` makes the answer to a client without this right to the cluster, and to a
+    request that the controller rejects as a whole."""
     try:
         context.check(right)
         response = cast(Response, await context.wait(node.submit(request, context)))

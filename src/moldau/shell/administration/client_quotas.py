@@ -37,7 +37,7 @@ async def act_alter_client_quotas(
 ) -> AlterClientQuotasResponse:
     """Versions 0-1. KIP-546; v1 flexible and quotas of addresses (KIP-612).
 
-    In force here before the answer. NaN is no quota and gets 42. Ignored on purpose: names of hosts other than
-    "localhost", which are not looked up and get 42.
+    In force here before the answer. NaN is rejected with 42. Ignored on purpose: host names other than "localhost",
+    which are not resolved and get 42.
     """
     return await ask_controller(node, context, ALTER_CONFIGS_CLUSTER, request, client_quotas.refused)

@@ -1,4 +1,4 @@
-"""The cluster as a whole is changed: its features, and who belongs to it."""
+"""Changes of the cluster as a whole: its features and its members."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def act_unregister_broker(
 ) -> UnregisterBrokerResponse:
     """Versions 0-0. KIP-631.
 
-    A broker that serves gets 42, where Apache Kafka forgets it. Ignored on purpose: nothing.
+    A serving broker gets 42, where Apache Kafka unregisters it. Ignored on purpose: nothing.
     """
 
     def refused(_: UnregisterBrokerRequest, error: KafkaError) -> Pausing[UnregisterBrokerResponse]:
@@ -52,9 +52,8 @@ async def act_unregister_broker(
 async def act_unregister_controller(
     node: Administered, context: RequestContext, request: UnregisterControllerRequest
 ) -> UnregisterControllerResponse:
-    """Versions 0-0. Takes back a registration of KIP-919. Below `metadata.version` 33 the answer is 35, for the active
-    controller 42. Ignored on purpose: nothing.
-    """
+    """Versions 0-0. Removes a registration of KIP-919. Below `metadata.version` 33 the answer is 35, for the active
+    controller 42. Ignored on purpose: nothing."""
 
     def refused(_: UnregisterControllerRequest, error: KafkaError) -> Pausing[UnregisterControllerResponse]:
         yield

@@ -62,7 +62,7 @@ _TO_DESCRIBE = (DESCRIBE_CONFIGS_TOPIC, DESCRIBE_CONFIGS_GROUP, DESCRIBE_CONFIGS
 _TO_ALTER = (ALTER_CONFIGS_TOPIC, ALTER_CONFIGS_GROUP, ALTER_CONFIGS_CLUSTER)
 MAX_MESSAGE_LENGTH = 1_000
 MAX_SETTINGS_PER_RESPONSE = 400_000
-"""All of 12,000 topics: about 40 MB, and less than a second to write down."""
+"""All settings of 12,000 topics: about 40 MB, encoded in less than a second."""
 
 _Entry = TypeVar("_Entry", AlterConfigsResourceResponse, IncrementalAlterConfigsResourceResponse)
 _Resource = TypeVar("_Resource", AlterConfigsResource, IncrementalAlterConfigsResource)
@@ -76,10 +76,10 @@ async def act_describe_configs(
 ) -> DescribeConfigsResponse:
     """Versions 1-4. v1 sources and synonyms (KIP-226), v3 types and documentation (KIP-569), v4 flexible (KIP-482).
 
-    Resource types 2 topic, 4 broker, 8 broker logger (KIP-412), 16 client metrics (KIP-714), 32 group (KIP-1043).
-    Each resource as it is when it is looked at. Better than Kafka: a response has a bound (44 for what is beyond it),
-    however often a request names the same topic. Ignored on purpose: the texts of Kafka's documentation; a setting has
-    our own remark, or none.
+    Resource types 2 topic, 4 broker, 8 broker logger (KIP-412), 16 client metrics (KIP-714), 32 group (KIP-1043). Each
+    resource is described as it is at that moment. Better than Kafka: a response has a bound (44 above it), even if a
+    request repeats the same topic. Ignored on purpose: the texts of Kafka's documentation; a setting has our own
+    remark, or none.
     """
     results: list[DescribeConfigsResult] = []
     settings = looked_at = 0
@@ -100,7 +100,7 @@ async def act_describe_configs(
 def _describe_or_refuse(
     node: Administered, context: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
 ) -> tuple[DescribeConfigsResult, int]:
-    """The result, and how many settings were looked at for it."""
+    """The result, and the number of settings read for it."""
     kind, name = resource.resource_type, resource.resource_name
     try:
         _check_right(context, _TO_DESCRIBE, kind, name)
@@ -132,7 +132,7 @@ def _entry(item: Described, has_synonyms: bool, has_documentation: bool) -> Desc
 
 
 def _describe(node: Administered, kind: int, name: str) -> list[Described]:
-    """Everything about a resource. Raises KafkaError where there is none, or can be none, of that name."""
+    """The settings of a resource. Raises KafkaError if it does not exist or its name is invalid."""
     image = node.image
     layers = setting_layers(image, node.static_settings)
     overrides = image.configs.get(ConfigResource(kind, name), {})
@@ -176,9 +176,9 @@ def _check_broker_id(name: str, node_id: int, alternative: str) -> None:
 async def act_list_config_resources(
     node: Administered, context: RequestContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
-    """Versions 0-1. v0 client metrics subscriptions only (KIP-714, 1000), v1 the types asked for, or all (KIP-1142).
+    """Versions 0-1. v0 client metrics subscriptions only (KIP-714, 1000), v1 the requested types, or all (KIP-1142).
 
-    Topics and brokers are listed whether anything is set on them or not, groups and subscriptions where something is.
+    All topics and brokers are listed, even without settings of their own; groups and subscriptions only with settings.
     Ignored on purpose: nothing.
     """
     throttle_time_ms = context.throttle()
@@ -210,9 +210,9 @@ async def act_incremental_alter_configs(
 ) -> IncrementalAlterConfigsResponse:
     """Versions 0-1. Set, delete, append, subtract (KIP-339); v1 flexible (KIP-482); broker loggers (KIP-412).
 
-    Answered once the records are committed and the logs work by them. Log levels are this process's own and are not
-    written down. Better than Kafka: an unknown operation gets 42, not -1. Ignored on purpose: nothing; a setting that
-    would not act is refused, unless its row says why it cannot matter here.
+    Answers once the records are committed and the logs use them. Log levels belong to this process and are not stored.
+    Better than Kafka: an unknown operation gets 42, not -1. Ignored on purpose: nothing; a setting without an effect is
+    rejected, unless its row says why it does not matter here.
     """
     answers: list[IncrementalAlterConfigsResourceResponse | None] = []
     asked: list[IncrementalAlterConfigsResource] = []
@@ -241,10 +241,10 @@ async def act_incremental_alter_configs(
 async def act_alter_configs(
     node: Administered, context: RequestContext, request: AlterConfigsRequest
 ) -> AlterConfigsResponse:
-    """Versions 0-2. Replaces everything that is set on each resource (KIP-133); v2 flexible (KIP-482).
+    """Versions 0-2. Replaces all settings of each resource (KIP-133); v2 flexible (KIP-482).
 
-    Answered once the records are committed and the logs work by them. Broker loggers are refused, as in Kafka.
-    Ignored on purpose: nothing, as IncrementalAlterConfigs.
+    Answers once the records are committed and the logs use them. Broker loggers are rejected, as in Kafka. Ignored on
+    purpose: nothing, as IncrementalAlterConfigs.
     """
     answers: list[AlterConfigsResourceResponse | None] = []
     asked = []
@@ -271,7 +271,7 @@ async def _forwarded(
     asked: Sequence[_Resource],
     entry: type[_Entry],
 ) -> tuple[_Entry, ...]:
-    """What the controller answers to these resources of the request, in their order."""
+    """The controller's answers for these resources of the request, in order."""
     if not asked:
         return ()
     try:
@@ -289,7 +289,7 @@ def _refused(as_: _Entry, resources: Sequence[_Resource]) -> Pausing[tuple[_Entr
 
 
 def _merged(answers: list[_Entry | None], forwarded: tuple[_Entry, ...]) -> Pausing[tuple[_Entry, ...]]:
-    """`answers` with the controller's in the places left open, so that the order is the request's."""
+    """`answers`, with the controller's answers in the open places, in the order of the request."""
     rest = iter(forwarded)
     return each_of(next(rest) if answer is None else answer for answer in answers)
 
@@ -301,15 +301,15 @@ async def _refusal_of_own(
     resource: AlterConfigsResource | IncrementalAlterConfigsResource,
     repeated: Container[tuple[int, str]],
 ) -> Any:
-    """The answer that refuses a change of this node's own settings; None: it may be handed on, as what concerns others
-    and what the request names more than once. The controller may be another node, which does not know with what
-    settings this node was started."""
+    """The answer that rejects a change of this node's own settings; None: forward it. Changes of other resources, and
+    of resources that the request repeats, are also forwarded. The check runs here, because the controller may be
+    another node, which does not know the settings that this node was started with."""
     place = resource.resource_type, resource.resource_name
     if place != (ResourceType.BROKER, str(node.node_id)) or place in repeated:
         return None
     alone = msgspec.structs.replace(request, resources=(resource,))
-    alone = msgspec.structs.replace(alone, validate_only=False)  # for its records
-    decided: Any  # the records, and the answer of either kind
+    alone = msgspec.structs.replace(alone, validate_only=False)  # to get its records
+    decided: Any  # the records, and the answer of either type
     if isinstance(alone, IncrementalAlterConfigsRequest):
         decided = await context.finish(incremental_alter_configs(node.image, node.static_settings, alone))
     else:
@@ -345,7 +345,7 @@ def _code_and_message(error: KafkaError | None) -> tuple[int, str | None]:
 
 
 def _alter_loggers(node: Administered, resource: IncrementalAlterConfigsResource, validate_only: bool) -> None:
-    """Sets log levels, all that are named or none. Raises the error of what is wrong."""
+    """Sets log levels: all in the request or none. Raises the error of the first fault."""
     names = [config.name for config in resource.configs]
     if len(dict.fromkeys(names)) < len(names):
         raise invalid_request("Error due to duplicate config keys")
@@ -379,7 +379,7 @@ def _check_logger_broker(name: str, node_id: int) -> None:
 
 
 def _check_right(context: RequestContext, rights: tuple[Right, Right, Right], kind: int, name: str) -> None:
-    """`rights`: to a topic's, to a group's and to the cluster's settings; the last for whatever is none of the others.
+    """`rights`: to the settings of a topic, of a group and of the cluster; the last applies to all other resources.
     Raises TOPIC_, GROUP_ or CLUSTER_AUTHORIZATION_FAILED."""
     of_topics, of_groups, of_cluster = rights
     if kind == ResourceType.TOPIC:

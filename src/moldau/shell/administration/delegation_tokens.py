@@ -31,9 +31,10 @@ from moldau.wire.protocol.messages.delegation_tokens import (
 from moldau.wire.protocol.messages.metadata_records import DelegationTokenRecord
 
 NAMES_REQUESTER_FROM = 3
-"""Version of the answers that tell who asked for a token."""
+"""The version from which answers name the token's requester."""
 NO_TIME = -1
-"""In what is refused before the controller is asked; as in Kafka the controller's own refusals have 0."""
+"""The times in answers that are rejected before the controller is asked; as in Kafka, the controller's rejections have
+0."""
 
 
 async def act_create_delegation_token(
@@ -88,8 +89,8 @@ async def act_expire_delegation_token(
 async def act_describe_delegation_token(
     node: Administered, context: RequestContext, request: DescribeDelegationTokenRequest
 ) -> DescribeDelegationTokenResponse:
-    """Versions 1-3. KIP-48; v2 flexible, v3 tells who asked for the token (KIP-373). Answered from the image; tokens
-    that the client may not see are left out. Ignored on purpose: nothing."""
+    """Versions 1-3. KIP-48; v2 flexible, v3 names the token's requester (KIP-373). Answered from the image, without the
+    tokens that the client may not see. Ignored on purpose: nothing."""
     try:
         _check_allowed(node, context)
         secret_key = check_enabled(node.static_settings)
@@ -101,10 +102,10 @@ async def act_describe_delegation_token(
 
 
 def _check_allowed(node: Administered, context: RequestContext) -> None:
-    """A token lets its bearer act as the owner: it is given only where the owner is known, and nobody listens. A token
-    makes no further one. Raises DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
+    """A token lets its bearer act as the owner. So a client may only get one if it is authenticated on a connection
+    that nobody can read, and not by a token. Raises DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
     session = context.session
-    # of a request that is forwarded, the broker has checked the listener
+    # for a forwarded request, the broker has checked the listener
     protocol = "" if isinstance(context, ForwardedContext) else node.static_settings.protocol_of(session.listener_name)
     is_open = protocol == "PLAINTEXT" or (protocol == "SSL" and session.principal == ANONYMOUS)
     if session.is_token_authenticated or is_open:
@@ -112,7 +113,7 @@ def _check_allowed(node: Administered, context: RequestContext) -> None:
 
 
 async def _name(node: Administered, context: RequestContext, hmac: bytes) -> None:
-    """Notes for the audit log which token is to be changed. Raises DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
+    """Names the token for the audit log. Raises DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
     _check_allowed(node, context)
     secret_key = node.static_settings.delegation_token_secret_key
     if secret_key is not None:
@@ -138,7 +139,8 @@ def _described(
 
 
 def _users_of(token: DelegationTokenRecord) -> Iterator[str]:
-    """Who may describe it without a further right: also who asked for it, which does not let renew or end it."""
+    """The users who may describe the token without a further right. They include its requester, who may not renew or
+    expire it."""
     yield token.owner
     yield token.requester
     yield from token.renewers

@@ -1,7 +1,8 @@
-"""The levels of our own log, as Kafka's broker loggers (resource type 8): described, set, and gone with the process.
+"""The levels of our own log, as Kafka's broker loggers (resource type 8): described and set; lost when the process
+ends.
 
-Names are Python's: `root` stands for "moldau", of which all others are children; a logger exists once the module that
-writes to it is in use. Levels are Kafka's; Python has no TRACE, which is kept as a level below DEBUG.
+Names are Python's: `root` stands for "moldau", the parent of all others. A logger exists once the module that writes to
+it is in use. Levels are Kafka's; Python has no TRACE, which is kept as a level below DEBUG.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def _level_of(name: str) -> str:
 
 
 def check_level(name: str, level: str | None) -> None:
-    """Raises what Kafka answers for a logger or a level that does not exist. `level` None: back to its parent's."""
+    """Raises Kafka's error for a logger or a level that does not exist. `level` None: the parent's level."""
     if name not in broker_loggers():
         raise invalid_config(f"Logger {name} does not exist!")
     if level is None:
@@ -50,6 +51,6 @@ def check_level(name: str, level: str | None) -> None:
 
 
 def set_level(name: str, level: str | None) -> None:
-    """Sets the level of a logger; `check_level` has let both pass."""
+    """Sets the level of a logger; `check_level` must have accepted both."""
     logger = logging.getLogger(_PACKAGE if name == ROOT else name)
     logger.setLevel(logging.NOTSET if level is None else LEVELS[level])

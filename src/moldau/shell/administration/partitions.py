@@ -1,4 +1,4 @@
-"""Partitions after the creation of their topic: more of them, who leads them, who holds them."""
+"""Partitions of existing topics: additions, leaders, replicas."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ async def act_create_partitions(
 ) -> CreatePartitionsResponse:
     """Versions 0-3. KIP-195; v2 flexible (KIP-482), v3 may be answered 89 (KIP-599).
 
-    Answered once the records are committed and this broker serves the partitions. More than 10,000 new ones get 44
-    before anything is added. Ignored on purpose: the timeout beyond its sign (one node decides at once).
+    Answers once the records are committed and this broker serves the partitions. More than 10,000 new ones get 44, and
+    none is added. Ignored on purpose: the timeout beyond its sign (one node decides at once).
     """
     allowed: list[CreatePartitionsTopic] = []
     refused: dict[str, None] = {}
@@ -68,10 +68,10 @@ async def act_elect_leaders(
 async def act_alter_partition_reassignments(
     node: Administered, context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
-    """Versions 0-1. KIP-455; v1 the replication factor may be held (KIP-860).
+    """Versions 0-1. KIP-455; v1 can keep the replication factor (KIP-860).
 
-    With one node a reassignment to it is complete at once, and one to a broker that is registered and gone waits until
-    it is taken back. Ignored on purpose: the timeout beyond its sign (one node decides at once).
+    With one node, a reassignment to it is complete at once. A reassignment to a registered broker that is gone waits
+    until it is cancelled. Ignored on purpose: the timeout beyond its sign (one node decides at once).
     """
     return await ask_controller(node, context, ALTER_CLUSTER, request, reassignments.refused)
 

@@ -1,5 +1,5 @@
-"""SASL on a listener without it: a client that was told to authenticate learns in one answer that it need not, as from
-Apache Kafka. Where the connection ended in place of the answer, it would connect again and again."""
+"""SASL on a listener without it: a client configured for SASL learns from one answer that it need not authenticate, as
+from Apache Kafka. If the connection closed instead, the client would reconnect again and again."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from moldau.wire.protocol.messages.sasl import (
 
 _ILLEGAL_SASL_STATE = ERROR_CODES["ILLEGAL_SASL_STATE"]
 _TOO_LATE = "SaslAuthenticate request received after successful authentication"
-"""Apache Kafka's words: a connection without SASL is authenticated from its begin, as User:ANONYMOUS."""
+"""Apache Kafka's words: a connection without SASL is authenticated from the start, as User:ANONYMOUS."""
 
 
 async def act_sasl_handshake(
     node: Administered, context: RequestContext, request: SaslHandshakeRequest
 ) -> SaslHandshakeResponse:
-    """Versions 0-1. KIP-43; v1 KIP-152. No mechanism is offered. Ignored on purpose: the mechanism that is wanted."""
+    """Versions 0-1. KIP-43; v1 KIP-152. Offers no mechanism. Ignored on purpose: the requested mechanism."""
     context.throttle()
     return SaslHandshakeResponse(_ILLEGAL_SASL_STATE)
 

@@ -1,4 +1,4 @@
-"""SCRAM credentials of users: described, set, removed. No listener asks for them yet; Apache Kafka finds them again."""
+"""SCRAM credentials of users: described, set, removed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from moldau.wire.protocol.messages.scram import (
 async def act_describe_user_scram_credentials(
     node: Administered, context: RequestContext, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
-    """Versions 0-0. KIP-554. Credentials that Apache Kafka wrote are described as well. Ignored on purpose: nothing."""
+    """Versions 0-0. KIP-554. Includes credentials that Apache Kafka wrote. Ignored on purpose: nothing."""
     try:
         context.check(DESCRIBE_CLUSTER)
         kept = node.image.logins.scram_credentials()
@@ -33,7 +33,7 @@ async def act_describe_user_scram_credentials(
 async def act_alter_user_scram_credentials(
     node: Administered, context: RequestContext, request: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse:
-    """Versions 0-0. KIP-554. Kept in the metadata log, and asked for by nobody until SASL is served.
+    """Versions 0-0. KIP-554. Stored in the metadata log, where Apache Kafka finds them too.
 
     Ignored on purpose: nothing.
     """

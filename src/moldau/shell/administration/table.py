@@ -1,4 +1,4 @@
-"""Which module serves which API of administration, on a broker's listeners and on a controller's."""
+"""The table of modules and administration APIs, on a broker's listeners and on a controller's."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _ONLY_OF_BROKERS = (
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
     ApiKey.LIST_CONFIG_RESOURCES,
 )
-"""Apache Kafka's controllers do not answer them either."""
+"""Apache Kafka's controllers do not serve these either."""
 
-# the function is called as the API is: act_create_topics
-# an API stands beside the rights that its handler asks for: which of them depends on what a request names
+# the function has the API's name: act_create_topics. An API's row lists the rights that its handler may ask for; which
+# of them depends on the resources in a request
 _APIS_BY_MODULE: dict[str, dict[ApiKey, tuple[Right, ...]]] = {
     "topics": {
         ApiKey.CREATE_TOPICS: (CREATE_TOPIC, CREATE_CLUSTER, DESCRIBE_CONFIGS_TOPIC),
@@ -89,7 +89,7 @@ _APIS_BY_MODULE: dict[str, dict[ApiKey, tuple[Right, ...]]] = {
 
 
 def handler_specs() -> dict[int, HandlerSpec]:
-    """The handlers of a broker's listeners, by key; each gets the node, see Administered."""
+    """The handlers of a broker's listeners, by key; the first argument of each is the node, see Administered."""
     return {
         int(key): handler_spec(key, _PACKAGE + module, rights)
         for module, rights_by_api in _APIS_BY_MODULE.items()
@@ -98,5 +98,5 @@ def handler_specs() -> dict[int, HandlerSpec]:
 
 
 def controller_specs() -> dict[int, HandlerSpec]:
-    """The handlers of a controller's listener: what Apache Kafka's own serves there."""
+    """The handlers of a controller's listener: the same APIs as on Apache Kafka's."""
     return {key: spec for key, spec in handler_specs().items() if key not in _ONLY_OF_BROKERS}

@@ -1,4 +1,4 @@
-"""A change of a listener's stores is tried before it is written: what does not load, or is for another name, changes
+"""Tries a change of a listener's stores before it is written: a store that does not load, or has another name, changes
 nothing (KIP-226, 978)."""
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def check_stores(image: MetadataImage, static: BrokerSettings, records: Iterable[object]) -> None:
-    """`records`: what the change of this node's own settings would write. The files are read on the loop: an operator
-    does this seldom. Raises INVALID_REQUEST."""
+    """`records`: the records that the change of this node's own settings would write. Reads the files on the loop,
+    because such changes are rare. Raises INVALID_REQUEST."""
     changed = [each for each in records if isinstance(each, ConfigRecord) and tls_setting_of(each.name) is not None]
     if not changed:
         return
@@ -53,7 +53,7 @@ def check_stores(image: MetadataImage, static: BrokerSettings, records: Iterable
 
 
 def _still_there(tls: TlsSettings) -> TlsMaterial | None:
-    """What these settings make now; None where a store of theirs is gone: then nothing is compared with it."""
+    """The material of these settings; None if one of their stores is gone: the comparison with it is then skipped."""
     from moldau.transport.tls import load_material
 
     try:

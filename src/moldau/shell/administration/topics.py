@@ -1,4 +1,4 @@
-"""CreateTopics and DeleteTopics: asked of the active controller."""
+"""CreateTopics and DeleteTopics: answered by the active controller."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ async def act_create_topics(
     """Versions 2-7. v4 default counts (KIP-464), v5 configs in the answer (KIP-525), v6 throttling (KIP-599), v7 topic
     ids (KIP-516).
 
-    Answered once the records are committed and this broker serves the partitions. Ignored on purpose: the timeout
-    beyond its sign (one node decides at once).
+    Answers once the records are committed and this broker serves the partitions. Ignored on purpose: the timeout beyond
+    its sign (one node decides at once).
     """
     may_create_any = context.authorize(CREATE_CLUSTER)
     allowed: list[CreatableTopic] = []
@@ -79,7 +79,7 @@ async def act_create_topics(
 
 
 def _shown(context: RequestContext, topic: CreatableTopicResult) -> CreatableTopicResult:
-    """Without its counts and configs for a client that may not describe them."""
+    """The topic without its counts and configs, for a client that may not describe them."""
     if topic.error_code or context.authorize(DESCRIBE_CONFIGS_TOPIC, topic.name):
         return topic
     return msgspec.structs.replace(
@@ -133,9 +133,9 @@ async def act_delete_topics(
 def _refusal(
     node: Administered, context: RequestContext, state: DeleteTopicState, *, is_repeated: bool, may_delete_any: bool
 ) -> DeletableTopicResult | None:
-    """None: the controller answers. As in Kafka, who names a topic needs the right to describe it as well, and who has
-    its id does not; who may delete from the cluster needs neither. What is wrong with the request itself is told
-    without any right."""
+    """None: the controller answers. As in Kafka, a client that names a topic also needs the right to describe it; with
+    its id it does not, and a client that may delete from the cluster needs neither right. Faults of the request itself
+    are reported without any right."""
     name, topic_id = state.name, state.topic_id
     if not node.settings.delete_topic_enable:
         return _refused(name, topic_id, TOPIC_DELETION_DISABLED)

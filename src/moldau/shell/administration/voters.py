@@ -1,4 +1,4 @@
-"""Voters of the quorum are added and removed, as the active controller decides it (KIP-853)."""
+"""Adds and removes voters of the quorum by the active controller's decision (KIP-853)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from moldau.wire.protocol.messages.raft_voters import (
 async def act_add_raft_voter(
     node: Administered, context: RequestContext, request: AddRaftVoterRequest
 ) -> AddRaftVoterResponse:
-    """Versions 0-1. KIP-853; v1 may be answered before the change is committed (KIP-1186).
+    """Versions 0-1. KIP-853; v1 allows an answer before the change is committed (KIP-1186).
 
     Ignored on purpose: nothing.
     """

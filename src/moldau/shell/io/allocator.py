@@ -1,8 +1,8 @@
-"""Large buffers: what the C library does with the memory that a node frees, and buffers without zeros in them.
+"""Large buffers: makes the C library keep freed memory, and makes buffers without zeros.
 
-A request with a large batch and the answer that carries the batch to a follower take a buffer of a megabyte each, for a
-moment. glibc returns such a buffer to the system and asks for it again with the next batch: 256 page faults for each
-megabyte, which cost more than all copies of these bytes. So the process keeps some megabytes of what it has freed.
+A request with a large batch, and the answer that carries the batch to a follower, each take a megabyte buffer for a
+moment. glibc returns such a buffer to the system and requests it again for the next batch: 256 page faults for each
+megabyte, which cost more than all copies of these bytes. So the process keeps some megabytes of freed memory.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from collections.abc import Callable
 from functools import cache, partial
 
 KEPT_BYTES = 16 << 20
-"""A process returns what is free at the end of its heap only beyond this."""
+"""The process only returns free memory at the end of its heap above this size."""
 MAPPED_BYTES = 8 << 20
-"""A buffer from this size on is mapped for itself, and returned at once."""
+"""A buffer of at least this size gets a separate mapping, which is returned at once."""
 
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h of glibc
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # from glibc's malloc.h
 
 
 def keep_freed_buffers() -> bool:
-    """From now on, in this whole process. False, and nothing changes: the C library has no such setting, or this Python
-    was built without libffi."""
+    """Acts from now on in the whole process. Returns False and changes nothing if the C library has no such setting, or
+    if this Python was built without libffi."""
     if sys.platform == "win32":
         return False
     try:
@@ -35,8 +35,8 @@ def keep_freed_buffers() -> bool:
 
 
 def unfilled(size: int) -> bytearray:
-    """A buffer that the caller overwrites as a whole, or drops: its bytes are not set. To set them to zero takes a
-    tenth of the time of reading 1 MiB from the page cache. A call takes longer than `bytearray` for a small one."""
+    """A buffer whose bytes are not set: the caller overwrites or drops all of it. Zeroing would take a tenth of the
+    time of reading 1 MiB from the page cache. For a small buffer a call is slower than `bytearray`."""
     return _maker()(size)
 
 
@@ -47,6 +47,6 @@ def _maker() -> Callable[[int], bytearray]:
 
         prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t)
         make = prototype(("PyByteArray_FromStringAndSize", ctypes.pythonapi))
-    except (ImportError, AttributeError):  # without libffi, or another Python than CPython
+    except (ImportError, AttributeError):  # without libffi, or on a Python other than CPython
         return bytearray
     return partial(make, None)

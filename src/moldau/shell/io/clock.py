@@ -1,4 +1,4 @@
-"""The machine's clocks behind the Clock port."""
+"""The Clock port on the machine's clocks."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def _is_same_file(descriptor: int, absolute: str) -> bool:
 
 
 def _translated(error: OSError, doing: str, path: str) -> MoldauError | OSError:
-    """The error of the Disk port for an error of the operating system; a missing file stays FileNotFoundError."""
+    """Translates an operating system error to the Disk port's error; a missing file stays FileNotFoundError."""
     if isinstance(error, FileNotFoundError):
         return error
     reason = f"{doing} {path}: {os.strerror(error.errno) if error.errno else error}"
@@ -63,7 +63,7 @@ def _translated(error: OSError, doing: str, path: str) -> MoldauError | OSError:
 
 
 def _default_max_open_files() -> int:
-    """Half of what the process may open (the other half is for sockets), at most DEFAULT_MAX_OPEN_FILES."""
+    """Half of the process's descriptor limit (the other half is for sockets), at most DEFAULT_MAX_OPEN_FILES."""
     try:
         import resource
     except ImportError:  # Windows
@@ -85,8 +85,8 @@ def _fsync(descriptor: int) -> None:
 
 
 def make_durable_directory(path: str) -> None:
-    """Makes `path` and what is missing above it, with their names on the disk: what is flushed below is lost with a
-    name that is not. Raises OSError."""
+    """Makes `path` and its missing parents, with durable names: data flushed below a name that is not durable is lost
+    with it. Raises OSError."""
     missing: list[str] = []
     above = os.path.abspath(path)
     while not os.path.isdir(above):
@@ -94,7 +94,7 @@ def make_durable_directory(path: str) -> None:
         above = os.path.dirname(above)
     os.makedirs(path, exist_ok=True)
     for made in missing:
-        with contextlib.suppress(PermissionError):  # a process that may make names there may still not read there
+        with contextlib.suppress(PermissionError):  # a process may create names in a directory that it may not read
             _flush_names(os.path.dirname(made))
 
 
@@ -109,7 +109,7 @@ def _flush_names(absolute: str) -> None:
 
 
 class OsFile:
-    """A file of an OsDisk; see the head of this module for who may call what from which thread."""
+    """A file of an OsDisk; the head of this module says which threads may call which methods."""
 
     __slots__ = (
         "_absolute_path",
@@ -236,7 +236,7 @@ class OsFile:
             self._run_pinned("flush", _fsync)
         except (StorageFailedError, StorageFullError) as error:
             self._disk.mark_failed_flush(self.path)
-            # also without room: the pages count as clean now, and flushing them again would write nothing
+            # also without space: the pages now count as clean, and flushing them again would write nothing
             raise StorageFailedError(str(error)) from error
 
     def close(self) -> None:
@@ -246,7 +246,7 @@ class OsFile:
                 self._close_descriptor()
 
     def evict(self) -> bool:
-        """Gives the descriptor back if nobody uses it right now; asked by the disk only."""
+        """Closes the descriptor if it is not in use; only the disk calls this."""
         if not self._lock.acquire(blocking=False):
             return False
         try:
@@ -293,7 +293,7 @@ class OsFile:
 
     @staticmethod
     def _write_rest(descriptor: int, position: int, data: Buffer, written: int) -> None:
-        """A short write comes before ENOSPC, or at 2 GiB: the next call shows which."""
+        """A short write precedes ENOSPC, or happens at 2 GiB: the next call shows which."""
         view = memoryview(data)
         while written < len(view):
             written += os.pwrite(descriptor, view[written:], position + written)
@@ -317,7 +317,7 @@ class HasSpace(Protocol):
 
 
 def space_of(disk: Disk) -> tuple[int, int]:
-    """(total, usable) bytes of the volume under `disk`; (-1, -1) where nobody knows. Waits."""
+    """(total, usable) bytes of the volume under `disk`; (-1, -1) if unknown. Waits."""
     return disk.space() if isinstance(disk, HasSpace) else (-1, -1)
 
 
@@ -339,11 +339,11 @@ class OsDisk:
 
     @property
     def open_files(self) -> int:
-        """How many descriptors are held right now."""
+        """The number of descriptors in use."""
         return len(self._open_files)
 
     def space(self) -> tuple[int, int]:
-        """(total, usable by us) bytes of the volume; (-1, -1) where it does not answer."""
+        """(total, usable by us) bytes of the volume; (-1, -1) if it does not answer."""
         try:
             usage = shutil.disk_usage(self.root)
         except OSError:
@@ -375,7 +375,7 @@ class OsDisk:
         absolute = self._absolute(path)
         try:
             try:
-                os.mkdir(absolute)  # most are new, below what is there: no need to look first
+                os.mkdir(absolute)  # usually the parent exists: no need to check first
             except (FileExistsError, FileNotFoundError):
                 os.makedirs(absolute, exist_ok=True)
         except OSError as error:
@@ -410,12 +410,12 @@ class OsDisk:
             raise _translated(error, "flush", path) from error
 
     def mark_failed_flush(self, path: str) -> None:
-        """See File.flush. Not flushed: the mark has to live as long as the page cache, and no longer."""
+        """See File.flush. Not flushed, because the mark must live exactly as long as the page cache."""
         try:
             with open(os.path.join(self.root, FLUSH_FAILED_MARK), "w", encoding="utf-8") as mark:
                 mark.write(path)
         except OSError:
-            return  # the flush has failed, and its error says more
+            return  # the flush has failed, and its error is more useful
 
     def read_file(self, path: str) -> bytes:
         try:
@@ -441,12 +441,13 @@ class OsDisk:
         self.flush_directory(os.path.dirname(path))
 
     def lock(self, path: str) -> Callable[[], None]:
-        """See ports.Disk. Both kinds of lock: `lockf` is what Java's FileChannel takes, `flock` also tells two nodes of
-        one process apart. The file goes with the lock, as Apache Kafka's does."""
+        """See ports.Disk. Takes both kinds of lock: Java's FileChannel takes `lockf`, and `flock` also separates two
+        nodes of one process. The file is removed with the lock, as Apache Kafka's is."""
         absolute = self._absolute(path)
         while True:
             descriptor = self._try_lock(path)
-            # its last holder may have removed the file between our open and our lock: then we hold what nobody sees
+            # the last holder may have removed the file between our open and our lock: our lock would then be on an
+            # invisible file
             if _is_same_file(descriptor, absolute):
                 break
             os.close(descriptor)
@@ -474,7 +475,7 @@ class OsDisk:
         return descriptor
 
     def admit(self, file: OsFile) -> None:
-        """Counts a descriptor that was just opened, and closes the one that was idle longest."""
+        """Counts a newly opened descriptor and closes the one that was idle longest."""
         with self._lock:
             self._open_files[file] = None
             self._evict_to(self.max_open_files, keep=file)
@@ -485,8 +486,8 @@ class OsDisk:
             self._open_files.pop(file, None)
 
     def with_descriptor(self, work: Callable[[], T]) -> T:
-        """Does `work`, which opens something; once more, with fewer files open, where the process has no descriptor
-        left. Raises OSError."""
+        """Does `work`, which opens something; if the process has no descriptor left, retries once with fewer files
+        open. Raises OSError."""
         try:
             return work()
         except OSError as error:
@@ -496,8 +497,8 @@ class OsDisk:
         return work()
 
     def _evict_half(self) -> None:
-        """The process ran out of descriptors: live with fewer from now on. Not with none: a disk that holds no files
-        has not taken the descriptors, and would open a file anew for each access as long as the process lives."""
+        """The process ran out of descriptors: allows fewer from now on, but not zero. A disk without open files did not
+        take the descriptors, and would reopen a file for each access as long as the process lives."""
         with self._lock:
             limit = len(self._open_files) // 2
             if limit:
@@ -515,7 +516,7 @@ class OsDisk:
                 self._open_files[victim] = None
 
     def _absolute(self, path: str) -> str:
-        """`path` under the root; ValueError for anything that would leave it."""
+        """`path` under the root; ValueError for a path that would leave it."""
         if path:
             for part in path.split("/"):
                 if part in ("", ".", "..") or "\0" in part or (os.sep != "/" and os.sep in part):

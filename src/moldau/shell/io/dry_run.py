@@ -1,4 +1,4 @@
-"""A disk that is read and never changed: what would be done to a directory is seen by doing it here."""
+"""A disk that is read but never changed: shows what an operation would do to a directory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from moldau.types import Buffer
 
 
 class DryRunFile:
-    """A file of a DryRunDisk: `size` follows what was done to it, its content does not."""
+    """A file of a DryRunDisk: `size` follows the operations, the content does not change."""
 
     def __init__(self, path: str, file: File | None) -> None:
         self.path = path
@@ -39,7 +39,7 @@ class DryRunFile:
         self._size = size
 
     def flush(self) -> None:
-        """Nothing was written."""
+        """Does nothing, because nothing was written."""
 
     def close(self) -> None:
         if self._file is not None:
@@ -47,7 +47,7 @@ class DryRunFile:
 
 
 class DryRunDisk(ForwardedReads):
-    """The directory of `disk`, as it is: names that were made, renamed or removed are still seen as they were."""
+    """The directory of `disk`, unchanged: created, renamed and removed names still look as before."""
 
     def open(self, path: str, *, create: bool = True) -> DryRunFile:
         if create and not self.disk.exists(path):
@@ -55,7 +55,7 @@ class DryRunDisk(ForwardedReads):
         return DryRunFile(path, self.disk.open(path, create=False))
 
     def make_directory(self, path: str) -> None:
-        """Stays undone, as all that follow."""
+        """Does nothing, as all methods below."""
 
     def remove(self, path: str) -> None: ...
 

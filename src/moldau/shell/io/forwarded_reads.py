@@ -6,7 +6,8 @@ from moldau.ports import Disk
 
 
 class ForwardedReads:
-    """Looks at `disk`. A call that changes it each subclass writes itself: none may reach `disk` by being forgotten."""
+    """Forwards reads to `disk`. Each subclass must implement every changing call, so none reaches `disk` by
+    accident."""
 
     def __init__(self, disk: Disk) -> None:
         self.disk = disk

@@ -1,4 +1,4 @@
-"""The name by which other machines reach this one, where no setting says it."""
+"""The name by which other machines reach this one, if no setting has it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ LOCALHOST = "localhost"
 
 
 def host_name() -> str:
-    """The canonical name of this machine, as Java has it: the name of the address of its host name, if that leads back
-    to the address, else the address. The host name itself where its address is named localhost, or where it has none.
+    """The canonical name of this machine, as in Java: the name of its host name's address, if that name resolves to the
+    address, else the address. If the address is named localhost, or if the host name has no address: the host name.
 
     Asks the name service, and may wait for it.
     """
@@ -33,12 +33,12 @@ def host_name() -> str:
 
 
 def registered_host(host: str) -> str:
-    """The host that others are told of a listener bound to `host`: the name of this machine for every interface."""
+    """The host that others get for a listener bound to `host`: for all interfaces, the name of this machine."""
     return host_name() if is_wildcard(host) else host
 
 
 def is_loopback_name(host: str) -> bool:
-    """Whether `host`, a name or an address, is each machine's own."""
+    """Whether `host`, a name or an address, always means the local machine."""
     if host == LOCALHOST or host.startswith(LOCALHOST + "."):
         return True
     try:

@@ -1,4 +1,4 @@
-"""What the system says of this process and its disk, for the metrics; all of it on Linux only."""
+"""Figures of the system about this process and its disk, for the metrics; complete on Linux only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 def process_stats() -> dict[str, float]:
-    """What the system says of this process, by Prometheus' names; what it does not say is left out."""
+    """The system's figures of this process, by Prometheus' names; unavailable ones are left out."""
     times = os.times()
     stats: dict[str, float] = {
         "process_cpu_seconds_total": times.user + times.system,
@@ -23,7 +23,7 @@ def process_stats() -> dict[str, float]:
 
 
 def _open_fds() -> int:
-    return len(os.listdir("/proc/self/fd")) - 1  # without the one that reads the directory
+    return len(os.listdir("/proc/self/fd")) - 1  # without the descriptor that reads the directory
 
 
 def _max_fds() -> int:
@@ -55,7 +55,7 @@ _READERS: dict[str, Callable[[], float]] = {
 
 
 def disk_space(path: str) -> tuple[int, int] | None:
-    """(total, free for us) bytes of the file system that holds `path`."""
+    """(total, free for us) bytes of the file system of `path`."""
     try:
         space = os.statvfs(path)
     except (OSError, AttributeError):

@@ -1,4 +1,4 @@
-"""The kernel's randomness behind the Random port."""
+"""The Random port on the kernel's randomness."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import secrets
 
 
 class SystemRandom:
-    """Unpredictable: uuids, member ids and SCRAM salts come from here."""
+    """Unpredictable: used for uuids, member ids and SCRAM salts."""
 
     __slots__ = ()
 

@@ -1,31 +1,32 @@
-"""Which parts of a file the event loop may read at once, after the page cache was found not to hold all of it.
+"""Which parts of a file the event loop may read directly, after a read missed the page cache.
 
-A read with RWF_NOWAIT that meets a missing page, or the mark where read-ahead goes on, begins the next read-ahead
-itself: it allocates up to megabytes of pages and hands them to the device, and that waits while the device is busy
-(measured beside a cold replay on Linux 6.18: up to 114 ms, half of the loop's time). So once a file was found cold, the
-loop reads only what a worker thread has just read; read-ahead is then begun, and waited for, in that thread. What was
-appended after the miss is in the page cache, and is read as ever.
+A read with RWF_NOWAIT that meets a missing page, or the mark where read-ahead continues, starts the next read-ahead
+itself: it allocates up to megabytes of pages and passes them to the device, and waits while the device is busy
+(measured during a cold replay on Linux 6.18: up to 114 ms, half of the loop's time). So after a miss, the loop reads
+only the ranges that a worker thread has just read; read-ahead is then started, and waited for, in that thread. Bytes
+appended after the miss are in the page cache and are read directly.
 """
 
 from __future__ import annotations
 
 MAX_RANGES = 16
-"""Readers at different places of one file; with more of them the longest unused is read through a worker again."""
+"""Maximum number of readers at different places of one file; above it, the range that was unused longest is read
+through a worker again."""
 
 
 class Residency:
-    """What the event loop may read at once of one file. Positions in bytes, *end* exclusive. Called under the file's
-    lock."""
+    """The ranges of one file that the event loop may read directly. Positions in bytes, *end* exclusive. Called under
+    the file's lock."""
 
     __slots__ = ("_ranges", "cold_end")
 
     def __init__(self) -> None:
         self.cold_end = 0
-        """From here on everything was appended since the last miss."""
+        """Bytes from here on were appended since the last miss."""
         self._ranges: list[tuple[int, int]] = []
 
     def is_readable(self, position: int, end: int) -> bool:
-        """Whether all of it was read by a worker, or appended, since the last miss."""
+        """Whether the whole range was read by a worker, or appended, since the last miss."""
         end = min(end, self.cold_end)
         return position >= end or any(first <= position and end <= last for first, last in self._ranges)
 
@@ -35,7 +36,7 @@ class Residency:
         self._ranges = [(first, last) for first, last in self._ranges if last <= position or end <= first]
 
     def was_read(self, position: int, end: int) -> None:
-        """A worker has read this range. Joined with those that it touches."""
+        """A worker has read this range. Merges it with the ranges that it touches."""
         others = []
         for first, last in self._ranges:
             if last < position or end < first:

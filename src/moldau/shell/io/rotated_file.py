@@ -1,5 +1,5 @@
-"""A file that lines are appended to, and that is put aside under a number when it is full: NAME, NAME.1 (newer),
-NAME.2, and so on, as many as there may be."""
+"""A file for appended lines that is renamed with a number when it is full: NAME, NAME.1 (newer), NAME.2, and so on, up
+to a maximum number."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class RotatedFile:
     """Used by one thread at a time; every call may wait for the disk, and raises OSError."""
 
     def __init__(self, path: str, max_bytes: int, max_files: int) -> None:
-        """`max_files`: with the one that is written to."""
+        """`max_files`: including the current one."""
         self._path = path
         self._max_bytes = max_bytes
         self._max_files = max_files
@@ -19,8 +19,8 @@ class RotatedFile:
         self._size = 0
 
     def append(self, lines: list[bytes]) -> None:
-        """Writes all lines, each in one file as a whole. After an error some of them may be there, and the next call
-        begins on a line of its own."""
+        """Writes all lines, each of them whole in one file. After an error some of them may be written, and the next
+        call starts on a new line."""
         self._opened()
         at = 0
         while at < len(lines):
@@ -43,7 +43,7 @@ class RotatedFile:
 
     def _opened(self) -> int:
         if self._file is None:
-            # of its owner alone: it names users and addresses
+            # readable by its owner only: it names users and addresses
             file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
             found = os.fstat(file)
             if not stat.S_ISREG(found.st_mode):

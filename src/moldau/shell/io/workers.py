@@ -1,4 +1,4 @@
-"""Threads behind the Workers port: for fsync, compression and cold reads, which release the GIL."""
+"""The Workers port on threads: for fsync, compression and cold reads, which release the GIL."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ DEFAULT_MAX_PENDING = 1024
 class ThreadWorkers:
     """A bounded pool of threads, used from one event loop.
 
-    At most `max_pending` pieces of work are handed to the pool; further callers wait on the loop, so that a slow
-    disk grows a queue of coroutines that their own bounds (requests in memory) already limit.
+    At most `max_pending` pieces of work are in the pool; further callers wait on the loop. A slow disk thus grows a
+    queue of coroutines, which their own bounds (requests in memory) already limit.
     """
 
     __slots__ = ("_executor", "_slots", "_under_way")
@@ -28,7 +28,7 @@ class ThreadWorkers:
         self._under_way: dict[Future[Any], None] = {}
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Runs `work` in a thread. A cancelled caller does not stop work that has begun."""
+        """Runs `work` in a thread. Cancelling the caller does not stop work that has started."""
         async with self._slots:
             future = self._executor.submit(work)
             self._under_way[future] = None
@@ -40,5 +40,5 @@ class ThreadWorkers:
             await asyncio.wait([asyncio.wrap_future(future) for future in list(self._under_way)])
 
     def close(self) -> None:
-        """Waits for what runs, drops what has not begun. No thread of ours outlives this call."""
+        """Waits for running work and drops the rest. No thread of ours outlives this call."""
         self._executor.shutdown(wait=True, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""A Disk port that a test can make full, in front of a real directory. (MemoryDisk has faults of its own.)"""
+"""A Disk port that a test can fill, in front of a real directory. (MemoryDisk has separate faults.)"""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from moldau.types import Buffer
 
 
 class FillableDisk(ForwardedReads):
-    """Everything goes to `disk`, but nothing grows while it is full."""
+    """Forwards everything to `disk`, but nothing grows while it is full."""
 
     def __init__(self, disk: Disk) -> None:
         super().__init__(disk)
         self._on_refused: Callable[[str], None] | None = None
 
     def fill(self, on_refused: Callable[[str], None] | None) -> None:
-        """`on_refused` gets the path of each write that finds no space, in any thread; None: there is room again."""
+        """`on_refused` gets the path of each write without space, in any thread; None: space is free again."""
         self._on_refused = on_refused
 
     def check(self, path: str) -> None:

@@ -53,17 +53,17 @@ class _Content:
         self.durable_size = 0
         self.overwritten: dict[int, bytes] = {}
         self.lost: dict[int, bytes] = {}
-        """Pages that a failed flush made clean, and what the disk holds of them."""
+        """Pages that a failed flush marked clean, with their bytes on the disk."""
 
     def keep_old_pages(self, start: int, end: int) -> None:
-        """Called before bytes [start, end) change: remembers what the disk holds of them."""
+        """Call it before bytes [start, end) change: stores their bytes on the disk."""
         for page in range(start // PAGE_SIZE, (min(end, self.durable_size) + PAGE_SIZE - 1) // PAGE_SIZE):
             if page not in self.overwritten:
                 begin = page * PAGE_SIZE
                 self.overwritten[page] = bytes(self.data[begin : min(begin + PAGE_SIZE, self.durable_size)])
 
     def dirty(self, start: int, end: int) -> None:
-        """Bytes [start, end) were written: the next flush writes their pages, all of each."""
+        """Bytes [start, end) were written: the next flush writes all of each of their pages."""
         if self.lost:
             for page in range(start // PAGE_SIZE, (end + PAGE_SIZE - 1) // PAGE_SIZE):
                 self.lost.pop(page, None)
@@ -72,7 +72,7 @@ class _Content:
         self.durable_size = len(self.data)
         self.overwritten.clear()
         for page, old in self.lost.items():
-            # what was never written reads as zeros
+            # unwritten bytes read as zeros
             size = max(0, min(PAGE_SIZE, self.durable_size - page * PAGE_SIZE))
             self.lost[page] = self.overwritten[page] = old[:size].ljust(size, b"\0")
 
@@ -85,7 +85,7 @@ class _Content:
                 self.lost[page] = self.overwritten.get(page, bytes(old))
 
     def durable_bytes(self) -> bytearray:
-        """What the disk itself holds."""
+        """The bytes on the disk itself."""
         durable = self.data[: self.durable_size]
         durable.extend(bytes(self.durable_size - len(durable)))
         for page, old in sorted(self.overwritten.items()):
@@ -93,7 +93,7 @@ class _Content:
         return durable
 
     def after_machine_crash(self, random: Random) -> bytearray:
-        """One of the contents that a crash of the machine may leave."""
+        """One of the possible contents after a crash of the machine."""
         old, new = self.durable_bytes(), self.data
         if old == new:
             return old
@@ -115,7 +115,7 @@ class _Content:
 
 
 def _between(random: Random, old_size: int, new_size: int) -> int:
-    """The size that a crash leaves: the old one, the new one, or, of a file that grew, any in between."""
+    """The size after a crash: the old one, the new one or, for a file that grew, any in between."""
     choice = random.random_below(3)
     if choice == 0:
         return old_size
@@ -131,7 +131,7 @@ def _page(data: bytearray, begin: int, end: int) -> bytearray:
 
 
 class _Directory:
-    """Names of one directory: what is seen, what is durable, and the changes in between, oldest first."""
+    """The names of one directory: the visible ones, the durable ones, and the changes in between, oldest first."""
 
     __slots__ = ("durable_names", "names", "unflushed")
 
@@ -144,7 +144,7 @@ class _Directory:
         self.change(((name, entry),))
 
     def change(self, change: _Change) -> None:
-        """Takes all of `change` as one step that a crash keeps or loses as a whole."""
+        """Applies all of `change` as one step that a crash keeps or loses as a whole."""
         self.unflushed.append(change)
         _apply(self.names, change)
 
@@ -242,7 +242,7 @@ class MemoryFile:
 
 
 class MemoryDisk:
-    """See the head of this module. `capacity_bytes` bounds the sum of all files (None: no bound)."""
+    """See the head of this module. `capacity_bytes` bounds the total size of all files (None: no bound)."""
 
     def __init__(self, *, capacity_bytes: int | None = None) -> None:
         self.capacity_bytes = capacity_bytes
@@ -348,7 +348,7 @@ class MemoryDisk:
         directory.flush()
 
     def mark_failed_flush(self, path: str) -> None:
-        """See File.flush. In the page cache only."""
+        """See File.flush. Only in the page cache."""
         mark = _Content()
         mark.data += path.encode()
         self._root.set(FLUSH_FAILED_MARK, mark)
@@ -390,14 +390,14 @@ class MemoryDisk:
         return _used_bytes(self._root)
 
     def lock(self, path: str) -> Callable[[], None]:
-        """Only this process sees this disk, and a crash must free it: the file is made, nobody is kept out."""
+        """Makes the file and excludes nobody: only this process sees this disk, and a crash must release the lock."""
         self.open(path).close()
         return lambda: None
 
     # --- crashes ---
 
     def crash_process(self) -> None:
-        """kill -9: the page cache stays, every open handle is cut off."""
+        """kill -9: the page cache stays, every open handle is disconnected."""
 
         def detach(old: _Content) -> _Content:
             new = _Content()
@@ -410,7 +410,8 @@ class MemoryDisk:
         self._root = _copy_directory(self._root, lambda content: _once(seen, content, detach), {})
 
     def crash_machine(self, random: Random) -> None:
-        """Power off: unflushed pages and names survive in one legal way that `random` picks; handles are cut off."""
+        """Power off: unflushed pages and names survive in one legal way that `random` chooses; handles are
+        disconnected."""
 
         def survive(old: _Content) -> _Content:
             new = _Content()
@@ -432,7 +433,7 @@ class MemoryDisk:
         return entry
 
     def _parent(self, path: str) -> tuple[_Directory, str]:
-        """The directory that holds `path`; FileNotFoundError if there is none, as the real disk says."""
+        """The directory of `path`; FileNotFoundError if it does not exist, as on the real disk."""
         parent, _, name = path.rpartition("/")
         if not _parts(name):
             raise ValueError(f"not a path under the log directory: {path!r}")
@@ -453,7 +454,7 @@ def _parts(path: str) -> list[str]:
 
 
 def _once(seen: dict[_Content, _Content], content: _Content, make: Callable[[_Content], _Content]) -> _Content:
-    """A file seen under two names (the visible and the durable one) is made anew once."""
+    """Copies a file with two names (the visible and the durable one) only once."""
     if content not in seen:
         seen[content] = make(content)
     return seen[content]
@@ -489,7 +490,7 @@ def _copy_directory(
 def _survivor(
     old: _Directory, random: Random, content_of: Callable[[_Content], _Content], copies: dict[_Directory, _Directory]
 ) -> _Directory:
-    """The durable names and a prefix of the unflushed changes, in name order so that a seed repeats."""
+    """The durable names and a prefix of the unflushed changes, in name order, which makes a seed repeatable."""
     if old in copies:
         return copies[old]
     new = copies[old] = _Directory()

@@ -1,11 +1,11 @@
 """Time travel: a real event loop, with real sockets, whose clock can be moved ahead.
 
-Moving works as in the simulator: while a journey lasts, the loop does not wait for its next timer but goes there. It
-goes on only when nothing is ready and no worker is at work, so that what a timer begins is finished before the next one
-fires. When nothing is left to be done, the journey is over.
+Moving works as in the simulator: during a journey, the loop does not wait for its next timer but jumps to it. It only
+jumps when nothing is ready and no worker is busy, so the work that a timer starts ends before the next timer fires. The
+journey ends when no work is left.
 
-Timers that follow each other closely would make a week of them expensive, so a step is at least 1/64 of the journey:
-then some timers fire together, in their order, as after a pause of the process.
+Many timers in close succession would make a week expensive, so a step is at least 1/64 of the journey: some timers then
+fire together, in their order, as after a pause of the process.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ T = TypeVar("T")
 
 MAX_STEPS = 64
 MAX_BUSY_TURNS = 20
-"""Loop turns in which traffic keeps the loop busy, after which the journey goes on nevertheless."""
+"""After this many loop turns with traffic, the journey continues anyway."""
 LAST_LOOK_S = 1.001
-"""How far the timers, but not the clock, go beyond the end: what looks once a second has looked at the end."""
+"""How far the timers, but not the clock, go beyond the end: work that runs once a second has then seen the end."""
 
 
 class TimeTravel:
-    """How far the clock of one loop is ahead of the machine's. Outlives the loop: a restart keeps the time."""
+    """How far the clock of one loop is ahead of the machine's. Outlives the loop, so a restart keeps the time."""
 
     def __init__(self) -> None:
         self.ahead_ms = 0
-        """Of the clock that records, groups and retention see."""
+        """For the clock of records, groups and retention."""
         self.loop_ahead_s = 0.0
-        """Of the loop's timers."""
+        """For the loop's timers."""
         self.is_moving = False
         self._remaining_ms = 0
         self._stride_ms = 1
@@ -43,7 +43,7 @@ class TimeTravel:
         self._arrived: Callable[[], None] = lambda: None
 
     def begin(self, duration_ms: int, arrived: Callable[[], None]) -> None:
-        """Sets out; called on the loop. `arrived` is called on the loop once all that this leads to is done."""
+        """Starts a journey; called on the loop. Calls `arrived` on the loop once all resulting work is done."""
         self._remaining_ms = duration_ms
         self._stride_ms = max(1, duration_ms // MAX_STEPS)
         self._is_last_look = False
@@ -57,14 +57,14 @@ class TimeTravel:
         self.loop_ahead_s += duration_ms / 1000
 
     def may_wait(self, has_events: bool) -> bool:
-        """Whether the loop is to see to something else before the next step."""
+        """Whether the loop must handle other events before the next step."""
         if has_events and self._busy_turns < MAX_BUSY_TURNS:
             self._busy_turns += 1
             return True
         return False
 
     def step(self, timeout_s: float | None) -> bool:
-        """Goes to the next timer, `timeout_s` from now (None: there is none). False at the end of the journey."""
+        """Jumps to the next timer, `timeout_s` from now (None: no timer). False at the end of the journey."""
         self._busy_turns = 0
         if self._remaining_ms > 0:
             wanted_ms = self._remaining_ms if timeout_s is None else int(timeout_s * 1000) + 1
@@ -97,7 +97,7 @@ class _TravellingSelector(selectors.DefaultSelector):
         if travel.may_wait(bool(events)):
             return events
         if self._is_busy():
-            # what a worker has done wakes the loop; the bound is for what cannot
+            # finished work of a worker wakes the loop; the bound is for work that cannot
             return events or super().select(0.01)
         travel.step(timeout)
         return events
@@ -107,7 +107,7 @@ class TravellingLoop(asyncio.SelectorEventLoop):
     """An event loop whose clock can be moved."""
 
     def __init__(self, travel: TimeTravel, is_busy: Callable[[], bool]) -> None:
-        """`is_busy`: whether work is under way that the loop does not see."""
+        """`is_busy`: whether work is in progress that the loop does not see."""
         self._travel = travel
         super().__init__(_TravellingSelector(travel, is_busy))
 
@@ -116,7 +116,7 @@ class TravellingLoop(asyncio.SelectorEventLoop):
 
 
 class TravellingClock:
-    """The machine's clocks behind the Clock port, as far ahead as the journeys have led."""
+    """The Clock port on the machine's clocks, moved ahead by all journeys."""
 
     __slots__ = ("_travel",)
 
@@ -131,7 +131,7 @@ class TravellingClock:
 
 
 class CountingWorkers:
-    """The Workers port in front of another, which knows whether anything is under way."""
+    """The Workers port around another one; knows whether work is in progress."""
 
     __slots__ = ("_workers", "pending")
 
@@ -150,7 +150,7 @@ class CountingWorkers:
         await self._workers.drain()
 
     def is_busy(self) -> bool:
-        """Whether any work is under way, or waits for a thread."""
+        """Whether any work is in progress or waits for a thread."""
         return self.pending > 0
 
     def close(self) -> None:

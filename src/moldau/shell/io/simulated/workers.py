@@ -1,4 +1,4 @@
-"""Workers without threads, for tests of one decision: the work runs in place. The simulator has workers of its own."""
+"""Workers without threads, for tests of one decision: the work runs in place. The simulator has separate workers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class InlineWorkers:
         return work()
 
     async def drain(self) -> None:
-        """Nothing is ever under way."""
+        """Nothing is ever in progress."""
 
     def close(self) -> None:
-        """Nothing waits, so nothing is to be stopped."""
+        """Nothing waits, so there is nothing to stop."""
