@@ -1,4 +1,4 @@
-"""What people use. Products talk to a cluster only as Kafka clients.
+"""The products for users. They talk to a cluster only as Kafka clients.
 
 brought_protos: `.proto` files that every schema registry has
 console/: the web console
@@ -9,7 +9,7 @@ json_schemas: JSON Schemas and their `$ref`
 pipelines/: pipelines on Spark
 proto_files: compiles `.proto` files
 record_json: a record as JSON, and back
-registered_values: keys and values decoded by a registry, for people
+registered_values: keys and values in readable form, decoded by a registry
 registry/: the schema registry
 service/: logins, routes and sockets of HTTP services
 """

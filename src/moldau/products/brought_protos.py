@@ -1,7 +1,7 @@
 """`.proto` files that every schema registry has. Serializers do not list them as references.
 
 Google's types (`google/protobuf`) come with its compiler, its common types with the package googleapis-common-protos.
-Confluent's are part of its interface, and are written here.
+Confluent's types are part of its interface, and this module contains them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from importlib import util
 from pathlib import Path
 
 GOOGLES = "google/protobuf/"
-"""The compiler has the files of this folder."""
+"""The compiler contains the files of this folder."""
 _COMMON = "google.type"
 _CONFLUENTS = {
     "confluent/meta.proto": """
@@ -58,7 +58,7 @@ message Variant {
 
 @lru_cache(1)
 def brought_protos() -> dict[str, str]:
-    """Texts by the names that schemas import them by. Nobody changes it."""
+    """The texts, keyed by the names by which schemas import them. Do not modify the result."""
     found = dict(_CONFLUENTS)
     common = util.find_spec(_COMMON)
     for folder in (common.submodule_search_locations if common is not None else None) or ():

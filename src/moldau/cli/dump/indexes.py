@@ -106,7 +106,7 @@ def dump_producer_snapshot(path: Path) -> list[str]:
 
 
 def dump_text_file(path: Path) -> list[str]:
-    """The lines of a checkpoint or a properties file, which Kafka's tool skips. Raises ValueError for invalid content."""
+    """The lines of a checkpoint or properties file, which Kafka's tool skips. Raises ValueError for invalid content."""
     data = path.read_bytes()
     if path.name == "leader-epoch-checkpoint":
         return [f"epoch: {epoch} startOffset: {offset}" for epoch, offset in decode_leader_epochs(data)]

@@ -1,4 +1,5 @@
-"""Records of a topic from an offset, a time or an end, filtered. No group, no commit; bounds on time and records."""
+"""Searches the records of a topic from an offset, a time or an end, with a filter. Joins no group and commits nothing;
+time and records are bounded."""
 
 from __future__ import annotations
 
@@ -18,21 +19,21 @@ from moldau.products.console.tail import make_consumer
 
 READ_TIMEOUT_S = 5.0
 MAX_SCANNED = 50_000
-"""Records that one page looks at: a filter that matches little stops there, and the page says so."""
+"""How many records one page examines. A filter that matches few records stops there, and the page says so."""
 MAX_HELD_BYTES = 64 << 20
-"""Of the values that one page holds."""
+"""The total size of the values that one page holds."""
 FURTHER_BACK = 4
-"""How much further each look back goes than the one before."""
+"""Each further look back goes this many times as far."""
 STEP = 500
 
 Age = tuple[int, int, int]
-"""Timestamp, partition and offset: no two records have the same."""
+"""Timestamp, partition and offset: unique for each record."""
 
 
 class Found(msgspec.Struct, frozen=True):
-    """`next_offsets`: where the next page begins, empty at the end of the topic. `is_complete`: all that was asked for
-    was read; otherwise `scanned` records were looked at until a bound was reached. `unread`: how many of the partitions
-    that were asked for were not read at all, for want of a leader or because there are too many."""
+    """`next_offsets`: the start of the next page, empty at the end of the topic. `is_complete`: the whole request was
+    read; otherwise `scanned` records were examined before a bound was reached. `unread`: the number of requested
+    partitions that were not read, because they have no leader or are too many."""
 
     messages: list[Message]
     next_offsets: dict[int, int]
@@ -42,8 +43,8 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class _Look(msgspec.Struct, frozen=True):
-    """One look back. `has_ended`: it came to the ends of all partitions. `may_go_further`: one from further back may
-    find more."""
+    """The result of one look back. `has_ended`: it reached the ends of all partitions. `may_go_further`: a look from
+    further back may find more."""
 
     found: Found
     has_ended: bool
@@ -51,7 +52,8 @@ class _Look(msgspec.Struct, frozen=True):
 
 
 class Browser:
-    """One question's consumer; used from one thread, closed by `close`. `topic`: only with the partitions to read."""
+    """The consumer of one question; use it from one thread, and `close` it. `topic`: contains only the partitions to
+    read."""
 
     def __init__(self, access: ClusterAccess, topic: TopicFacts) -> None:
         self._topic = topic
@@ -93,12 +95,12 @@ class Browser:
             wanted = [TopicPartition(self._topic.name, index, question.timestamp_ms) for index in first]
             ends = {each.index: each.end or 0 for each in chosen}
             found = self._consumer.offsets_for_times(wanted, timeout=TIMEOUT_S) if wanted else []
-            # -1: no record is that young, so the partition's end is where to begin.
+            # -1 means that every record is older: begin at the partition's end.
             return {each.partition: each.offset if each.offset >= 0 else ends[each.partition] for each in found}
         return first
 
     def _oldest(self, starts: dict[int, int], ends: dict[int, int], question: Question) -> Found:
-        """Forward from `starts`: of the records that were read, the oldest of all partitions first."""
+        """Reads forward from `starts`; returns the oldest of the records that were read, over all partitions."""
         spans = {index: (start, ends[index]) for index, start in starts.items() if start < ends[index]}
         by_partition: dict[int, list[Message]] = {index: [] for index in spans}
         next_offsets: dict[int, int] = {}
@@ -124,11 +126,11 @@ class Browser:
         return Found(shown, next_offsets, scanned, not spans or len(shown) >= question.count)
 
     def _newest(self, chosen: list[PartitionFacts], question: Question) -> Found:
-        """The last records, newest first, of at most MAX_SCANNED offsets.
+        """The last records, newest first, from at most MAX_SCANNED offsets.
 
-        A partition may have all of the newest, so each is read as far as `count` offsets back. There may be fewer
-        records than offsets (markers of transactions, aborted records, what compaction took), or none that the filter
-        takes: then it is read further back.
+        Reads the last `count` offsets of each partition, because one partition may have all of the newest records.
+        Offsets may be without a record (transaction markers, aborted records, compaction), or the filter may reject the
+        records: then it reads from further back.
         """
         holding = [each for each in chosen if (each.start or 0) < (each.end or 0)]
         most = max(1, MAX_SCANNED // max(1, len(holding)))
@@ -139,13 +141,14 @@ class Browser:
             share = min(most, FURTHER_BACK * share)
             further = self._look_back(holding, question, share, deadline_s)
             if not further.has_ended:
-                # it begins with the oldest, and has not come to those that the look before has found
+                # it ran out of time before it reached the records of the earlier look, because it reads the oldest
+                # first
                 break
             look = further
         return look.found
 
     def _look_back(self, holding: list[PartitionFacts], question: Question, share: int, deadline_s: float) -> _Look:
-        """The newest of the last `share` offsets of each partition."""
+        """The newest records among the last `share` offsets of each partition."""
         spans: dict[int, tuple[int, int]] = {}
         cut: set[int] = set()
         for each in holding:
@@ -166,14 +169,14 @@ class Browser:
             if left_out is not None and age < left_out:
                 continue
             held_bytes += len(message.value() or b"")
-            # Of all partitions together: each may hold as many, and values may be large.
+            # One heap for all partitions bounds the memory: each may hold that many, and values may be large.
             heapq.heappush(newest, (age, message))
             while len(newest) > question.count or (held_bytes > MAX_HELD_BYTES and len(newest) > 1):
                 if len(newest) <= question.count:
                     left_out = newest[0][0]
                 held_bytes -= len(heapq.heappop(newest)[1].value() or b"")
-        # What was not looked at is older than what was, in its own partition only: it is too old for the page where
-        # the page is full and its last record is no older than one of that partition.
+        # Unread records of a partition are older than its read ones. They cannot belong to the page if it is full and
+        # its last record is no older than one of that partition.
         is_full = len(newest) == question.count
         are_settled = all(is_full and index in oldest and oldest[index] <= newest[0][0] for index in cut)
         shown = [message for _, message in sorted(newest, key=itemgetter(0), reverse=True)]
@@ -181,7 +184,7 @@ class Browser:
         return _Look(found, has_ended=not spans, may_go_further=not spans and left_out is None)
 
     def _read(self, spans: dict[int, tuple[int, int]], deadline_s: float) -> Iterator[Message]:
-        """The records of `spans` (start, end). A span shrinks as it is read, and goes once its end was reached."""
+        """The records of `spans` (start, end). Removes a span once its end is reached."""
         if spans:
             self._consumer.assign([TopicPartition(self._topic.name, index, span[0]) for index, span in spans.items()])
         while spans and time.monotonic() < deadline_s:
@@ -190,7 +193,7 @@ class Browser:
                 if partition not in spans:
                     continue
                 if message.error() is not None:
-                    # The end also counts as reached where only markers, or holes of compaction, are left before it.
+                    # The end is also reached if only markers or gaps of compaction are left before it.
                     if message.error().code() == KafkaError._PARTITION_EOF:
                         spans.pop(partition)
                     continue

@@ -1,4 +1,4 @@
-"""When the certificates of the brokers end, as their listeners with TLS present them."""
+"""When the brokers' certificates expire, as their TLS listeners present them."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from moldau.transport.tcp import TCP
 from moldau.wire.x509 import not_after_ms
 
 LOOK_AGAIN_S: Final = 60
-"""A handshake is not worth each view of a page: a certificate lasts for days."""
+"""Not every view of a page is worth a handshake: a certificate lasts for days."""
 MAX_KEPT: Final = 1_000
-"""Addresses. Above it all are asked again."""
+"""How many addresses are kept. Above this number all are asked again."""
 TIMEOUT_MS: Final = 2_000
 DAY_S: Final = 86_400
 WARN_DAYS: Final = 30
-"""From so many days before its end on a page warns of it, as the log of a broker does."""
+"""How many days before the expiry a page warns, as the log of a broker does."""
 
 
 class Certificates:
-    """For all viewers; thread-safe."""
+    """Shared by all viewers; thread-safe."""
 
     def __init__(self, access: ClusterAccess, dialer: Dialer = TCP, now_s: Callable[[], float] = time.time) -> None:
         """`now_s`: seconds since the epoch."""
@@ -34,11 +34,11 @@ class Certificates:
         self._now_s = now_s
         self._lock = threading.Lock()
         self._found: dict[str, tuple[float, float | None]] = {}
-        """By address: when it was asked, and when its certificate ends."""
+        """Address -> (time of the last handshake, expiry of the certificate)."""
 
     def days_left(self, address: str) -> int | None:
-        """Whole days until the certificate of the broker at `address`, HOST:PORT, ends; None: it has none, or does not
-        show it now."""
+        """Whole days until the certificate of the broker at `address` (HOST:PORT) expires; None if it has none, or does
+        not present it now."""
         now_s = self._now_s()
         with self._lock:
             asked_s, end_s = self._found.get(address, (0.0, None))
@@ -56,4 +56,4 @@ class Certificates:
             certificate = presented_certificate(self._access, self._dialer, host, int(port), TIMEOUT_MS)
             return None if certificate is None else not_after_ms(certificate) / 1_000
         except (MoldauError, ValueError):
-            return None  # the page says elsewhere that the broker does not answer
+            return None  # another part of the page says that the broker does not answer

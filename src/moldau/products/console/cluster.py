@@ -1,4 +1,4 @@
-"""Questions of the web console to the cluster, by requests of any Kafka client.
+"""Requests of the web console to the cluster, as any Kafka client can send them.
 
 They block and run on worker threads. If a broker does not return the size of its logs, the console shows a dash.
 """
@@ -34,33 +34,33 @@ from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
 
 T = TypeVar("T")
 TIMEOUT_S = 5.0
-"""How long one answer is waited for."""
+"""The time limit of one response."""
 CONNECT_TIMEOUT_MS = 2_000
-"""How long a broker may take to accept a connection, and to say which versions it speaks."""
+"""How long a broker may take to accept a connection, and to return its API versions."""
 UNREACHED = ("NETWORK_EXCEPTION", "REQUEST_TIMED_OUT")
 CLIENT_ID = "moldau-page"
 MAX_PARTITIONS = 2_000
-"""Partitions whose offsets one page asks for."""
+"""How many partitions one page asks for their offsets."""
 
 MAX_TRANSACTIONS = 500
-"""Open transactions that one look describes."""
+"""How many open transactions one request describes."""
 MAX_IDLE_ADMINS = 4
-"""Clients that are kept, with their connections, for the next questions."""
+"""How many idle clients, with their connections, are kept for the next requests."""
 
 
 class ClusterError(MoldauError):
-    """The cluster did not answer; the message is for people."""
+    """The cluster did not answer; the message is written for users."""
 
 
 class SilentError(ClusterError):
-    """The one broker that knows does not answer; others do."""
+    """The one broker with the answer does not respond; others do."""
 
 
 NO_METADATA = CommitMetadata()
 
 
 class PartitionFacts(msgspec.Struct, frozen=True):
-    """Offsets and `size_bytes` are None where the cluster did not give them."""
+    """Offsets and `size_bytes` are None if the cluster did not return them."""
 
     index: int
     leader: int
@@ -72,7 +72,7 @@ class PartitionFacts(msgspec.Struct, frozen=True):
 
     @property
     def records(self) -> int | None:
-        """By offsets; after compaction there are fewer."""
+        """The number of records by offsets; a compacted topic has fewer."""
         return None if self.start is None or self.end is None else max(0, self.end - self.start)
 
 
@@ -94,7 +94,7 @@ class TopicFacts(msgspec.Struct, frozen=True):
 
     @property
     def end_sum(self) -> int | None:
-        """Records that ever came, by offsets: what rates are made of."""
+        """The number of records ever written, by offsets; rates are computed from it."""
         return total(partition.end for partition in self.partitions)
 
     @property
@@ -115,7 +115,7 @@ class Overview(msgspec.Struct, frozen=True):
 
 
 class ConfigFacts(msgspec.Struct, frozen=True):
-    """`source` in Kafka's words; `value` None where it is kept secret or unset."""
+    """`source` in Kafka's words; `value` None if it is secret or unset."""
 
     name: str
     value: str | None
@@ -136,14 +136,14 @@ class TransactionFacts(msgspec.Struct, frozen=True):
 
 
 class OpenTransactions(msgspec.Struct, frozen=True):
-    """`count`: of all; `rows`: at most MAX_TRANSACTIONS, the oldest in front."""
+    """`count`: of all transactions; `rows`: at most MAX_TRANSACTIONS, the oldest first."""
 
     count: int = 0
     rows: tuple[TransactionFacts, ...] = ()
 
     @property
     def oldest_s(self) -> int | None:
-        """How long the oldest one of the rows has been open."""
+        """The age of the oldest transaction in the rows."""
         return self.rows[0].age_s if self.rows else None
 
 
@@ -157,12 +157,12 @@ class LagRow(msgspec.Struct, frozen=True):
 
     @property
     def lag(self) -> int | None:
-        """As Kafka's own tools count: records that were deleted meanwhile are in it."""
+        """The lag as Kafka's own tools count it, including records that were deleted meanwhile."""
         return None if self.committed is None or self.end is None else max(0, self.end - self.committed)
 
     @property
     def deleted(self) -> int:
-        """How many records of the lag are gone: the log begins behind the committed offset."""
+        """How many records of the lag are deleted: the log begins after the committed offset."""
         return 0 if self.committed is None or self.start is None else max(0, self.start - self.committed)
 
 
@@ -173,11 +173,11 @@ class GroupFacts(msgspec.Struct, frozen=True):
     members: tuple[GroupMember, ...] = ()
     rows: tuple[LagRow, ...] = ()
     commit_metadata: CommitMetadata = NO_METADATA
-    """What a pipeline left beside its offsets."""
+    """The commit metadata of a pipeline."""
 
     @property
     def lag(self) -> int | None:
-        """Of the partitions whose end is known."""
+        """The lag of the partitions with a known end."""
         return total(row.lag for row in self.rows)
 
     @property
@@ -191,7 +191,7 @@ class GroupFacts(msgspec.Struct, frozen=True):
 
 
 def total(values: Iterable[int | None]) -> int | None:
-    """The sum of what is known; None if nothing is."""
+    """The sum of the known values; None if all are None."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 
@@ -205,7 +205,7 @@ class Cluster:
         self._dialer = ListeningDialer(dialer)
 
     def silent(self) -> tuple[str, ...]:
-        """`host:port` of the brokers that were asked a moment ago and said nothing: what only they know is left out."""
+        """`host:port` of the brokers that recently did not respond; facts that only they know are missing."""
         return tuple(self._dialer.silent())
 
     def close(self) -> None:
@@ -227,7 +227,7 @@ class Cluster:
         return Overview(cluster.cluster_id, brokers, facts)
 
     def with_offsets(self, topics: Sequence[TopicFacts]) -> list[TopicFacts]:
-        """`topics` with their offsets and sizes, as far as MAX_PARTITIONS goes."""
+        """`topics` with their offsets and sizes, for at most MAX_PARTITIONS."""
         chosen: list[TopicPartition] = []
         for topic in topics:
             if len(chosen) + len(topic.partitions) > MAX_PARTITIONS:
@@ -246,11 +246,11 @@ class Cluster:
         ]
 
     def _ends(self, partitions: Iterable[TopicPartition]) -> list[dict[TopicPartition, int]]:
-        """Where the partitions begin, and where they end."""
+        """The start and the end offsets of the partitions."""
         return self.ask(lambda admin: known(admin, partitions, EARLIEST_TIMESTAMP, LATEST_TIMESTAMP))
 
     def _sizes(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Bytes of the leaders' logs; empty where the cluster does not say."""
+        """Bytes of the leaders' logs; empty if the cluster does not return them."""
         found: dict[TopicPartition, int] = {}
 
         def add(admin: ClusterAdmin, broker_id: int) -> None:
@@ -264,7 +264,7 @@ class Cluster:
         return found
 
     def features_not_served(self) -> list[str]:
-        """APIs that the cluster does not serve; empty if it does not say."""
+        """APIs that the cluster does not serve; empty if it does not return them."""
         request = ApiVersionsRequest("moldau", "1")
         try:
             answer = self.ask(lambda admin: admin.ask(request))
@@ -281,8 +281,8 @@ class Cluster:
         return self._configs(BROKER, str(broker_id), overriding=(2, 3, 4))
 
     def _configs(self, resource_type: int, name: str, *, overriding: tuple[int, ...]) -> list[ConfigFacts]:
-        """Sorted, overrides first; `overriding`: the sources of those. Raises ClusterError, also where the broker does
-        not serve them."""
+        """The settings, sorted, overrides first; `overriding`: the sources that count as overrides. Raises
+        ClusterError, also for a broker that does not serve them."""
         settings = self.ask(lambda admin: describe_configs(admin, resource_type, [name], synonyms=False))[name]
         facts = [
             ConfigFacts(
@@ -305,7 +305,7 @@ class Cluster:
         return [GroupFacts(each.group_id, _words(each.group_state), _words(each.group_type)) for each in listed]
 
     def group(self, group_id: str) -> GroupFacts:
-        """One group with members and lag. A group that is not there is `Dead` and empty."""
+        """One group with members and lag. A missing group is `Dead` and empty."""
         described = self.ask(lambda admin: _described(admin, group_id))
         committed = self.ask(lambda admin: read_committed(admin, group_id))
         owners = {partition: member.client_id for member in described.members for partition in member.assignment}
@@ -334,7 +334,7 @@ class Cluster:
     # -- transactions
 
     def open_transactions(self) -> OpenTransactions:
-        """The transactions that are open or being ended; none where a broker cannot say."""
+        """Transactions that are open or being ended; empty if a broker does not serve the request."""
         of_brokers = self._ask_each_broker(_open_transactions)
         count = sum(each for each, _ in of_brokers)
         described = sorted(
@@ -354,11 +354,11 @@ class Cluster:
         )
         return OpenTransactions(count, rows)
 
-    # -- asking
+    # -- requests
 
     def ask(self, question: Callable[[ClusterAdmin], T]) -> T:
-        """Asks; what the client raises becomes a ClusterError. A client that was idle is asked twice: it knows more
-        brokers than a new one does."""
+        """Runs `question`; turns the client's errors into ClusterError. Retries once with a client that was idle: it
+        knows more brokers than a new one."""
         try:
             admin, was_idle = self._idle.pop(), True
             admin.client.close_ended_connections()
@@ -369,7 +369,7 @@ class Cluster:
                 answer = question(admin)
             except (KafkaError, ProtocolError) as error:
                 admin.client.close()
-                # while it was idle the broker may have closed its connections
+                # while it was idle, the broker may have closed its connections
                 if not was_idle or not getattr(error, "is_retriable", False):
                     kind = SilentError if isinstance(error, SilentBrokerError) else ClusterError
                     raise kind(self._in_words(error)) from None
@@ -385,7 +385,7 @@ class Cluster:
                 return answer
 
     def _ask_each_broker(self, question: Callable[[ClusterAdmin, int], T]) -> list[T]:
-        """What each broker answers; those that are not reached are left out."""
+        """The answers of all reachable brokers."""
 
         def ask(admin: ClusterAdmin) -> list[T]:
             found: list[T] = []
@@ -412,7 +412,7 @@ class Cluster:
     def _in_words(self, error: KafkaError | ProtocolError) -> str:
         if isinstance(error, ProtocolError):
             return f"{self.access} does not answer as a Kafka broker: {error}"
-        # what the network reports names the address already
+        # a network error already contains the address
         is_named = error.name in UNREACHED
         return str(error) if is_named else f"{self.access}: {error}"
 

@@ -17,12 +17,12 @@ from moldau.products.console.cluster import Cluster, ClusterError, PartitionFact
 from moldau.products.console.sampler import Snapshot
 
 MAX_ROWS = 50
-"""Partitions that are shown of those not in sync, and of those that move."""
+"""How many partitions are shown that are out of sync, and how many that are being reassigned."""
 _DENIED = "CLUSTER_AUTHORIZATION_FAILED"
 
 
 class BrokerRow(msgspec.Struct, frozen=True):
-    """`out_of_sync`: how many of its replicas are."""
+    """`out_of_sync`: the number of its replicas that are out of sync."""
 
     broker_id: int
     address: str
@@ -34,7 +34,7 @@ class BrokerRow(msgspec.Struct, frozen=True):
 
 
 class VoterRow(msgspec.Struct, frozen=True):
-    """`heard_s`: how long ago the leader heard of it; None: never."""
+    """`heard_s`: seconds since the leader last heard from it; None for never."""
 
     node_id: int
     role: str
@@ -52,17 +52,17 @@ class MoveRow(msgspec.Struct, frozen=True):
 
 
 class ClusterState(msgspec.Struct, frozen=True):
-    """`voters` is empty where the cluster does not say, or has no leader just now."""
+    """`voters` is empty if the cluster does not return them, or has no leader just now."""
 
     brokers: tuple[BrokerRow, ...]
     voters: tuple[VoterRow, ...]
     moves: tuple[MoveRow, ...]
     behind: tuple[tuple[str, PartitionFacts], ...]
-    """Topic and partition of those that nobody leads, or whose replicas are not all in sync."""
+    """Topic and partition, for partitions without a leader or with replicas out of sync."""
     has_controller: bool = True
-    """False: what is said of brokers and partitions is what a broker knew last."""
+    """False: the facts on brokers and partitions are the last ones that a broker knew."""
     is_denied: bool = False
-    """Who asks may not describe the cluster, so `voters` and `moves` are empty."""
+    """This principal may not describe the cluster, so `voters` and `moves` are empty."""
 
     @property
     def active_controller(self) -> int | None:
@@ -73,8 +73,8 @@ class ClusterState(msgspec.Struct, frozen=True):
 
 
 class StateSeen(msgspec.Struct, frozen=True):
-    """`state`: None before the first answer. `error`: why there was no answer now; `state` is then the last one.
-    `not_served`: what clients may ask for in vain."""
+    """`state`: None before the first answer. `error`: why the last request failed; `state` is then the last known one.
+    `not_served`: features that the cluster lacks."""
 
     state: ClusterState | None = None
     not_served: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ class StateSeen(msgspec.Struct, frozen=True):
 
 
 class ClusterWatch:
-    """The state of the cluster for all viewers: asked once for each snapshot that somebody wants it of. Thread-safe."""
+    """The state of the cluster for all viewers: asked once for each snapshot that a viewer requests. Thread-safe."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -91,7 +91,7 @@ class ClusterWatch:
         self._seen = StateSeen()
 
     def at(self, snapshot: Snapshot) -> StateSeen:
-        """The first viewer of a snapshot asks the cluster; the others wait for the same answer."""
+        """The state for a snapshot. The first viewer's call asks the cluster; the others wait for the same answer."""
         with self._lock:
             if snapshot is not self._snapshot:
                 self._seen = self._ask(snapshot)
@@ -107,12 +107,12 @@ class ClusterWatch:
 
 
 def is_whole(partition: PartitionFacts) -> bool:
-    """Whether somebody leads, and all of its replicas are in sync."""
+    """Whether the partition has a leader and all of its replicas are in sync."""
     return partition.leader >= 0 and len(partition.in_sync) >= len(partition.replicas)
 
 
 def read_state(admin: ClusterAdmin, topics: Iterable[TopicFacts]) -> ClusterState:
-    """Raises KafkaError where no broker answers."""
+    """Raises KafkaError if no broker answers."""
     named = [(topic.name, partition) for topic in topics for partition in topic.partitions]
     partitions = [partition for _, partition in named]
     brokers = tuple(

@@ -15,17 +15,17 @@ from moldau.products.pipelines.core.commit_metadata import REASON_HEADER
 from moldau.products.service.look.words import visible
 
 MAX_DEAD_LETTERS = 10
-"""Of one pipeline; those of each topic that are read, too."""
+"""The number of dead letters shown for one pipeline, and read from each topic."""
 MAX_TOPICS = 4
 MAX_KEPT = 50
-"""Topics whose newest dead letters are kept until they have newer ones."""
+"""How many topics' newest dead letters are cached until newer ones arrive."""
 MAX_WORDS = 400
 
 Find = Callable[[TopicFacts, Question], Found]
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
-    """`topic`, `partition` and `offset` say where the dead letter is; `origin` says where its record came from, in
+    """`topic`, `partition` and `offset` locate the dead letter; `origin` describes the source of its record in
     words."""
 
     topic: str
@@ -37,7 +37,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
 
 
 class DeadLettersWatch:
-    """For all viewers: a topic is read again when it has grown. Thread-safe."""
+    """Shared by all viewers: a topic is read again when it has grown. Thread-safe."""
 
     def __init__(self, find: Find) -> None:
         self._find = find
@@ -45,7 +45,7 @@ class DeadLettersWatch:
         self._kept: dict[str, tuple[TopicFacts, list[DeadLetter]]] = {}
 
     def newest(self, topics: Sequence[TopicFacts]) -> list[DeadLetter]:
-        """The newest first. Raises ClusterError."""
+        """The dead letters, newest first. Raises ClusterError."""
         found = [letter for topic in topics[:MAX_TOPICS] for letter in self._newest_of(topic)]
         found.sort(key=lambda letter: (letter.timestamp_ms, letter.offset), reverse=True)
         return found[:MAX_DEAD_LETTERS]
@@ -65,7 +65,8 @@ class DeadLettersWatch:
 
 
 def _bounds(topic: TopicFacts) -> list[tuple[int | None, int | None]]:
-    """A topic that was made anew may have as many records as the old one, but hardly at the same offsets."""
+    """The offsets that identify the state of a topic. A recreated topic may have as many records as the old one, but
+    hardly the same offsets."""
     return [(partition.start, partition.end) for partition in topic.partitions]
 
 

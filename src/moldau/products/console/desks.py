@@ -1,7 +1,7 @@
 """The pages of each person, filled with the person's own access to the cluster.
 
-People of a service without logins share one desk, as do those for whom the service acts under its own name. A desk
-without a viewer asks the cluster nothing.
+People of a service without logins share one desk, and so do people for whom the service acts under its own name. A desk
+without a viewer sends the cluster no requests.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from moldau.products.service.routes import ServedRoute, ServiceRoute
 from moldau.products.service.service import Service
 
 MAX_DESKS = 50
-"""Of people with an access of their own. One more closes the one used least recently: its charts begin again."""
+"""How many people with their own access have a desk. A further one closes the least recently used desk; its charts
+start again."""
 
 Answer = Callable[[Pages, Request], Awaitable[Response]]
 ROUTES: tuple[tuple[str, Answer], ...] = (
@@ -42,11 +43,11 @@ ROUTES: tuple[tuple[str, Answer], ...] = (
     ("/brokers/{broker}", Pages.page),
     ("/live", Pages.live),
 )
-"""All are there for viewers: what a person may read of them is for the cluster to decide."""
+"""Every route needs only the viewer role: the cluster decides what a person may read."""
 
 
 class Desks:
-    """Used from the loop of the service; `close` from any thread. `acts_as`: the principal of the service itself."""
+    """Use from the loop of the service; `close` from any thread. `acts_as`: the principal of the service itself."""
 
     def __init__(
         self, service: Service, access: ClusterAccess, values: RegisteredValues | None = None, acts_as: str = ""
@@ -57,7 +58,7 @@ class Desks:
         self._lock = threading.Lock()
         self._shared = self._desk(access)
         self._own: dict[ClusterAccess, Pages] = {}
-        """The one that was used least recently stands first."""
+        """The least recently used desk comes first."""
 
     def routes(self) -> list[ServiceRoute]:
         return [*(self._route(path, answer) for path, answer in ROUTES), STATIC]
@@ -75,7 +76,7 @@ class Desks:
             return pages
 
     def left(self, person: Person) -> None:
-        """The session of the person has ended: nothing is kept of its access."""
+        """Closes the desk of a person whose session has ended, with its access."""
         with self._lock:
             pages = None if person.access is None else self._own.pop(person.access, None)
         if pages is not None:
@@ -85,7 +86,7 @@ class Desks:
         return await self.of(person_of(request)).no_such_page(request, error)
 
     def wake(self) -> None:
-        """Ends the waits of all streams."""
+        """Wakes all waiting streams."""
         with self._lock:
             for pages in (self._shared, *self._own.values()):
                 pages.sampler.close()

@@ -1,4 +1,5 @@
-"""Records by our own client, for logins that librdkafka does not have: delegation tokens and bearer tokens.
+"""Reads records by Moldau's own client, for logins that librdkafka does not support: delegation tokens and bearer
+tokens.
 
 It has the methods of confluent-kafka's consumer that the console uses. It joins no group and commits nothing.
 """
@@ -27,7 +28,7 @@ from moldau.wire.records.control import ControlType, decode_control_key
 from moldau.wire.records.record import Record, read_records
 
 MAX_BYTES = 4 << 20
-"""Of one answer; of one partition a quarter of that."""
+"""The limit of one response; a partition has a quarter of it."""
 CREATE_TIME, LOG_APPEND_TIME = 1, 2
 _FETCH_BY_NAME = 12
 
@@ -38,7 +39,7 @@ def needs_own_client(access: ClusterAccess) -> bool:
 
 
 class OwnMessage(msgspec.Struct, frozen=True):
-    """A record, or the news that a partition was read to its end, as confluent-kafka's Message tells it."""
+    """A record or an end of partition, with the interface of confluent-kafka's Message."""
 
     name: str
     index: int
@@ -75,10 +76,10 @@ class OwnMessage(msgspec.Struct, frozen=True):
 
 
 class OwnConsumer:
-    """Used from one thread. Every method raises ClusterError."""
+    """Use from one thread. Every method raises ClusterError."""
 
     def __init__(self, access: ClusterAccess, *, tells_ends: bool, max_wait_ms: int) -> None:
-        """`tells_ends`: each end of a partition is a message, too."""
+        """`tells_ends`: also returns a message for each end of a partition."""
         self._client = open_client(access)
         self._tells_ends = tells_ends
         self._max_wait_ms = max_wait_ms
@@ -102,13 +103,13 @@ class OwnConsumer:
         return [LibrdkafkaPartition(key.topic, key.partition, offset) for key, offset in found.items()]
 
     def assign(self, partitions: Sequence[LibrdkafkaPartition]) -> None:
-        """Each with the offset to begin at."""
+        """Assigns partitions, each with its start offset."""
         self._positions = {TopicPartition(each.topic, each.partition): each.offset for each in partitions}
         self._told = set()
         self._waiting = []
 
     def consume(self, count: int, timeout: float) -> list[OwnMessage]:
-        """At most `count`; waits for the first at most `timeout` seconds, as far as brokers keep to that."""
+        """At most `count` messages; waits for the first at most `timeout` seconds, if brokers observe that."""
         deadline_s = time.monotonic() + timeout
         while not self._waiting:
             rest_ms = int(1_000 * (deadline_s - time.monotonic()))
@@ -180,7 +181,7 @@ def _topics(partitions: Sequence[TopicPartition], positions: dict[TopicPartition
 
 
 def _readable(row: PartitionData, data: bytes) -> Iterator[tuple[BatchHeader, bytes | None]]:
-    """The batches of records; None for what is not read: markers, and records of aborted transactions (KIP-98)."""
+    """The batches of records; None in place of the data of markers and aborted records, which are skipped (KIP-98)."""
     aborts = sorted((each.first_offset, each.producer_id) for each in row.aborted_transactions or ())
     aborted: set[int] = set()
     for position, header in iterate_batches(data):

@@ -1,8 +1,8 @@
 """Finds pipelines by their groups: named `moldau.…`, or with commit metadata of a pipeline.
 
-A pipeline is not a member of its group, so the state of the group does not tell whether it runs: moving offsets do.
-Commit metadata is text of clients, so no address is taken from it. A board is a port, and is linked only for a run on
-this machine.
+A pipeline is not a member of its group, so the state of the group does not show whether it runs: moving offsets do.
+Clients write commit metadata, so no address is taken from it. A board's address is only its port, and is linked only
+for a run on this machine.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from moldau.products.service.look.plan import Box, Edge
 from moldau.products.service.look.words import show_count, show_duration, show_rate, visible
 
 ALIVE_S = 60
-"""A pipeline that committed in this time is said to read."""
+"""A pipeline that committed within this time is shown as reading."""
 MAX_DRAWN_TOPICS = 20
 
 
 class TopicLag(msgspec.Struct, frozen=True):
-    """What a group has still to read of one topic."""
+    """The lag of a group on one topic."""
 
     topic: str
     partitions: int
@@ -33,9 +33,9 @@ class TopicLag(msgspec.Struct, frozen=True):
 
 
 class PipelineFacts(msgspec.Struct, frozen=True):
-    """`spec`: the name of its pipeline file, which may have several queries; `query`: its name there, empty for the
-    only one. `dead_letter_topics`: the topics of its dead letters. `board_port`: of the board of its run, `board_tls`:
-    with TLS, `board_host`: its machine, None for this one."""
+    """`spec`: the name of its pipeline file, which may have several queries; `query`: its name there, empty for a
+    single query. `dead_letter_topics`: the topics of its dead letters. `board_port`: the port of the run's board,
+    `board_tls`: whether it uses TLS, `board_host`: its machine, None for this one."""
 
     name: str
     spec: str
@@ -54,8 +54,8 @@ class PipelineFacts(msgspec.Struct, frozen=True):
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """The state of a pipeline in words; `kind`: the badge. `seen_s`: seconds since its offsets moved; None: not while
-    the console looked."""
+    """The state of a pipeline in words; `kind`: the badge. `seen_s`: seconds since its offsets moved; None if they did
+    not move while the console sampled them."""
 
     words: str
     kind: str
@@ -95,12 +95,12 @@ def _facts(group: GroupFacts, topics: dict[str, TopicFacts], here: str) -> Pipel
 
 
 def _is_of(query: str, spec: str) -> bool:
-    """Whether the pipeline file can have this query: any client can write commit metadata."""
+    """Whether the query belongs to the pipeline file: any client can write commit metadata."""
     return query == spec or query.startswith(f"{spec}.")
 
 
 def _dead_letters_by_name(name: str, topics: dict[str, TopicFacts]) -> list[str]:
-    """The query `shop.lake` of the pipeline file `shop` uses the topic `shop.dead-letters`, as the file does."""
+    """The query `shop.lake` of the pipeline file `shop` uses the topic `shop.dead-letters`, like the file itself."""
     while name and name + DEAD_LETTERS_SUFFIX not in topics:
         name = name.rpartition(".")[0]
     return [name + DEAD_LETTERS_SUFFIX] if name else []
@@ -126,7 +126,7 @@ def standing(pipeline: PipelineFacts, series: Series) -> Standing:
         return Standing("no offsets", "idle", seen_s)
     is_alive = seen_s is not None and seen_s <= ALIVE_S
     if lag == 0:
-        # without a commit nobody knows whether it waits for records or was stopped
+        # without a commit it is unknown whether the pipeline waits for records or was stopped
         return Standing("caught up", "good", seen_s) if is_alive else Standing("nothing to read", "idle", seen_s)
     if is_alive:
         return Standing("reading", "good", seen_s)
@@ -139,7 +139,7 @@ def standing(pipeline: PipelineFacts, series: Series) -> Standing:
 def picture_of(
     pipeline: PipelineFacts, rates: dict[str, float | None], dead_letter_rates: dict[str, float | None]
 ) -> tuple[list[Box], list[Edge]]:
-    """The topics that it reads, the pipeline, and its dead letters, with rates on the lines."""
+    """The topics that the pipeline reads, the pipeline, and its dead letters, with rates on the lines."""
     read = pipeline.topics[:MAX_DRAWN_TOPICS]
     boxes = [Box(visible(each.topic), "source", f"lag {show_count(each.lag)}") for each in read]
     middle = len(boxes)

@@ -58,7 +58,8 @@ _HERE = Path(__file__).parent
 
 
 class _AnyText(PathConvertor):
-    """Also with line breaks, which Starlette's own leaves out: the id of a group may hold anything."""
+    """Matches any text, including line breaks, which Starlette's own convertor excludes: a group id may contain any
+    character."""
 
     regex = "(?s:.*)"
 
@@ -109,7 +110,7 @@ class Pages:
         except MoldauError as error:
             status, name, values = 502, "error.html", {"title": "The cluster does not answer", "reason": str(error)}
         query = request.url.query
-        # As it was sent: a path that is decoded twice may name another group.
+        # The raw path: a second decoding could change the name of a group.
         sent = request.scope["raw_path"].decode("latin-1")
         values = {"here": path, "live": f"{sent}?{query}" if query else sent, **self._frame(request), **values}
         return HTMLResponse(await run_in_threadpool(self._render, name, values), status)
@@ -186,7 +187,7 @@ class Pages:
             near = hint(name, (topic.name for topic in self.cluster.overview().topics))
             return 404, "error.html", {"title": "Topic not found", "reason": visible(name + near)}
         values["topic"] = topic
-        if path.endswith("/tail") and path.count("/") == 3:  # a topic may be called so too
+        if path.endswith("/tail") and path.count("/") == 3:  # a topic may be named `tail` too
             newest = self._find(topic, Question()).messages
             unread = max(0, len(topic.partitions) - MAX_TAIL_PARTITIONS)
             records = [show_record(each, self.values) for each in newest]
@@ -205,7 +206,7 @@ class Pages:
     # -- records of a topic
 
     async def records(self, request: Request) -> Response:
-        """A form and what it finds: `?from=offset&at=120&key=paris`."""
+        """The search form and its results: `?from=offset&at=120&key=paris`."""
         status, name = 502, "error.html"
         values: dict[str, Any] = {"title": "The cluster does not answer"}
         try:
@@ -232,7 +233,7 @@ class Pages:
         if topic is None or found is None:
             return PlainTextResponse("no such topic", 404)
         lines = "".join(f"{json.dumps(record_as_json(each), ensure_ascii=False)}\n" for each in found.messages)
-        # A topic's name holds nothing but letters, digits and ._- and is safe in a header.
+        # A topic name contains only letters, digits and ._-, so it is safe in a header.
         headers = {"content-disposition": f'attachment; filename="{topic.name}.jsonl"'}
         return Response(lines.encode("utf-8", "surrogateescape"), media_type="application/x-ndjson", headers=headers)
 
@@ -259,7 +260,7 @@ class Pages:
         return msgspec.structs.replace(found, unread=unread)
 
     def find_topic(self, name: str) -> TopicFacts | None:
-        """The topic of this name, without its offsets and sizes; None: there is none."""
+        """The topic of this name, without its offsets and sizes; None if it does not exist."""
         return next((topic for topic in self.cluster.overview().topics if topic.name == name), None)
 
     def _group(self, group_id: str, snapshot: Snapshot, values: dict[str, Any]) -> tuple[int, str, dict[str, Any]]:
@@ -301,7 +302,7 @@ class Pages:
             return 404, "error.html", {"title": "Broker not found", "reason": visible(number)}
         configs: list[ConfigFacts] = []
         error: str | None = "it does not serve now"
-        if not row.is_fenced:  # nobody would answer, and the page would wait for the time-out
+        if not row.is_fenced:  # a fenced broker does not answer, and the page would wait for the time-out
             try:
                 configs, error = self.cluster.broker_configs(row.broker_id), None
             except ClusterError as failure:
@@ -363,7 +364,7 @@ class Pages:
                 yield event("main", json.dumps(markup))
 
     async def stream(self, request: Request) -> Response:
-        """Records of a topic as they come."""
+        """Streams the records of a topic as they arrive."""
         try:
             topic = await run_in_threadpool(self.find_topic, request.path_params["topic"])
         except MoldauError as error:
@@ -392,12 +393,12 @@ class Pages:
         except ClusterError as error:
             yield event("trouble", json.dumps({"reason": str(error)}))
         finally:
-            # a consumer's close waits for its threads, and this may run while the request is being cancelled
+            # closing a consumer waits for its threads, and this code may run while the request is being cancelled
             asyncio.get_running_loop().run_in_executor(None, tail.close)
 
 
 def _found_values(parameters: dict[str, str], found: Found, decoder: RegisteredValues | None) -> dict[str, Any]:
-    """What the template shows of `found`. `asked` and `next` are query strings: of this page, and of the one after."""
+    """The template's values for `found`. `asked` and `next` are the query strings of this page and of the next one."""
     asked = {name: parameters[name] for name in ASKED if parameters.get(name)}
     rest = {name: value for name, value in asked.items() if name != "next"}
     return {
@@ -412,7 +413,7 @@ def _found_values(parameters: dict[str, str], found: Found, decoder: RegisteredV
 
 
 def _match(path: str) -> dict[str, str] | None:
-    """The parameters of a page's path; None: no page that is updated."""
+    """The parameters of a page's path; None for a page without updates."""
     from urllib.parse import unquote
 
     if path in ("/", "/topics", "/groups", "/pipelines", "/brokers"):
@@ -430,7 +431,7 @@ def _match(path: str) -> dict[str, str] | None:
 
 
 def _is_number(text: str) -> bool:
-    """Whether `text` is a whole number, and a short one: of a page or a broker."""
+    """Whether `text` is a short whole number: of a page or a broker."""
     return text.isascii() and text.isdigit() and len(text) <= 10
 
 
@@ -445,14 +446,14 @@ def _idle(group: GroupFacts) -> int:
 
 
 def quote_path(text: str) -> str:
-    """One part of a path; a group id may hold anything."""
+    """Quotes one part of a path; a group id may contain any character."""
     from urllib.parse import quote
 
     return quote(text, safe="")
 
 
 def show_time(timestamp_ms: int) -> str:
-    """UTC, to the millisecond; empty where there is none or it is no date."""
+    """The time in UTC, to the millisecond; empty for no time or an invalid date."""
     if timestamp_ms < 0:
         return ""
     try:

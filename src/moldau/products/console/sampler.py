@@ -30,7 +30,7 @@ IDLE_S = 30.0
 MAX_SAMPLED_TOPICS = 500
 MAX_SAMPLED_GROUPS = 50
 GROUPS_EVERY = 2
-"""Groups are asked at every second sample: each group is two requests."""
+"""Groups are requested at every second sample: each group takes two requests."""
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -46,17 +46,17 @@ def counts_of(topics: Iterable[TopicFacts]) -> Counts:
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """`error`: why the cluster could not be asked; the rest is then of the last time it could."""
+    """`error`: why the cluster could not be asked; the other fields are then from the last success."""
 
     overview: Overview
     topics: tuple[TopicFacts, ...]
-    """With offsets and sizes for the first MAX_SAMPLED_TOPICS."""
+    """All topics, with offsets and sizes for the first MAX_SAMPLED_TOPICS."""
     groups: tuple[GroupFacts, ...]
     transactions: OpenTransactions
     taken_s: float
     error: str | None = None
     silent: tuple[str, ...] = ()
-    """Brokers that do not answer, as `broker ID at HOST:PORT`."""
+    """Brokers that do not respond, as `broker ID at HOST:PORT`."""
 
     @property
     def own(self) -> Counts:
@@ -78,14 +78,13 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 def silent_brokers(overview: Overview, addresses: Iterable[str]) -> tuple[str, ...]:
-    """The brokers at `addresses`, by id and address; an address that no broker of the cluster has any more is left
-    out."""
+    """The brokers at `addresses`, by id and address. Omits an address that no broker of the cluster has any more."""
     silent = frozenset(addresses)
     return tuple(f"broker {each.broker_id} at {each.address}" for each in overview.brokers if each.address in silent)
 
 
 def topic_series(group_id: str, topic: str) -> str:
-    """The name of what a pipeline's group has committed of one topic. A topic's name holds no slash."""
+    """The name of the series of a group's committed offsets on one topic. A topic name contains no slash."""
     return f"read:{topic}/{group_id}"
 
 
@@ -93,7 +92,7 @@ NOTHING = Snapshot(Overview("", (), ()), (), (), OpenTransactions(), 0.0, "not a
 
 
 class Sampler:
-    """One thread that lives while a page is open."""
+    """A thread that runs while a page is open."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._topic_history = History()
@@ -108,7 +107,7 @@ class Sampler:
         self._is_closed = False
 
     def snapshot(self) -> Snapshot:
-        """The newest; the first asker waits for the first one."""
+        """The newest snapshot; the first caller waits for the first one."""
         with self._condition:
             self._wanted()
             self._condition.wait_for(lambda: self._version > 0 or self._is_closed, timeout=15)
@@ -120,7 +119,7 @@ class Sampler:
         return history.get(name)
 
     def newer_than(self, version: int, timeout_s: float) -> int:
-        """Waits for another snapshot than `version`; gives its version, or `version` after `timeout_s`."""
+        """Waits for a snapshot other than `version`; returns its version, or `version` after `timeout_s`."""
         with self._condition:
             self._wanted()
             self._condition.wait_for(lambda: self._version != version or self._is_closed, timeout=timeout_s)
@@ -160,7 +159,7 @@ class Sampler:
             except MoldauError as error:
                 snapshot = msgspec.structs.replace(self._snapshot, error=str(error))
             except Exception as error:
-                # our own mistake: the page shows it, and the next look may succeed
+                # a bug of the console: the page shows it, and the next sample may succeed
                 snapshot = msgspec.structs.replace(self._snapshot, error=f"{type(error).__name__}: {error}")
             sample += 1
             with self._condition:
@@ -181,7 +180,7 @@ class Sampler:
         return tuple(self._group(group) if group.group_id in chosen else group for group in listed)
 
     def _group(self, listed: GroupFacts) -> GroupFacts:
-        """Without members and lag where its coordinator does not answer: the other groups are shown all the same."""
+        """The group, without members and lag if its coordinator does not respond: the other groups are still shown."""
         try:
             return self._cluster.group(listed.group_id)
         except ClusterError:
@@ -215,7 +214,7 @@ class Sampler:
                 lags[f"lag:{group.group_id}"] = group.lag if group.is_lag_known else None
         are_known = all(group.is_lag_known for group in snapshot.groups)
         lags["lag"] = (snapshot.lag or 0) if are_known else None
-        # last: where there are too many series, these are left out
+        # last, because the series at the end are dropped if they are too many
         for group in snapshot.groups:
             if is_pipeline(group):
                 for row in group.rows:

@@ -18,7 +18,7 @@ from moldau.products.service.service import Service
 
 
 class Console:
-    """`registry`: of the schemas by which keys and values are shown. Raises MissingExtraError, LoginFileError."""
+    """`registry`: the registry with the schemas of keys and values. Raises MissingExtraError, LoginFileError."""
 
     def __init__(self, access: ClusterAccess, opening: Opening, *, registry: Registry | str | None = None) -> None:
         self.opening = opening

@@ -1,4 +1,4 @@
-"""The live tail: new records of a topic for one viewer. No group, no commit.
+"""The live tail: new records of a topic for one viewer. Joins no group and commits nothing.
 
 A viewer sees at most MAX_PER_SECOND records. Of a faster topic it sees a part, and the number of skipped records.
 """
@@ -25,8 +25,8 @@ MAX_WAIT_MS = 250
 
 
 def make_consumer(access: ClusterAccess, purpose: str, settings: dict[str, object]) -> Consumer:
-    """A consumer that leaves nothing behind: it joins no group and commits nothing. For a login that librdkafka does
-    not have, one of our own with the same methods."""
+    """A consumer that joins no group and commits nothing. For a login that librdkafka does not support, returns
+    Moldau's own consumer with the same methods."""
     name = f"{CLIENT_ID}-{purpose}"
     if needs_own_client(access):
         tells_ends = bool(settings.get("enable.partition.eof"))
@@ -36,7 +36,7 @@ def make_consumer(access: ClusterAccess, purpose: str, settings: dict[str, objec
 
 
 class Tail:
-    """A consumer of its own; used from one thread, closed by `close`."""
+    """Has its own consumer; use from one thread, and `close` it."""
 
     def __init__(self, access: ClusterAccess, topic: TopicFacts, values: RegisteredValues | None = None) -> None:
         """`values`: decodes keys and values."""
@@ -54,12 +54,13 @@ class Tail:
         )
 
     def follow(self) -> Iterator[tuple[list[ShownRecord], int]]:
-        """From now on: (records, how many were left out) about once a quarter second, for ever. Raises ClusterError."""
+        """Yields (records, number of skipped records) from now on, about every quarter second, without end. Raises
+        ClusterError."""
         partitions = self._topic.partitions[:MAX_TAIL_PARTITIONS]
         try:
             assignment = [TopicPartition(self._topic.name, each.index, OFFSET_END) for each in partitions]
             for each in assignment:
-                # the end as it is now: where a fetch begins later, what was written meanwhile would be missed
+                # the current end offset: a later start of the fetch would miss records written meanwhile
                 _, each.offset = self._consumer.get_watermark_offsets(each, timeout=TIMEOUT_S)
             self._consumer.assign(assignment)
             budget, second = MAX_PER_SECOND, int(time.monotonic())
@@ -94,7 +95,7 @@ def show_record(message: Message, values: RegisteredValues | None) -> ShownRecor
 
 
 def _show(data: bytes | None, values: RegisteredValues | None) -> Shown:
-    """What a schema of the registry makes of the bytes, else the bytes; the size is that of the bytes."""
+    """The value decoded by a schema of the registry, or else the bytes; the size is that of the bytes."""
     decoded = None if values is None else values.decoded(data)
     if decoded is None or data is None:
         return show_bytes(data)

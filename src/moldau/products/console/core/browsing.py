@@ -18,11 +18,11 @@ COUNTS = (50, 200, 500)
 MAX_TEXT = 200
 MAX_OFFSET = (1 << 63) - 1
 MAX_PARTITIONS = 200
-"""Partitions that one page reads, and whose next offsets a link to the next page names."""
+"""How many partitions one page reads, and how many next offsets its link to the next page contains."""
 
 
 class Question(msgspec.Struct, frozen=True):
-    """`at` as it was typed: an offset, or a time. `timestamp_ms` is that time. `partition` None: all of them."""
+    """`at` is the typed text: an offset or a time. `timestamp_ms` is that time. `partition` None means all."""
 
     start: Start = "end"
     at: str = ""
@@ -34,7 +34,7 @@ class Question(msgspec.Struct, frozen=True):
     header: str = ""
     count: int = COUNTS[0]
     next_offsets: tuple[tuple[int, int], ...] = ()
-    """By partition: where the page before stopped. Takes the place of `start`."""
+    """By partition, the offset at which the previous page stopped. Overrides `start`."""
     trouble: str = ""
 
     @property
@@ -42,7 +42,7 @@ class Question(msgspec.Struct, frozen=True):
         return bool(self.key or self.value or self.header)
 
     def takes(self, key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]) -> bool:
-        """Whether a record has the texts that are asked for; upper and lower case are the same."""
+        """Whether a record contains the requested texts; ignores case."""
         if self.key and not _has(key, self.key):
             return False
         if self.value and not _has(value, self.value):
@@ -92,7 +92,8 @@ def read_question(parameters: Mapping[str, str]) -> Question:
 
 
 def read_time(text: str) -> int | None:
-    """Milliseconds since the epoch: of an ISO 8601 date or time (UTC where no zone is named), or of such a number."""
+    """Milliseconds since the epoch for an ISO 8601 date or time (UTC if it names no zone), or for a number of
+    milliseconds."""
     number = _number(text)
     if number is not None:
         return number if number <= MAX_OFFSET else None
@@ -105,7 +106,7 @@ def read_time(text: str) -> int | None:
 
 
 def write_next(offsets: Mapping[int, int]) -> str:
-    """Next offsets as a link carries them: `0:120,1:88`."""
+    """The next offsets in the form of a link: `0:120,1:88`."""
     return ",".join(f"{index}:{offset}" for index, offset in list(offsets.items())[:MAX_PARTITIONS])
 
 

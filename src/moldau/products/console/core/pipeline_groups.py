@@ -8,7 +8,8 @@ from moldau.products.pipelines.core.commit_metadata import GROUP_PREFIX
 
 
 def choose_groups(names: Sequence[str], most: int) -> set[str]:
-    """The first `most`. Up to half of them are pipelines: neither kind takes all places, however its names begin."""
+    """The first `most` names. Up to half of them are pipelines: neither kind takes all places, regardless of the order
+    of names."""
     pipelines = [name for name in names if name.startswith(GROUP_PREFIX)]
     chosen = pipelines[: most // 2]
     others = [name for name in names if not name.startswith(GROUP_PREFIX)]

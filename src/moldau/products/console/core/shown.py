@@ -1,4 +1,4 @@
-"""Foreign bytes and numbers as text for people. Nothing here raises.
+"""Bytes and numbers from outside as readable text. Nothing here raises.
 
 The result is plain text. The templates escape it, and the live tail sets it as text, never as markup.
 """
@@ -13,23 +13,23 @@ import msgspec
 from moldau.products.service.look.words import visible
 
 MAX_SHOWN_BYTES = 4_096
-"""Of a key or a value; the rest is counted, not shown."""
+"""How many bytes of a key or a value are shown; the rest is only counted."""
 MAX_HEADERS = 20
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """`kind`: null, empty, json, text or binary (then `text` is hexadecimal). `size` in bytes, of the whole."""
+    """`kind`: null, empty, json, text or binary (then `text` is hexadecimal). `size`: bytes of the whole value."""
 
     text: str
     kind: str
     size: int
     is_cut: bool = False
     pretty: str = ""
-    """JSON over several lines, its numbers and strings as they were sent."""
+    """JSON on several lines; numbers and strings keep their original text."""
 
 
 class ShownRecord(msgspec.Struct, frozen=True):
-    """`timestamp_ms` since the epoch, -1: none."""
+    """`timestamp_ms` since the epoch, -1 for none."""
 
     partition: int
     offset: int
@@ -40,7 +40,7 @@ class ShownRecord(msgspec.Struct, frozen=True):
 
 
 def show_bytes(data: bytes | None) -> Shown:
-    """JSON in one line, text with control characters made visible, anything else in hexadecimal."""
+    """JSON on one line; text with visible control characters; any other bytes in hexadecimal."""
     if data is None:
         return Shown("null", "null", 0)
     size = len(data)
@@ -51,7 +51,7 @@ def show_bytes(data: bytes | None) -> Shown:
     try:
         text = cut.decode("utf-8")
     except UnicodeDecodeError as error:
-        # a character may stand across the cut
+        # the cut may divide a character
         if not is_cut or error.start < len(cut) - 3:
             return Shown(cut[:256].hex(" "), "binary", size, size > 256)
         text = cut[: error.start].decode("utf-8")
@@ -71,7 +71,7 @@ _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s"{}\[\],:]+')
 
 
 def indent_json(text: str) -> str:
-    """Valid JSON with two spaces for each depth. No token changes: a number keeps its digits, a double key stays."""
+    """Valid JSON with two spaces for each depth. Keeps every token: digits of numbers and duplicate keys stay."""
     lines, line, depth = [], "", 0
     tokens = _JSON_TOKEN.findall(text)
     for index, token in enumerate(tokens):
