@@ -1,6 +1,6 @@
 r"""Patterns of JSON Schemas as Python's `re` reads them.
 
-JSON Schema has the regular expressions of ECMA-262. Schemas use one part of them that `re` lacks, `\p{L}`: a character
+JSON Schema uses the regular expressions of ECMA-262. Schemas use one part of them that `re` lacks, `\p{L}`: a character
 of a general category of Unicode.
 """
 
@@ -25,15 +25,15 @@ _LONG_NAMES = """
     Co=Private_Use Cn=Unassigned
 """
 _CATEGORIES = {name: short for short, long in (one.split("=") for one in _LONG_NAMES.split()) for name in (short, long)}
-"""General categories by their names in ECMA-262; one of a letter is all that begin with it, and LC is _CASED."""
+"""ECMA-262 names -> general categories. A one-letter category includes all that begin with the letter; LC is _CASED."""
 
 
 class UnknownCategoryError(ValueError):
-    """The message says which."""
+    """The message names the category."""
 
 
 class Pattern(str):
-    """For `re`. What people see of it is the pattern as the schema has it."""
+    """A pattern for `re`. Its repr, which users see, is the schema's original pattern."""
 
     __slots__ = ("_given",)
     _given: str
@@ -65,7 +65,7 @@ def _with_ranges(pattern: str) -> str:
 
 @lru_cache(64)
 def _ranges(name: str, *, is_without: bool) -> str:
-    """Of the characters that have the category (`is_without`: of all others), as they stand in a class of `re`."""
+    """The characters of a category (`is_without`: all others) as ranges for a character class of `re`."""
     category = _CATEGORIES.get(_NAME_OF_ALL.sub("", name))
     if category is None:
         raise UnknownCategoryError(f"\\p{{{name}}} is no general category of Unicode such as \\p{{L}} or \\p{{Nd}}")
@@ -80,7 +80,7 @@ def _ranges(name: str, *, is_without: bool) -> str:
 
 @lru_cache(1)
 def _neighbours() -> list[tuple[int, int, str]]:
-    """All characters of Unicode: the first and the last one of neighbours, and their category."""
+    """All characters of Unicode as runs of one category: first character, last character, category."""
     found = []
     first = 0
     for category, characters in groupby(map(unicodedata.category, map(chr, range(sys.maxunicode + 1)))):

@@ -7,7 +7,8 @@ from moldau.wire.protocol.messages.api_versions import ApiVersionsResponse
 
 
 def features_not_served(answer: ApiVersionsResponse) -> list[str]:
-    """The names of such features that this cluster lacks. By APIs, and by finalized feature levels (KIP-584)."""
+    """The names of optional features that this cluster lacks. Decides by APIs and by finalized feature levels
+    (KIP-584)."""
     api_keys = {row.api_key for row in answer.api_keys}
     levels = {feature.name: feature.max_version_level for feature in answer.finalized_features}
     is_served = {

@@ -1,7 +1,8 @@
-"""JSON Schemas and the schemas that they refer to.
+"""JSON Schemas and the schemas to which they refer.
 
 A `$ref` names a part of a schema by its place, or another schema by a name: relative to the enclosing `$id`, or the
-name that a registry has for it."""
+name that a registry has for it.
+"""
 
 from __future__ import annotations
 
@@ -31,19 +32,19 @@ MAIN = "urn:moldau:schema"
 VALUES = ("enum", "const", "default", "examples")
 """Keywords that hold documents, not schemas."""
 BY_NAMES = ("properties", "patternProperties", "definitions", "$defs", "dependentSchemas", "dependencies")
-"""Keywords that hold schemas by names, which may be those of keywords: a property may be called `default`."""
+"""Keywords that hold schemas by names. These names may equal keywords: a property may be called `default`."""
 REFERENCES = ("$ref", "$dynamicRef")
 
 
 class JsonSchemaError(MoldauError):
-    """It is no JSON Schema; the message says why."""
+    """The text is not a JSON Schema; the message gives the reason."""
 
 
 class JsonSchema:
-    """All its references begin with the name of the part that they lead into, which means the same everywhere."""
+    """A schema whose references all begin with the name of their target part, which has the same meaning everywhere."""
 
     def __init__(self, texts: Mapping[str, Node], validator: type[Validator]) -> None:
-        """`texts`: by their names, MAIN the first among them."""
+        """`texts`: schemas by name, MAIN first."""
         parts = _Parts(texts, validator)
         self.parts = {name: node for name, (node, _) in parts.found.items()}
         self.root, self.root_reference = self.parts[MAIN], f"{MAIN}#"
@@ -52,7 +53,7 @@ class JsonSchema:
         )
         self._given = parts.given
         self._found: dict[str, Node] = {}
-        """Where references lead that were followed."""
+        """Reference -> its target, for those already followed."""
         self._kind = _with_decimals(validator)  # type: ignore[arg-type]  # a class has a hash
 
     @classmethod
@@ -76,18 +77,18 @@ class JsonSchema:
             raise JsonSchemaError(str(error)) from error
         except (ValueError, RecursionError) as error:
             raise JsonSchemaError(f"it is no JSON: {error}") from error
-        except (TypeError, AttributeError) as error:  # `$schema` or `$id` of another type, which no meta-schema refuses
+        except (TypeError, AttributeError) as error:  # meta-schemas accept other types of `$schema` and `$id`
             raise JsonSchemaError(f"it is no JSON Schema: {error}") from error
         return parsed
 
     def referred(self, reference: str) -> Node:
-        """What stands where a `$ref` leads. Raises JsonSchemaError."""
+        """The target of a `$ref`. Raises JsonSchemaError."""
         if reference in self._found:
             return self._found[reference]
         given = self._given.get(reference, reference)
         try:
             found = self._registry.resolver().lookup(reference).contents
-        except (Unresolvable, LookupError, ValueError, TypeError) as error:  # into a list or a text: any of the others
+        except (Unresolvable, LookupError, ValueError, TypeError) as error:  # other errors: into a list or a text
             raise JsonSchemaError(f"its $ref {given} leads nowhere") from error
         if not isinstance(found, dict | bool):
             raise JsonSchemaError(f"its $ref {given} leads to no schema")
@@ -95,12 +96,12 @@ class JsonSchema:
         return found
 
     def validator(self, node: Node) -> Validator:
-        """Of documents, by that part of the schema."""
+        """A validator of documents against that part of the schema."""
         return self._kind(node, registry=self._registry)
 
     def _follow(self) -> None:
-        """Raises JsonSchemaError for a reference that leads nowhere, in the schema or in what it leads to."""
-        self._registry = self._registry.crawl()  # else each anchor is looked for in all texts
+        """Raises JsonSchemaError for a reference without a target, in the schema or in its references."""
+        self._registry = self._registry.crawl()  # otherwise each anchor is searched in all texts
         seen = {MAIN}
         nodes = [self.root]
         while nodes:
@@ -115,15 +116,14 @@ class JsonSchema:
 
 
 class _Scope(msgspec.Struct, frozen=True):
-    """What is known where a node stands: the URI that references in it begin at, the name that has taken its place, and
-    the draft."""
+    """The context of a node: the base URI of its references, the new name of its part, and the draft."""
 
     uri: str
     part: str
     draft: Specification[Any]
 
     def of(self, node: Node) -> _Scope:
-        """In a node that may have an `$id` and a draft of its own; of the same part."""
+        """The scope inside a node, which may have its own `$id` and draft; the part stays the same."""
         if not isinstance(node, dict):
             return self
         draft = self.draft
@@ -134,8 +134,8 @@ class _Scope(msgspec.Struct, frozen=True):
 
 
 class _Parts:
-    """`found`: the texts, and what has an `$id` of its own in them, by their new names, and their drafts. `given`: the
-    references as they are written, by what has taken their place."""
+    """`found`: the texts, and their parts with an `$id`, by their new names, with their drafts. `given`: new reference
+    -> the reference as it was written."""
 
     def __init__(self, texts: Mapping[str, Node], validator: type[Validator]) -> None:
         draft = specification_with(str(validator.META_SCHEMA.get("$schema") or validator.META_SCHEMA["id"]))
@@ -155,7 +155,7 @@ class _Parts:
             self.found[scope.part] = (self._rewritten(node, scope, is_text=True), scope.of(node).draft)
 
     def _rewritten(self, node: Node, around: _Scope, *, is_text: bool = False, is_by_names: bool = False) -> Node:
-        """`is_text`: it is a whole one. `is_by_names`: `node` is what one of BY_NAMES holds."""
+        """`is_text`: the node is a whole text. `is_by_names`: `node` is the value of one of BY_NAMES."""
         if isinstance(node, list):
             return [self._rewritten(inside, around) for inside in node]
         if not isinstance(node, dict):
@@ -177,7 +177,7 @@ class _Parts:
         if isinstance(node.get("patternProperties"), dict):
             found["patternProperties"] = {Pattern(key): value for key, value in found["patternProperties"].items()}
         if scope.draft == self._draft:
-            found.pop("$schema", None)  # below it a validator would go on without the keywords it was extended by
+            found.pop("$schema", None)  # it would make a validator drop its added keywords
         if scope.uri != around.uri:
             found[_id_key(scope.draft)] = scope.part
             self.found.setdefault(scope.part, (found, scope.draft))
@@ -193,7 +193,7 @@ class _Parts:
 
 
 def _new_name(uri: str) -> str:
-    """An absolute URI: no `$id` around a reference to it makes another one of it."""
+    """An absolute URI: an enclosing `$id` does not change a reference to it."""
     return f"urn:moldau:part:{quote(uri, safe='')}"
 
 
@@ -202,7 +202,8 @@ def _id_key(draft: Specification[Any]) -> str:
 
 
 def _inside(node: Node, *, is_by_names: bool) -> Iterator[tuple[Node, bool]]:
-    """What may hold schemas in a node, and whether it holds them by names. `is_by_names`: whether `node` does."""
+    """The children of a node that may hold schemas, and whether each holds them by names. `is_by_names`: whether `node`
+    does."""
     if isinstance(node, list):
         yield from ((inside, False) for inside in node)
     elif isinstance(node, dict):
@@ -212,7 +213,7 @@ def _inside(node: Node, *, is_by_names: bool) -> Iterator[tuple[Node, bool]]:
 
 
 def _uris(node: Node, around: _Scope, *, is_by_names: bool = False) -> Iterator[str]:
-    """Of the parts that have an `$id`."""
+    """The URIs of the parts that have an `$id`."""
     scope = around if is_by_names else around.of(node)
     if scope.uri != around.uri:
         yield scope.uri
@@ -229,7 +230,7 @@ def _references(node: Node, *, is_by_names: bool = False) -> Iterator[object]:
 
 @lru_cache(16)
 def _with_decimals(validator: type[Validator]) -> type[Validator]:
-    """The same, with numbers as their digits say: in binary, 19.99 is no multiple of 0.01."""
+    """The same validator with decimal arithmetic: in binary, 19.99 is not a multiple of 0.01."""
     made: type[Validator] = extend(validator, {"multipleOf": _multiple_of})
     return made
 

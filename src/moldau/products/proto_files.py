@@ -14,9 +14,9 @@ from moldau.products.brought_protos import brought_protos
 
 COMPILES_WITHIN_S = 60
 LONGEST_NAME = 255
-"""In bytes."""
+"""The maximum length in bytes."""
 MAIN = "<schema>"
-"""What a schema without a name is called here, and in errors: no other file that it imports has this name."""
+"""The name of a schema without one, also in errors: no other file that it imports has this name."""
 
 
 class ProtoError(MoldauError):
@@ -24,8 +24,8 @@ class ProtoError(MoldauError):
 
 
 def compile_protos(texts: Mapping[str, str], main: str, directory: Path | None = None) -> tuple[bytes, ...]:
-    """`main` and all that it imports, from `texts` by their names, below `directory` or from what registries bring:
-    serialized FileDescriptorProtos, each behind those that it needs. Raises ProtoError."""
+    """Compiles `main` and all its imports: from `texts` by their names, from `directory`, or from the files that every
+    registry has. Returns serialized FileDescriptorProtos, each after those that it needs. Raises ProtoError."""
     from google.protobuf import descriptor_pb2
 
     require_extra("a .proto", "protobuf", ("grpc_tools",))
@@ -51,7 +51,7 @@ def compile_protos(texts: Mapping[str, str], main: str, directory: Path | None =
 
 
 def _write(folder: Path, name: str, text: str) -> None:
-    """Raises ProtoError for what no file below the folder can be called or contain."""
+    """Raises ProtoError for an invalid file name or content."""
     if any(part in ("", ".", "..") for part in name.split("/")):
         raise ProtoError(f"{name!r} is no name that a schema can import")
     if len(name.encode("utf-8", "surrogatepass")) > LONGEST_NAME:

@@ -1,7 +1,7 @@
-"""A record as the JSON object that `moldau consume --json` prints and `moldau produce --json` reads back.
+"""A record as the JSON object that `moldau consume --json` prints and `moldau produce --json` reads.
 
-A key, value or header value is a string where its bytes are UTF-8, `{"base64": "..."}` where they are not, and null
-where there is none.
+A key, value or header value is a string if its bytes are UTF-8, `{"base64": "..."}` if they are not, and null if it is
+absent.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Decodes keys and values with the schemas of a registry, to JSON for people.
+"""Decodes keys and values with the schemas of a registry, to readable JSON.
 
 Pipelines decode whole columns instead (`pipelines/formats`).
 """
@@ -28,29 +28,29 @@ from moldau.products.proto_files import MAIN, ProtoError, compile_protos
 from moldau.products.record_json import bytes_as_json
 
 ASKED_AGAIN_S = 10.0
-"""So long a schema that was not to be had is not asked for again."""
+"""How long an unavailable schema is not requested again."""
 PATIENCE_MS = 2_000
 MOST_READERS = 1_000
 
 Reader = Callable[[bytes], object]
-"""Takes what stands behind the schema's id, and gives values of JSON. Raises ValueError."""
+"""Reads the bytes after the schema's id; returns values of JSON. Raises ValueError."""
 
 
 class Decoded(msgspec.Struct, frozen=True):
-    """`value`: as JSON has it, which may be null."""
+    """`value`: a JSON value, which may be null."""
 
     value: object
 
     def text(self) -> str:
-        """A string as it is, anything else as JSON."""
+        """A string unchanged, any other value as JSON."""
         return self.value if isinstance(self.value, str) else json.dumps(self.value, ensure_ascii=False)
 
 
 class RegisteredValues:
-    """Decodes by one registry, for several threads."""
+    """Decodes by one registry; thread-safe."""
 
     def __init__(self, registry: Registry | str) -> None:
-        """A text is the address of one that needs no login. Raises MissingExtraError."""
+        """A text is the address of a registry without a login. Raises MissingExtraError."""
         require_extra("to decode records by a registry", "registry")
         if isinstance(registry, str):
             registry = Registry.at(registry, {}, None, PATIENCE_MS)
@@ -60,11 +60,11 @@ class RegisteredValues:
         self._not_before: dict[int, float] = {}
 
     def check(self, timeout_ms: int) -> None:
-        """Raises RegistryError where it does not answer."""
+        """Raises RegistryError if the registry does not answer."""
         self._registry.check(timeout_ms)
 
     def decoded(self, data: bytes | str | None) -> Decoded | None:
-        """None for what names no schema of the registry, or is not what the schema says."""
+        """None for bytes that name no schema of the registry, or do not match their schema."""
         if not isinstance(data, bytes) or len(data) < HEADER_BYTES or data[0] != MAGIC:
             return None
         with self._lock:
@@ -113,7 +113,7 @@ def _avro(schema: RegisteredSchema) -> Reader:
         source = io.BytesIO(data)
         try:
             value: object = reader.read(BinaryDecoder(source))
-        except Exception as error:  # the library raises whatever the bytes lead to: struct.error, TypeError, ...
+        except Exception as error:  # the library raises various errors for bad bytes: struct.error, TypeError, ...
             raise ValueError(str(error)) from error
         if source.read(1):
             raise ValueError("bytes are left behind the value")
@@ -151,7 +151,8 @@ def _protobuf(schema: RegisteredSchema) -> Reader:
 
 
 def _place(data: bytes) -> tuple[list[int], int]:
-    """Of the message in its file, and where it begins. One zero byte stands for the first message."""
+    """The indexes of the message in its file, and the position of its bytes. A single zero byte means the first
+    message."""
     count, at = _varint(data, 0)
     if count == 0:
         return [0], at
@@ -180,7 +181,7 @@ def _json(_: RegisteredSchema) -> Reader:
 
 
 _READERS: dict[str, Callable[[RegisteredSchema], Reader]] = {"AVRO": _avro, "PROTOBUF": _protobuf, "JSON": _json}
-"""By the registry's words for the kinds of schemas."""
+"""Keyed by the registry's names for the kinds of schemas."""
 
 
 def _as_json(value: object) -> object:

@@ -9,5 +9,5 @@ metrics: metrics of this machine
 planted: keys with known anomalies
 queries: windowed statistics and anomalies on Spark
 rolling: anomalies by rolling mean and deviation
-verify: counts what was sent, stored and left
+verify: counts the records sent, stored and unread
 """

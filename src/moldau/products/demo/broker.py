@@ -14,11 +14,11 @@ STOP_SECONDS = 15.0
 
 
 class BrokerError(MoldauError):
-    """The broker did not come up; the message holds what it said."""
+    """The broker did not start; the message holds its output."""
 
 
 class ChildBroker:
-    """A broker on a free port of 127.0.0.1, its data in `data_directory`, as a context manager."""
+    """A broker on a free port of 127.0.0.1 with its data in `data_directory`, as a context manager."""
 
     address: str
 
@@ -28,11 +28,11 @@ class ChildBroker:
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> ChildBroker:
-        """Waits for its line `ready HOST:PORT`. Raises BrokerError."""
+        """Waits for the broker's line `ready HOST:PORT`. Raises BrokerError."""
         command = [sys.executable, "-u", "-m", "moldau.cli.main", "up"]
         command += ["--data-dir", str(self._data_directory), "--listen", "127.0.0.1:0"]
         with self._log_path.open("w") as log:
-            # a session of its own: Ctrl-C in the terminal is the demo's, which stops the broker last
+            # In a new session: Ctrl-C in the terminal goes to the demo, which stops the broker last.
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True)
         self._process = process
         watchdog = threading.Timer(READY_SECONDS, process.kill)

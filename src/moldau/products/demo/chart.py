@@ -51,7 +51,7 @@ def draw_metrics_chart(
     *,
     began_at: datetime,
 ) -> None:
-    """`planted`: (seconds since the start, key, value) of the planted keys as they were sent; `began_at`: the start."""
+    """`planted`: (seconds since the start, key, value) for each planted value that was sent; `began_at`: the start."""
     with mpl.rc_context(_STYLE):
         figure = plt.figure(figsize=(12, 9.2), dpi=130)
         grid = figure.add_gridspec(3, 6, hspace=0.5, wspace=1.05, left=0.07, right=0.97, top=0.87, bottom=0.06)
@@ -225,7 +225,7 @@ def _sums(rows: Iterable[Row], key: Any, column: str) -> dict[Any, float]:
 
 
 def _since(windows: Sequence[Row], began_at: datetime) -> tuple[list[Row], datetime]:
-    """The windows of the run itself, without those of the warming up, and the beginning of the first."""
+    """The windows of the run without those of the warm-up, and the beginning of the first."""
     kept = [row for row in windows if row["window_end"] > began_at]
     return kept, min((row["window_start"] for row in kept), default=began_at)
 

@@ -21,7 +21,7 @@ MOST_ALERTS = 1_000
 
 
 class QueryView(msgspec.Struct, frozen=True):
-    """One query of the demo at a moment."""
+    """The state of one query at a moment."""
 
     name: str
     records: int
@@ -32,7 +32,7 @@ class QueryView(msgspec.Struct, frozen=True):
 
 
 class DemoView(msgspec.Struct, frozen=True):
-    """The demo at a moment. `newest`: (label, text) lines worth a look; `alerts`: anomalies found so far."""
+    """The state of the demo at a moment. `newest`: (label, text) lines to show; `alerts`: anomalies found so far."""
 
     phase: str
     elapsed: float
@@ -44,7 +44,7 @@ class DemoView(msgspec.Struct, frozen=True):
 
 
 class DemoDisplay:
-    """A context manager; it gives the terminal back whole."""
+    """A context manager; restores the terminal at its end."""
 
     def __init__(self, facts: Sequence[tuple[str, str]], console: Console | None = None) -> None:
         self._console = console or Console()
@@ -68,14 +68,14 @@ class DemoDisplay:
             self._live.stop()
 
     def say(self, line: str) -> None:
-        """A line that stays."""
+        """Prints a permanent line."""
         if self._live is not None:
             self._console.print(Text(line))
         else:
             print(line, file=self._console.file, flush=True)
 
     def show(self, view: DemoView) -> None:
-        """Draws the table anew, or prints a line if the last one is a second old."""
+        """Redraws the table, or prints a line if the last one is a second old."""
         now = time.monotonic()
         if self._live is None and now < self._line_due:
             return

@@ -1,4 +1,4 @@
-"""Sends this machine's metrics and a replay of them, or the lines of a file, at a steady pace.
+"""Sends this machine's metrics and a replay of them, or the lines of a file, at a steady rate.
 
 Each feed counts the records that it has sent. At the end, Spark must have written exactly as many.
 """
@@ -32,11 +32,11 @@ _FLUSH_SECONDS = 30.0
 
 
 class FeedError(MoldauError):
-    """A record was not taken by the cluster."""
+    """The cluster did not accept a record."""
 
 
 class _Sender:
-    """An idempotent producer, and the first error that it met."""
+    """An idempotent producer that keeps its first error."""
 
     def __init__(self, access: ClusterAccess, topic: str) -> None:
         self._topic = topic
@@ -64,7 +64,7 @@ class _Sender:
                 return
 
     def poll(self) -> None:
-        """Takes what was acknowledged. Raises FeedError for what was refused."""
+        """Handles acknowledgements. Raises FeedError for a record that failed."""
         self._producer.poll(0)
         if self._failed is not None:
             raise FeedError(self._failed)
@@ -81,10 +81,8 @@ class _Sender:
 
 
 class MetricsFeed:
-    """Ten samples a second of this machine, of the planted keys, and of older samples under other names.
-
-    `counts`: records per key. `history`: (seconds since the start, key, value) of the planted keys, for the chart.
-    """
+    """Sends ten samples a second: of this machine, of the planted keys, and older samples under other names. `counts`:
+    records per key. `history`: (seconds since the start, key, value) of the planted keys, for the chart."""
 
     def __init__(self, access: ClusterAccess, topic: str, seconds: int) -> None:
         self.sent = 0
@@ -106,7 +104,7 @@ class MetricsFeed:
         self._sender.flush()
 
     def run(self, stop: threading.Event) -> None:
-        """Sends samples until the time is over, or `stop` is set. Raises FeedError."""
+        """Sends samples until the time is over or `stop` is set. Raises FeedError."""
         began = time.monotonic()
         for tick in range(self._ticks):
             if stop.wait(max(0.0, began + tick / TICKS_A_SECOND - time.monotonic())):
@@ -126,7 +124,7 @@ class MetricsFeed:
             values |= self._metrics.processes()
         self._send_all(MACHINE, values, timestamp_ms)
         for number in range(1, replays + 1):
-            # replay 7 shows what the machine did 7 ticks ago
+            # replay 7 repeats the machine's sample of 7 ticks ago
             older = self._older[min(number, len(self._older) - 1)]
             self._send_all(f"{REPLAY}{number:03}", older, timestamp_ms)
         for key, value in self._planted.sample(tick).items():
@@ -143,10 +141,8 @@ class MetricsFeed:
 
 
 class FileFeed:
-    """The lines of a file, each once, spread evenly over the time. A line's end is not part of it.
-
-    `counts`: lines per level word, counted here and not by Spark. `bytes_sent`: of all lines together.
-    """
+    """Sends each line of a file once, spread evenly over the time. The line's end is not sent. `counts`: lines per
+    level word, counted here and not by Spark. `bytes_sent`: the size of all lines together."""
 
     def __init__(self, access: ClusterAccess, topic: str, seconds: int, path: Path) -> None:
         self.sent = 0
@@ -168,14 +164,14 @@ class FileFeed:
         self._sender.flush()
 
     def run(self, stop: threading.Event) -> None:
-        """Sends the other lines until the time is over, or `stop` is set. Raises FeedError, OSError."""
+        """Sends the other lines until the time is over or `stop` is set. Raises FeedError, OSError."""
         began = time.monotonic()
         read = self._first_bytes
         with self._path.open("rb") as file:
             file.seek(self._first_bytes)
             for raw in file:
                 read += len(raw)
-                if read > self._size:  # it grows while it is read: what came later is not part of the run
+                if read > self._size:  # the file has grown: later lines are not part of the run
                     break
                 due = began + self._seconds * read / self._size
                 if due - time.monotonic() > 0.01 and stop.wait(due - time.monotonic()):
@@ -192,13 +188,13 @@ class FileFeed:
 
 
 def level_of(line: bytes) -> str:
-    """The first level word of a line, in capitals; NO_LEVEL where there is none."""
+    """The first level word of a line, in capitals; NO_LEVEL for a line without one."""
     found = re.search(LEVEL.encode(), line)
     return found[1].decode("ascii").upper() if found else NO_LEVEL
 
 
 def send_closing_records(access: ClusterAccess, topic: str, partitions: int, timestamp_ms: int) -> None:
-    """One record for each partition, late enough to close every window. Raises FeedError."""
+    """Sends one record to each partition, late enough to close every window. Raises FeedError."""
     sender = _Sender(access, topic)
     for partition in range(partitions):
         sender.send("closing", b'{"source":"closing"}', timestamp_ms, partition)

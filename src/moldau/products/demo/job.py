@@ -1,7 +1,7 @@
 """The demo from start to verdict: start, send, watch, close, count, draw, compare.
 
 When sending ends, the queries catch up to lag 0. One record for each partition, dated after the watermark's delay,
-closes every window. Then everything is read back and compared with what was sent, to the record.
+closes every window. Then everything is read back and compared with the records that were sent, record by record.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ OUTPUT_MARK = ".moldau-demo"
 
 
 class DemoSettings(msgspec.Struct, frozen=True):
-    """`output` is made anew; `file` None: the machine's metrics; `access` None: to a broker of its own."""
+    """`output` is emptied first; `file` None: sends the machine's metrics; `access` None: starts its own broker."""
 
     seconds: int
     output: Path
@@ -62,7 +62,7 @@ class DemoError(MoldauError):
 
 
 def run(settings: DemoSettings, console: Console | None = None) -> int:
-    """The exit code: 0 if all adds up. Raises MoldauError if it cannot go on. Call it from the main thread."""
+    """Returns 0 if all counts match. Raises MoldauError if the demo cannot go on. Call it from the main thread."""
     _make_output(settings.output)
     with _sigterm_is_exit(), logs_to(settings.output / "demo.log"), ExitStack() as stack:
         access = settings.access
@@ -93,7 +93,7 @@ def run(settings: DemoSettings, console: Console | None = None) -> int:
 
 
 class _Job:
-    """The parts of one run, in the order of its life."""
+    """The steps of one run, in their order."""
 
     def __init__(self, settings: DemoSettings, access: ClusterAccess) -> None:
         self._settings = settings
@@ -108,7 +108,7 @@ class _Job:
         else:
             self._feed = MetricsFeed(access, self._topic, settings.seconds)
         self._queries: list[Query] = []
-        self._lags: list[int] = [1]  # nothing is known yet: something waits
+        self._lags: list[int] = [1]  # unknown at first, so not 0
         self._lost_since: float | None = None
         self._began = time.monotonic()
         self._began_at = datetime.now(UTC)
@@ -134,7 +134,7 @@ class _Job:
         if isinstance(self._feed, MetricsFeed):
             topics[self._anomalies_output.topic] = 1
         _create_topics(self._access, topics)
-        # the plan of every micro-batch is small: Spark's own adaptive re-planning costs more than it can save
+        # each micro-batch has a small plan: Spark's adaptive re-planning costs more than it can save
         spark = open_session(
             "moldau demo",
             settings={"spark.sql.adaptive.enabled": "false"},
@@ -150,8 +150,8 @@ class _Job:
             raise DemoError(f"the queries did not start: {what_failed(str(error))}") from error
 
     def warm_up(self, display: DemoDisplay) -> None:
-        """The first batch of a query is many times slower than the others: it gets a few records of its own, before
-        the clock starts."""
+        """Sends a few records and waits for their batch before the clock starts: the first batch of a query is many
+        times slower than the others."""
         self._phase = "warming up"
         self._feed.open()
         self._until(display, lambda lags: not any(lags))
@@ -182,8 +182,8 @@ class _Job:
             raise DemoError(f"sending failed: {failures[0]}")
 
     def close_windows(self, display: DemoDisplay) -> None:
-        """To lag 0; then the closing records; then until every window is out. What is not out by then shows in the
-        count."""
+        """Waits for lag 0, sends the closing records, and waits until every window is written. Windows that are still
+        missing show in the count."""
         self._phase = "catching up"
         self._until(display, lambda lags: not any(lags))
         self._phase = "closing"
@@ -197,7 +197,7 @@ class _Job:
             query.stop()
 
     def differences(self) -> list[str]:
-        """Reads everything back; what does not add up, as sentences."""
+        """Reads everything back; returns the differences as sentences."""
         found: list[str] = []
         windows = self._windows_output
         for where, rows in (
@@ -258,7 +258,7 @@ class _Job:
             pause.wait(LOOK_SECONDS)
 
     def _look(self, display: DemoDisplay) -> list[int]:
-        """Publishes and shows how far everything is; gives the lags. Raises DemoError for a query that failed."""
+        """Publishes and shows the progress; returns the lags. Raises DemoError for a failed query."""
         for query in self._queries:
             failure = query.error()
             if failure is not None:
@@ -289,7 +289,8 @@ class _Job:
         return lags
 
     def _publish(self, display: DemoDisplay) -> list[int]:
-        """The lags; those of the last look while the broker is lost, for as long as Spark tries to reach it."""
+        """Returns the lags. While the broker is unreachable, returns the last known lags for as long as Spark tries to
+        reach it."""
         now = time.monotonic()
         try:
             self._lags = [query.publish(self._topic) for query in self._queries]
@@ -313,7 +314,7 @@ class _Job:
 
     def _alerts(self) -> tuple[str, ...]:
         rows = [row for query in self._queries[1:] for row in query.shown()]
-        # those of the planted keys are what the run is about: they stay in sight
+        # anomalies of planted keys come last and stay in sight: the run is about them
         rows.sort(key=lambda row: row["key"].startswith(SOURCE))
         return tuple(
             f"{row['key']} = {row['value']:,.4g}, {row['sigmas']:+.1f} deviations from {row['mean']:,.4g}"
@@ -322,7 +323,7 @@ class _Job:
 
 
 def _reach(access: ClusterAccess) -> None:
-    """Raises DemoError in one sentence where no broker answers; Spark and the other clients would need many."""
+    """Raises DemoError with one sentence if no broker answers; Spark and the other clients would print many."""
     try:
         with open_client(access) as client:
             client.retry(client.any_connection)
@@ -331,7 +332,7 @@ def _reach(access: ClusterAccess) -> None:
 
 
 def _create_topics(access: ClusterAccess, topics: Mapping[str, int]) -> None:
-    """Creates topics of so many partitions. Raises DemoError."""
+    """Creates topics with these numbers of partitions. Raises DemoError."""
     with open_admin(access) as admin:
         for topic, partitions in topics.items():
             try:
@@ -341,7 +342,8 @@ def _create_topics(access: ClusterAccess, topics: Mapping[str, int]) -> None:
 
 
 def _make_output(output: Path) -> None:
-    """An empty directory with our mark. Raises DemoError rather than empty a directory that no demo made."""
+    """Makes an empty directory with a mark file. Raises DemoError for a directory that no demo made, and does not empty
+    it."""
     if output.exists():
         if not (output / OUTPUT_MARK).is_file() and (not output.is_dir() or any(output.iterdir())):
             raise DemoError(f"{output} is there and no demo made it; give another --output")
@@ -352,7 +354,7 @@ def _make_output(output: Path) -> None:
 
 @contextmanager
 def _sigterm_is_exit() -> Iterator[None]:
-    """SIGTERM ends the demo as Ctrl-C does: what it started is stopped with it."""
+    """SIGTERM ends the demo as Ctrl-C does: it stops the processes that it started."""
 
     def handle(_number: int, _frame: FrameType | None) -> None:
         raise SystemExit(143)

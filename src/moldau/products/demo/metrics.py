@@ -6,14 +6,14 @@ import re
 
 import psutil
 
-# devices that hold no data of their own, and would only repeat others or stand at zero
+# devices without their own data, which would only repeat others or stay at zero
 _LEFT_OUT_DISKS = re.compile(r"(loop|ram|zram|sr|fd)\d+|dm-\d+|[shv]d[a-z]+\d+|nvme\d+n\d+p\d+")
 MAX_SERIES_OF_A_KIND = 64
 SHORTEST_SECONDS = 0.05
 
 
 class MachineMetrics:
-    """Samples of each core, disk, network interface and of memory; rates are per second since the sample before."""
+    """Samples each core, disk and network interface, and memory; rates are per second since the previous sample."""
 
     def __init__(self) -> None:
         self._before: dict[str, float] = {}
@@ -22,11 +22,9 @@ class MachineMetrics:
         psutil.cpu_percent(percpu=True)
 
     def sample(self, now_seconds: float) -> dict[str, float]:
-        """`now_seconds`: a clock that never goes back. The first sample's rates are 0.
-
-        Less than SHORTEST_SECONDS after the last sample, that one is given again: a late tick is followed at once by
-        the next, and a share or a rate over so little time is no measurement.
-        """
+        """`now_seconds`: a clock that never goes back. The first sample's rates are 0. Returns the last sample again if
+        it is younger than SHORTEST_SECONDS: after a late tick the next one follows at once, and a share or a rate over
+        so little time is no measurement."""
         if now_seconds - self._before_seconds < SHORTEST_SECONDS:
             return dict(self._newest)
         values = {f"cpu{number}.percent": used for number, used in enumerate(psutil.cpu_percent(percpu=True))}
@@ -41,7 +39,7 @@ class MachineMetrics:
         return dict(values)
 
     def processes(self) -> dict[str, float]:
-        """How many processes and threads there are: dearer to ask, so asked less often."""
+        """The numbers of processes and threads: they cost more to count, so they are sampled less often."""
         pids = psutil.pids()
         return {"processes.count": float(len(pids)), "load.1min": round(psutil.getloadavg()[0], 2)}
 

@@ -13,7 +13,7 @@ import msgspec
 SOURCE = "planted"
 _SEED = 20
 
-# key, level, height of the noise to either side, where in the run (as a part of it) the planted value comes
+# key, level, amplitude of the noise to either side, time of the planted value (as a fraction of the run)
 _PLANTS = (
     ("planted/oven.celsius", 180.0, 3.0, 0.45),
     ("planted/queue.length", 40.0, 6.0, 0.65),

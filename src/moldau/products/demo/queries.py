@@ -49,7 +49,7 @@ LINE_WINDOWS = f"""
 
 
 class Output(msgspec.Struct, frozen=True):
-    """Where a query's rows go, and the group that shows how far it is."""
+    """The destinations of a query's rows, and the group that shows its progress."""
 
     name: str
     topic: str
@@ -59,8 +59,8 @@ class Output(msgspec.Struct, frozen=True):
 
 
 class Query:
-    """A running query of the demo, and what is known of it. Its rows go to Parquet and to the topic batch by batch; a
-    batch that is written again replaces its Parquet files."""
+    """A running query of the demo, with its progress. Writes its rows to Parquet and to the topic batch by batch; a
+    repeated batch replaces its Parquet files."""
 
     def __init__(self, result: DataFrame, output: Output, access: ClusterAccess) -> None:
         self.output = output
@@ -94,7 +94,7 @@ class Query:
             batch.unpersist()
 
     def publish(self, topic: str) -> int:
-        """Commits the finished batches' offsets to the group; gives the lag on `topic`. Raises GroupError."""
+        """Commits the finished batches' offsets to the group; returns the lag on `topic`. Raises GroupError."""
         bounds = self._group.bounds([topic])
         done = newest_finished_batch(self.output.checkpoint)
         if done is not None and (self._published is None or done.batch_id != self._published.batch_id):
@@ -104,7 +104,7 @@ class Query:
         return lag(bounds, done.offsets if done else {})
 
     def shown(self) -> list[dict[str, Any]]:
-        """The newest rows, oldest first; what the replay only repeats is left out."""
+        """The newest rows, oldest first, without rows that only the replay repeats."""
         with self._keep:
             return list(self._shown)
 

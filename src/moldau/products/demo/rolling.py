@@ -19,7 +19,7 @@ WINDOW_VALUES = 50
 MIN_VALUES = 20
 MAX_SIGMAS = 4.0
 FLAT = 1e-9
-"""Below this deviation a key does not move: a change of it cannot be measured in deviations."""
+"""A key with a smaller deviation is flat: its changes cannot be measured in deviations."""
 
 OUTPUT = "key string, timestamp timestamp, value double, mean double, deviation double, sigmas double"
 STATE = "values binary"
@@ -27,7 +27,7 @@ OUTPUT_COLUMNS = ("key", "timestamp", "value", "mean", "deviation", "sigmas")
 
 
 class Anomaly(msgspec.Struct, frozen=True):
-    """`index`: which of the new values; `sigmas`: how many deviations from the mean, with its sign."""
+    """`index`: of the value among the new ones; `sigmas`: the signed distance from the mean in deviations."""
 
     index: int
     value: float
@@ -55,10 +55,9 @@ def find_anomalies(before: Sequence[float], values: Sequence[float]) -> tuple[li
 
 
 def anomalies_of_partition(key: tuple[int], batches: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
-    """Spark's stateful function over one topic-partition: a key's records are all in one, in the order of offsets.
-
-    Columns in: key, offset, timestamp, value. Kept between micro-batches: the last values of every key.
-    """
+    """Spark's stateful function over one topic-partition: all records of a key are in one partition, in the order of
+    offsets. Input columns: key, offset, timestamp, value. The state between micro-batches: the last values of every
+    key."""
     import pandas as pd
 
     kept: dict[str, list[float]] = msgspec.msgpack.decode(state.get[0]) if state.exists else {}

@@ -1,6 +1,6 @@
 """The count at the end: records sent, in the topic, in the Parquet files, and unread.
 
-The topic is read with confluent-kafka and the files with pyarrow, not with what wrote them.
+Reads the topic with confluent-kafka and the files with pyarrow, not with the code that wrote them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ReadBackError(MoldauError):
 
 
 def read_topic(access: ClusterAccess, topic: str) -> list[Row]:
-    """Every record of a topic of JSON objects, to the end offsets of now. Raises ReadBackError."""
+    """Every record of a topic of JSON objects, up to the current end offsets. Raises ReadBackError."""
     consumer = _consumer(access, "moldau.demo-count")
     rows: list[Row] = []
     try:
@@ -56,7 +56,7 @@ def read_topic(access: ClusterAccess, topic: str) -> list[Row]:
 
 
 def read_parquet(directory: Path) -> list[Row]:
-    """Every row of the Parquet files below the directory; none if it is not there."""
+    """Every row of the Parquet files below the directory; empty if it does not exist."""
     rows: list[Row] = []
     for path in sorted(directory.glob("batch=*/*.parquet")):
         rows.extend(pq.read_table(path).to_pylist())
@@ -84,7 +84,7 @@ def _consumer(access: ClusterAccess, group: str) -> Consumer:
 
 
 def count_differences(where: str, rows: Iterable[Row], sent: int, sent_by_key: Mapping[str, int]) -> list[str]:
-    """Sentences about every way in which the windows do not add up to what was sent."""
+    """A sentence for each difference between the windows and the records that were sent."""
     counted: Counter[str] = Counter()
     for row in rows:
         counted[row["key"]] += row["records"]
@@ -106,7 +106,7 @@ def byte_differences(where: str, rows: Iterable[Row], sent_bytes: int) -> list[s
 
 
 def planted_differences(where: str, rows: Iterable[Row], plants: Sequence[Plant]) -> list[str]:
-    """Found among the planted keys must be exactly what was planted there, each once."""
+    """The anomalies of the planted keys must be exactly the planted ones, each once."""
     found = Counter((row["key"], round(row["value"], 6)) for row in rows if row["key"].startswith(f"{SOURCE}/"))
     planted = Counter((plant.key, round(plant.value, 6)) for plant in plants)
     missing = [f"{where}: the planted {key} = {value} was not found" for key, value in sorted(planted - found)]

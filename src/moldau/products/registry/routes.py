@@ -1,4 +1,4 @@
-"""Confluent's HTTP interface: paths, questions and writes. Answers are JSON, errors have an `error_code`."""
+"""Confluent's HTTP interface: paths, queries and writes. Responses are JSON, errors have an `error_code`."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from moldau.products.service.routes import ANY_SUBJECT, ServedRoute
 
 CONTENT = "application/vnd.schemaregistry.v1+json"
 MAX_BODY = 1_000_000
-"""In bytes: more does not fit into a record of a broker with Kafka's own settings."""
+"""In bytes: a larger body does not fit into a record of a broker with Kafka's default settings."""
 ALL_CONTEXTS = ":*:"
-"""What some clients put before the prefix of subjects."""
+"""A prefix that some clients put before the prefix of subjects."""
 PAGE = ("offset", "limit")
 READ, WRITE, DELETE = Operation.READ, Operation.WRITE, Operation.DELETE
 DELETE_FOR_GOOD, SET_LEVEL = Operation.DELETE_FOR_GOOD, Operation.SET_LEVEL
@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 
 class Question(msgspec.Struct, frozen=True):
-    """A request, read. `rights`: of the person who asks; `body`: of POST and PUT, an object."""
+    """A parsed request. `rights`: of the person who sends it; `body`: the object of a POST or PUT."""
 
     path: dict[str, Any]
     query: dict[str, str]
@@ -59,7 +59,7 @@ class Question(msgspec.Struct, frozen=True):
         return self.query.get(name, "").lower() == "true"
 
     def page(self, found: Sequence[T]) -> Sequence[T]:
-        """The part that `offset` and `limit` ask for. Raises Refusal."""
+        """The part that `offset` and `limit` select. Raises Refusal."""
         offset, limit = self._integer("offset", 0), self._integer("limit", -1)
         if offset < 0:
             raise invalid_parameter("offset", str(offset))
@@ -73,19 +73,19 @@ class Question(msgspec.Struct, frozen=True):
 
     @property
     def subject(self) -> str:
-        """The subject that the path names. Raises Refusal."""
+        """The subject in the path. Raises Refusal."""
         subject = str(self.path["subject"])
         return _subject(subject)
 
     @property
     def filter(self) -> str:
-        """The subject that `subject` asks for; empty: all. Raises Refusal."""
+        """The subject in the parameter `subject`; empty for all. Raises Refusal."""
         asked = self.query.get("subject", "")
         return asked and _subject(asked)
 
     @property
     def version(self) -> int:
-        """The version that the path names: its number, or LATEST. Raises Refusal."""
+        """The version in the path: its number, or LATEST. Raises Refusal."""
         text = str(self.path["version"])
         if text in ("latest", str(LATEST)):
             return LATEST
@@ -96,7 +96,7 @@ class Question(msgspec.Struct, frozen=True):
 
     @property
     def schema_id(self) -> int:
-        """The id of a schema that the path names. Raises Refusal."""
+        """The schema id in the path. Raises Refusal."""
         number = _number(str(self.path["id"]))
         if number is None:
             raise no_schema()
@@ -104,7 +104,7 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class SentSchema(msgspec.Struct, frozen=True):
-    """The body of a request with a schema. What is not served must not be there, or be empty."""
+    """The body of a request with a schema. Unsupported fields must be absent or empty."""
 
     schema: str
     schemaType: str | None = None  # noqa: N815 - the name in the request
@@ -249,7 +249,7 @@ class Routes:
         return self._topic.look(lambda state: _text(state, self._of_id(state, asked), asked))
 
     def _of_id(self, state: RegistryState, asked: Question) -> SchemaValue:
-        """`subject` says in which context: there is one, so a schema of any subject is the right one."""
+        """`subject` only selects a context, and there is only one: the schema of any subject is the right one."""
         _ = asked.filter
         return asked.rights.readable_places(state.of_id(asked.schema_id))[0]
 
@@ -260,14 +260,14 @@ class Routes:
         return asked.page([{"subject": value.subject, "version": value.version} for value in self._places(asked)])
 
     def _places(self, asked: Question) -> list[SchemaValue]:
-        """The versions that are the schema of that id, of the subject that is asked for."""
+        """The versions with the schema of that id, in the requested subject."""
         found = self._topic.look(lambda state: state.of_id(asked.schema_id, deleted=asked.says("deleted")))
         return [value for value in asked.rights.readable_places(found) if asked.filter in ("", value.subject)]
 
     # -- compatibility
 
     def compatibility(self, asked: Question) -> object:
-        """With one version, or with those that the level names."""
+        """Compares with one version, or with those that the level names."""
 
         def find(state: RegistryState) -> list[str]:
             level = state.level_in_force(asked.subject)
@@ -321,21 +321,21 @@ def _require_deletion(asked: Question) -> None:
 
 
 def _subject(name: str) -> str:
-    """Raises Refusal for what no subject can be called."""
+    """Raises Refusal for an invalid subject name."""
     if not name or name.startswith(":") or re.search(r"[\x00-\x1f\x7f]", name):
         raise invalid_subject(name)
     return name
 
 
 def _refuse_others(where: str, given: Mapping[str, object], served: Sequence[str]) -> None:
-    """Raises Refusal for a name that is not served, except where it asks for nothing."""
+    """Raises Refusal for an unsupported name, unless its value requests nothing."""
     for name, value in given.items():
         if name not in served and value not in (None, False, "") and str(value).lower() != "false":
             raise not_served(name, where)
 
 
 def _number(text: str) -> int | None:
-    """Of 31 bits, as ids and versions are; None for any other text."""
+    """A number of 31 bits, as ids and versions are; None for any other text."""
     number = int(text) if re.fullmatch(r"[0-9]{1,10}", text) else None
     return number if number is not None and number < 2**31 else None
 
@@ -366,13 +366,13 @@ def _told(state: RegistryState, value: SchemaValue, asked: Question) -> dict[str
 
 
 def _kind_and_references(value: SchemaValue) -> dict[str, object]:
-    """Avro is not named, as clients expect it."""
+    """Omits the kind for Avro, as clients expect."""
     kind = {} if schema_of(value).kind == AVRO else {"schemaType": value.schemaType}
     return {**kind, **({"references": value.references} if value.references else {})}
 
 
 def _text(state: RegistryState, value: SchemaValue, asked: Question) -> str:
-    """`format=serialized`: of Protobuf, the descriptor. Raises Refusal."""
+    """`format=serialized`: the descriptor of a Protobuf schema. Raises Refusal."""
     form, schema = asked.query.get("format", ""), schema_of(value)
     if not form:
         return schema.text
@@ -390,9 +390,8 @@ def _text(state: RegistryState, value: SchemaValue, asked: Question) -> str:
 def _route(
     method: str, path: str, operation: Operation, act: Act, *parameters: str, is_raw: bool = False
 ) -> ServedRoute:
-    """`operation`: what the person must be allowed on the subject of the path; where the path names none, to set
-    something on all of them, to read on any. `parameters`: those that are served here. `is_raw`: the answer is a
-    schema's own text."""
+    """`operation`: the required right on the subject in the path. In a path without one, setting requires the right for
+    all subjects, reading for any. `parameters`: the supported ones. `is_raw`: the response is a schema's own text."""
 
     async def endpoint(request: Request) -> Response:
         try:
@@ -430,7 +429,7 @@ async def not_found(request: Request, _: Exception) -> Response:
 
 
 def error(code: int, message: str) -> Response:
-    """`code`: its first three digits are the status. Who is refused as a person gets Confluent's code."""
+    """`code`: its first three digits are the status. A person without the right gets Confluent's code."""
     code = FORBIDDEN if code == 403 else code
     answer = msgspec.json.encode({"error_code": code, "message": message})
     return Response(answer, int(str(code)[:3]), media_type=CONTENT)

@@ -1,9 +1,9 @@
 """The registry's topic: every registry reads all of it, and one registry at a time writes.
 
-Every registry folds the committed records into its state. The writer has the topic's transactional id; taking the id
-fences the writer before it. The first transaction of a new writer is a record that changes nothing. Once the writer
+Every registry applies the committed records to its state. The writer has the topic's transactional id; taking the id
+fences the previous writer. The first transaction of a new writer is a record that changes nothing. Once the writer
 reads it back, its state has all earlier records. So each transaction is decided on a complete state, and no two
-registries give the same id to two schemas. A write is answered when its own record was read back.
+registries give the same id to two schemas. A write is answered after its own record was read back.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TIMEOUT_S = 20.0
 POLL_S = 0.2
 MOST_REPLICAS = 3
 ATTEMPTS = 5
-"""Of one write, while other registries take the transactional id away."""
+"""Attempts of one write while other registries take over the transactional id."""
 
 _FENCED = (
     KafkaError._FENCED,
@@ -38,22 +38,22 @@ _FENCED = (
 )
 _log = logging.getLogger(__name__)
 _unheard = logging.Logger("producer", logging.CRITICAL + 1)
-"""Of clients: librdkafka's lines are for nobody. A fenced producer is usual here, a request tells what else fails, and
-`_tell` that no broker answers."""
+"""Discards librdkafka's log lines. A fenced producer is normal here, requests report all other failures, and `_tell`
+reports that no broker answers."""
 
 
 class TopicError(MoldauError):
-    """The topic cannot be used; the message says why."""
+    """The topic cannot be used; the message gives the reason."""
 
 
 DEFAULT_TOPIC = "_schemas"
 
 
 class SchemasTopic:
-    """`look` and `write` may be called by many threads."""
+    """`look` and `write` are thread-safe."""
 
     def __init__(self, access: ClusterAccess, topic: str) -> None:
-        """Makes the topic where there is none, and returns when all of it is in the state. Raises TopicError,
+        """Creates the topic if it is missing, and returns when the state includes all of it. Raises TopicError,
         Refusal."""
         self._access = access
         self._client: dict[str, Any] = librdkafka_settings(access.named("moldau-registry"))
@@ -61,8 +61,8 @@ class SchemasTopic:
         _prepare(AdminClient({**self._client, "logger": _unheard}), topic)
         self._state = RegistryState()
         self._looked_at: RegistryState | None = None
-        self._is_away = False
         """A copy of the state, until that changes."""
+        self._is_away = False
         self._next_offset = 0
         self._changed = threading.Condition()
         self._writing = threading.Lock()
@@ -77,15 +77,15 @@ class SchemasTopic:
         self._reader.join(TIMEOUT_S)
 
     def look(self, ask: Callable[[RegistryState], T]) -> T:
-        """What `ask` finds in the state as it is read so far. It may take long, as a compiler does: nobody waits for
-        it."""
+        """The result of `ask` on a snapshot of the state. `ask` may take long, as a compiler does: it blocks no other
+        call."""
         with self._changed:
             state = self._looked_at = self._looked_at or self._state.copy()
         return ask(state)
 
     def write(self, decide: Callable[[RegistryState], tuple[Sequence[Record], T]]) -> T:
-        """The answer that `decide` gives, when its records are committed and in the state. `decide` is called again
-        where another registry has written meanwhile. Raises what it raises, and Refusal."""
+        """The answer of `decide`, after its records are committed and part of the state. Calls `decide` again if
+        another registry has written meanwhile. Raises the errors of `decide`, and Refusal."""
         with self._writing:
             for _ in range(ATTEMPTS):
                 try:
@@ -102,7 +102,7 @@ class SchemasTopic:
             raise took_too_long("other registries write all the time")
 
     def _taken(self) -> Producer:
-        """A producer that has the transactional id; all that was written before is in the state."""
+        """A producer with the transactional id; the state includes all earlier records."""
         producer = Producer(
             {
                 **self._client,
@@ -122,7 +122,7 @@ class SchemasTopic:
                 raise took_too_long("the record was written and not yet read back")
 
     def _tell(self, error: KafkaError) -> None:
-        """Says once, until the next record, that no broker answers: the consumer itself waits in silence."""
+        """Logs once, until the next record, that no broker answers: the consumer itself waits silently."""
         if error.code() == KafkaError._ALL_BROKERS_DOWN and not self._is_away:
             self._is_away = True
             _log.warning("%s does not answer any more; trying again", self._access)
@@ -131,7 +131,7 @@ class SchemasTopic:
         consumer = Consumer(
             {
                 **self._client,
-                "group.id": "moldau-registry",  # no member ever joins, and nothing is committed
+                "group.id": "moldau-registry",  # the consumer never joins the group and commits nothing
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
                 "auto.offset.reset": "earliest",
@@ -158,7 +158,7 @@ class SchemasTopic:
 
 
 def _commit(producer: Producer, topic: str, records: Sequence[Record]) -> int:
-    """All of them in one transaction; gives the offset of the last. Raises KafkaException."""
+    """Writes all records in one transaction; returns the offset of the last. Raises KafkaException."""
     offsets: list[int] = []
 
     def delivered(error: KafkaError | None, message: Any) -> None:
@@ -194,7 +194,7 @@ def _prepare(admin: AdminClient, topic: str) -> None:
 
 
 def _made(admin: AdminClient, new: NewTopic) -> None:
-    """Another registry may make it at the same time. Raises KafkaException."""
+    """Tolerates another registry that creates the topic at the same time. Raises KafkaException."""
     try:
         admin.create_topics([new])[new.topic].result(TIMEOUT_S)
     except KafkaException as error:

@@ -1,6 +1,6 @@
-"""What the web console, the registry and the board share as HTTP services.
+"""Shared by the HTTP services: the web console, the registry and the pipeline board.
 
-admission: who may ask a service
+admission: admits requests to a service
 logins/: people and machines that log in
 look/: pages, charts and plans in HTML and SVG
 people: persons and machines with a role

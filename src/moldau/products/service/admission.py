@@ -1,6 +1,6 @@
-"""Who may ask a service. The contract between a service, its routes and its logins:
+"""The admission of requests. The contract between a service, its routes and its logins:
 
-1. `Admit` is an async function of the request and of the role that its route needs. It gives the `Person` who asks, or
+1. `Admit` is an async function of the request and of the role that its route needs. It returns the `Person`, or
    a `Refusal`. Where the route needs Role.NOBODY, it gives `NOBODY` for a request without a login. Elsewhere it
    rejects such a request: a browser is redirected to the login page (303), others get 401 with WWW-Authenticate.
 2. `Service` asks it before each request and then compares roles: a person whose role is lower than the route needs gets
@@ -8,7 +8,7 @@
 3. A route is a `ServedRoute` or `ServedFiles` (`routes.py`) and names its least role. `Service.app` takes no other.
    Paths without a route need Role.VIEWER.
 
-`this_machine` is the admission of a service without logins, on the loopback alone.
+`this_machine` is the admission of a service without logins, which listens only on the loopback.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """`status`: 303 (with a `location`), 401 (with a `www-authenticate`), 403, 429 or 503. `sentence`: why."""
+    """`status`: 303 (with a `location`), 401 (with a `www-authenticate`), 403, 429 or 503. `sentence`: the reason."""
 
     status: int
     sentence: str
@@ -34,14 +34,14 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 Admit = Callable[[Request, Role], Awaitable[Person | Refusal]]
-"""Of a request, and of the role that its route needs."""
+"""Takes a request and the role that its route needs."""
 
 
 async def this_machine(request: Request, _: Role) -> Person | Refusal:
-    """Admits what a browser or a tool of this machine sends, as an admin.
+    """Admits requests of this machine's browsers and tools as an admin.
 
-    The Host header must name the loopback, so that no page elsewhere can read the service under a name of its own (DNS
-    rebinding).
+    The Host header must name the loopback. Otherwise a page elsewhere could read the service under its own host name
+    (DNS rebinding).
     """
     headers: Headers = request.scope["headers"]
     hosts = [value for name, value in headers if name == b"host"]
@@ -51,8 +51,8 @@ async def this_machine(request: Request, _: Role) -> Person | Refusal:
 
 
 def refuse_other_sites(method: str, headers: Headers) -> Refusal | None:
-    """From other sites a reader may follow a link; streams, scripts and forms of theirs are refused, and what changes
-    something has to come from the service's own pages, or from no browser at all."""
+    """Rejects requests that other sites cause: of these, a browser may only follow a link, not load streams or scripts
+    or send forms. A request that changes something must come from the service's own pages, or not from a browser."""
     fetched = dict(headers)
     site, reads = fetched.get(b"sec-fetch-site", b"none"), method in ("GET", "HEAD")
     is_foreign = site == b"cross-site" and fetched.get(b"sec-fetch-mode") != b"navigate"

@@ -28,7 +28,7 @@ class Role(enum.IntEnum):
 
     @property
     def word(self) -> str:
-        """As files and pages write it."""
+        """The role as files and pages write it."""
         return self.name.lower()
 
 
@@ -44,12 +44,12 @@ class How(enum.Enum):
 
 
 class Person(msgspec.Struct, frozen=True):
-    """`principal`: Kafka's, such as `User:alice`. `role`: everywhere; `subjects`: more of it for the subjects of a
-    registry that begin with a prefix.
+    """`principal`: Kafka's, such as `User:alice`. `role`: everywhere; `subjects`: greater roles for subjects of a
+    registry with a prefix.
 
-    `access`: to the cluster under the person's own name; None: the service acts under its own. Its secrets are
-    masked wherever it is shown (`client.protocol.secrets`). `csrf`: the token that forms of this person carry; empty
-    where no cookie says who asks.
+    `access`: to the cluster under the person's own name; None means that the service acts under its own. Its secrets
+    are masked wherever it is shown (`client.protocol.secrets`). `csrf`: the token in forms of this person; empty
+    without a session cookie.
     """
 
     principal: str
@@ -64,27 +64,27 @@ class Person(msgspec.Struct, frozen=True):
 
     @property
     def is_nobody(self) -> bool:
-        """Whether nobody logged in."""
+        """Whether the request has no login."""
         return self.how is How.NOT
 
     @property
     def greatest_role(self) -> Role:
-        """On any subject."""
+        """The greatest role on any subject."""
         return max([self.role, *(role for _, role in self.subjects)])
 
     def role_on(self, subject: str | None) -> Role:
-        """The role for a subject of a registry; None: for all that is no subject."""
+        """The role for a subject of a registry; None means everything except subjects."""
         return role_for(self.role, self.subjects, subject)
 
 
 def role_for(everywhere: Role, prefixes: Sequence[tuple[str, Role]], subject: str | None) -> Role:
-    """The greatest role that covers a subject; None: all that is no subject."""
+    """The greatest role that covers a subject; None means everything except subjects."""
     return max([everywhere, *(role for prefix, role in prefixes if (subject or "").startswith(prefix))])
 
 
 NOBODY: Final = Person("User:ANONYMOUS", Role.NOBODY, How.NOT)
 LOCAL: Final = Person("the user of this machine", Role.ADMIN, How.THIS_MACHINE)
-"""Who asks a service that has no login and listens on the loopback alone."""
+"""Every user of a service without logins, which listens only on the loopback."""
 
 _KEY, _ADMITTED = "moldau.person", "moldau.admitted"
 
@@ -94,7 +94,7 @@ def put_person(scope: MutableMapping[str, Any], person: Person) -> None:
 
 
 def put_admitted(scope: MutableMapping[str, Any], is_admitted: Callable[[], bool]) -> None:
-    """`is_admitted`: whether the session of the request still lives, for answers that take long."""
+    """`is_admitted`: whether the session of the request is still open, for long responses."""
     scope[_ADMITTED] = is_admitted
 
 
@@ -104,6 +104,7 @@ def is_admitted(request: Request) -> Callable[[], bool]:
 
 
 def person_of(request: Request) -> Person:
-    """Who asks. Every endpoint of a service may ask this: the service admitted the person before."""
+    """The person who sent the request. Every endpoint of a service may call this: the service has admitted the
+    person."""
     person: Person = request.scope[_KEY]
     return person

@@ -15,14 +15,14 @@ from starlette.types import Scope
 from moldau.products.service.people import Person, Role
 
 ANY_SUBJECT = "*"
-"""In the place of the name of a path parameter."""
+"""Stands for the name of a path parameter."""
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class ServedRoute(Route):
-    """`subject`: the path parameter that names a subject, so that a role on its prefix counts (`Person.role_on`);
-    ANY_SUBJECT: a role on any prefix does, and the endpoint shows what the person may see."""
+    """`subject`: the path parameter that names a subject; a role on its prefix counts (`Person.role_on`). ANY_SUBJECT:
+    a role on any prefix suffices, and the endpoint shows only the objects that the person may see."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class ServedRoute(Route):
 
 
 class ServedFiles(Mount):
-    """The files of a folder, which are part of the program: open to all where `needs` is NOBODY."""
+    """The files of a folder, which belong to the program: open to all if `needs` is NOBODY."""
 
     def __init__(self, path: str, directory: Path, *, needs: Role) -> None:
         super().__init__(path, StaticFiles(directory=directory))
@@ -57,19 +57,19 @@ def check_routes(routes: Sequence[BaseRoute]) -> None:
 
 
 class Needed(msgspec.Struct, frozen=True):
-    """By one request: a role, for the subject that its path names. ANY_SUBJECT: for any."""
+    """The requirement of one request: a role, for the subject in its path. ANY_SUBJECT: for any subject."""
 
     role: Role
     subject: str | None = None
 
     def has(self, person: Person) -> bool:
-        """Whether the person may do it."""
+        """Whether the person has the role."""
         found = person.greatest_role if self.subject == ANY_SUBJECT else person.role_on(self.subject)
         return found >= self.role
 
 
 def needed_by(routes: Sequence[ServiceRoute], scope: Scope) -> Needed:
-    """Paths that have no route, and methods that a path does not have, need a viewer."""
+    """Unknown paths, and methods that a path does not have, need a viewer."""
     for route in routes:
         match, found = route.matches(scope)
         if match is Match.FULL:

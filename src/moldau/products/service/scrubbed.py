@@ -10,12 +10,12 @@ from typing import Any
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 PIECE_BYTES = 16 << 10
-"""What is read at once."""
+"""The size of one read."""
 _ZEROS = bytes(PIECE_BYTES)
 
 
 class ScrubbedProtocol(H11Protocol, asyncio.BufferedProtocol):
-    """HTTP/1.1, which reads into memory of its own."""
+    """HTTP/1.1, with its own receive buffer."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)

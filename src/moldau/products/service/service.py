@@ -24,7 +24,7 @@ from moldau.products.service.people import Role, is_admitted, put_person
 from moldau.products.service.routes import ServedRoute, ServiceRoute, check_routes, needed_by
 
 MAX_STREAMS = 20
-"""Of one service together; one more gets 503."""
+"""The maximum for one service; a further stream gets 503."""
 
 END_S = 5.0
 
@@ -43,7 +43,7 @@ _HEADERS = (
 
 NotFound = Callable[[Request, Exception], Awaitable[Response]]
 ErrorAnswer = Callable[[int, str], Response]
-"""What the service answers with a status and a sentence."""
+"""Makes the service's response from a status and a sentence."""
 
 
 def error_text(status: int, sentence: str) -> Response:
@@ -51,14 +51,14 @@ def error_text(status: int, sentence: str) -> Response:
 
 
 class Service:
-    """One HTTP service, used from its loop. `name`: a lower-case word, the label in `/metrics`."""
+    """One HTTP service; use from its loop. `name`: a lower-case word, the label in `/metrics`."""
 
     def __init__(self, name: str, admit: Admit) -> None:
         self.name = name
         self.is_closed = False
-        """Streams end soon after."""
+        """Streams end soon after it is set."""
         self.routes: Sequence[ServiceRoute] = ()
-        """All that `app` serves, in their order."""
+        """All routes that `app` serves, in their order."""
         self._admit = admit
         self._wakes: list[Callable[[], None]] = []
         self._ends: list[Callable[[], Awaitable[None]]] = []
@@ -73,9 +73,9 @@ class Service:
         more_metrics: Callable[[], bytes] = bytes,
         error: ErrorAnswer = error_text,
     ) -> ASGIApp:
-        """The application: `routes`, `/metrics` with `more_metrics` in Prometheus' text, and `not_found` for all other
-        paths. `error` answers a request that is not admitted, a method that a path does not have, and a failure.
-        Raises TypeError for a route that names no role."""
+        """The application: `routes`, `/metrics` with `more_metrics` in Prometheus' text format, and `not_found` for all
+        other paths. `error` answers a request that is not admitted, a method that a path does not have, and a failure.
+        Raises TypeError for a route without a role."""
 
         async def metrics(_: Request) -> Response:
             text = (await run_in_threadpool(more_metrics)).decode() + self._own_metrics()
@@ -121,28 +121,28 @@ class Service:
 
         return guarded
 
-    # -- whether anybody looks
+    # -- viewers
 
     def seen(self) -> None:
-        """A request came, or a stream still has its viewer."""
+        """Notes a request, or a stream that still has its viewer."""
         self._last_request_s = time.monotonic()
 
     def is_idle(self, idle_s: float) -> bool:
-        """Whether no stream is open and no request came for so long."""
+        """Whether no stream is open and no request came for `idle_s`."""
         return self._streams == 0 and time.monotonic() - self._last_request_s >= idle_s
 
     def wake_at_close(self, wake: Callable[[], None]) -> None:
-        """`wake`: ends the waits for news of what the service shows, from any thread. May be called twice."""
+        """`wake`: wakes the waits for news, from any thread. May be called twice."""
         self._wakes.append(wake)
 
     def close(self) -> None:
-        """Streams end now: a server that stops waits a second for them, and would then tear them down with an error."""
+        """Ends the streams: a server that stops waits a second for them, and would then abort them with an error."""
         self.is_closed = True
         for wake in self._wakes:
             wake()
 
     def await_at_end(self, end: Callable[[], Awaitable[None]]) -> None:
-        """`end`: gives back what was held for people; on the loop, after the last answer, within END_S."""
+        """`end`: gives up the access held for people; runs on the loop, after the last response, within END_S."""
         self._ends.append(end)
 
     async def end(self) -> None:
@@ -155,14 +155,14 @@ class Service:
     # -- streams
 
     def stream(self, request: Request, events: AsyncGenerator[str]) -> Response:
-        """Server-sent events, or 503 where MAX_STREAMS are open. `events` should end once `is_closed`. A stream ends
-        with its session, at the next event."""
+        """Server-sent events, or 503 if MAX_STREAMS are open. `events` should end once `is_closed`. A stream ends at
+        the first event after the end of its session."""
         if self._streams >= MAX_STREAMS:
             return PlainTextResponse("too many viewers", 503, {"retry-after": "30"})
         return StreamingResponse(self._counted(events, is_admitted(request)), media_type="text/event-stream")
 
     async def _counted(self, events: AsyncGenerator[str], may_go_on: Callable[[], bool]) -> AsyncGenerator[str]:
-        if self._streams >= MAX_STREAMS:  # others began since the answer was promised
+        if self._streams >= MAX_STREAMS:  # other streams began after the check
             return
         self._streams += 1
         try:
@@ -175,7 +175,7 @@ class Service:
             self._streams -= 1
             await events.aclose()
 
-    # -- numbers
+    # -- metrics
 
     def _own_metrics(self) -> str:
         label = f'service="{self.name}"'
@@ -193,5 +193,5 @@ class Service:
 
 
 def event(name: str, data: str) -> str:
-    """One server-sent event. `data` is JSON, so it holds no line break."""
+    """One server-sent event. `data` is JSON, so it contains no line break."""
     return f"event: {name}\ndata: {data}\n\n"

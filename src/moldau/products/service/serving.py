@@ -26,10 +26,10 @@ MAX_CONNECTIONS = 100
 IDLE_CHECK_S = 30.0
 END_WITHIN_S = 10.0
 LAST_ANSWERS_S = 1
-"""For answers that are being sent when the service stops."""
+"""How long responses in progress may take when the service stops."""
 LAST_WORDS_S = 0.5
-"""After this time of the end, connections whose answer is whole are cut: a client with TLS that only keeps its
-connection does not answer the alert that ends it."""
+"""After this time of the stop, connections with a finished response are cut: an idle TLS client does not answer the
+alert that ends its connection."""
 
 
 def serve(
@@ -42,15 +42,15 @@ def serve(
     is_child: bool = False,
     idle_exit_s: float = 0,
 ) -> None:
-    """Returns after SIGINT or SIGTERM. `close` ends what the service works with; it may be called twice.
+    """Returns after SIGINT or SIGTERM. `close` closes the service's resources; it may be called twice.
 
-    `tls`: of every connection; its files are watched. `is_child`: ends also when standard input closes, as it does when
-    the parent dies. `idle_exit_s`: ends after so long without a request; 0 never.
+    `tls`: for every connection; its files are watched. `is_child`: also ends when standard input closes, as it does
+    when the parent dies. `idle_exit_s`: ends after this time without a request; 0 never.
     """
     server = _Server(service, app, tls)
 
     def end_with_parent() -> None:
-        # not through sys.stdin: Python ends with an abort where a thread still holds its buffer
+        # not through sys.stdin: Python aborts at its end if a thread still holds that buffer
         while os.read(sys.stdin.fileno(), 4096):
             pass
         service.close()
@@ -78,8 +78,8 @@ def serve(
 
 @contextmanager
 def _ended_by_sigterm(server: uvicorn.Server) -> Iterator[None]:
-    """uvicorn raises a signal once more when it has ended: the process would die of it, and close nothing else. A
-    second SIGTERM kills."""
+    """Ends the server at SIGTERM. uvicorn raises a signal again after its end, which would kill the process before it
+    closes anything else. A second SIGTERM kills."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -99,7 +99,7 @@ def _ended_by_sigterm(server: uvicorn.Server) -> Iterator[None]:
 def served_in_thread(
     service: Service, app: ASGIApp, listening: socket.socket, tls: ServiceTls | None = None
 ) -> Iterator[None]:
-    """Serves beside what its process does, inside of the `with`; signals are left to the process."""
+    """Serves in a thread inside the `with` block; leaves signals to the process."""
     server = _Server(service, app, tls)
     thread = threading.Thread(
         target=lambda: asyncio.run(server.serve([listening])), name=f"{service.name}-pages", daemon=True
@@ -113,8 +113,8 @@ def served_in_thread(
 
 
 class _Server(uvicorn.Server):
-    """Ends the streams before it waits for what still runs, whatever it is stopped by: also a signal, which uvicorn
-    takes by itself."""
+    """Ends the streams before it waits for running requests, even when a signal stops it, which uvicorn handles
+    itself."""
 
     def __init__(self, service: Service, app: ASGIApp, tls: ServiceTls | None) -> None:
         super().__init__(
@@ -136,11 +136,11 @@ class _Server(uvicorn.Server):
         self._looked_s = 0.0
         self.config.load()
         if tls is not None:
-            # after `load`, which makes contexts of files only
+            # after `load`, which makes contexts only from files
             self.config.ssl = tls.context
 
     async def on_tick(self, counter: int) -> bool:
-        """Ten times a second."""
+        """Called ten times a second."""
         if self._tls is not None and time.monotonic() - self._looked_s >= LOOK_AGAIN_S:
             self._looked_s = time.monotonic()
             told = await run_in_threadpool(self._tls.look)

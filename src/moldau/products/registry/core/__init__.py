@@ -5,5 +5,5 @@ kinds/: Avro, Protobuf and JSON Schema
 records: records of `_schemas`
 refusals: errors with Confluent's codes
 rights: roles by prefix of subjects
-state: subjects, versions and ids, folded from records
+state: subjects, versions and ids, computed from records
 """

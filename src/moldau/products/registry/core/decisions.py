@@ -50,20 +50,20 @@ LEVELS = ("NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSIT
 
 
 def parse_schema(state: RegistryState, kind: str, text: str, references: Sequence[Reference]) -> Schema:
-    """In the form that is kept. Raises Refusal."""
+    """The schema in its canonical form. Raises Refusal."""
     try:
         schema = Schema(kind, text, tuple(_numbered(state, one) for one in references))
         kept = kind_named(kind).kept(_whole(state, schema))
         kept.encode()
     except SchemaError as error:
         raise invalid_schema(str(error)) from error
-    except UnicodeEncodeError as error:  # JSON may say half of a surrogate pair, and UTF-8 may not
+    except UnicodeEncodeError as error:  # JSON may contain half of a surrogate pair, UTF-8 may not
         raise invalid_schema(f"it has a character that UTF-8 does not have: {error}") from error
     return msgspec.structs.replace(schema, text=kept)
 
 
 def _numbered(state: RegistryState, reference: Reference) -> Reference:
-    """A reference to the latest version stays with the version that is the latest now. Raises SchemaError."""
+    """Pins a reference to the latest version to the current one. Raises SchemaError."""
     if reference.version != LATEST:
         return reference
     try:
@@ -74,7 +74,7 @@ def _numbered(state: RegistryState, reference: Reference) -> Reference:
 
 
 def _whole(state: RegistryState, schema: Schema) -> WholeSchema:
-    """With the texts of all that it refers to. Raises SchemaError."""
+    """The schema with the texts of all its references. Raises SchemaError."""
     found: dict[Reference, str] = {}
     try:
         _add_references(state, schema, found)
@@ -85,7 +85,7 @@ def _whole(state: RegistryState, schema: Schema) -> WholeSchema:
 
 
 def _add_references(state: RegistryState, schema: Schema, found: dict[Reference, str]) -> None:
-    """Each once, however many ways lead to it, and behind those that it refers to. Raises SchemaError."""
+    """Adds each reference once, however many paths lead to it, after its own references. Raises SchemaError."""
     for reference in schema.references:
         if reference in found:
             continue
@@ -98,7 +98,7 @@ def _add_references(state: RegistryState, schema: Schema, found: dict[Reference,
 
 
 def whole_schema(state: RegistryState, schema: Schema) -> WholeSchema:
-    """The schema with the texts of all that it refers to. Raises Refusal."""
+    """The schema with the texts of all its references. Raises Refusal."""
     try:
         return _whole(state, schema)
     except SchemaError as error:
@@ -106,7 +106,7 @@ def whole_schema(state: RegistryState, schema: Schema) -> WholeSchema:
 
 
 def find_registered(state: RegistryState, subject: str, schema: Schema, *, deleted: bool) -> SchemaValue:
-    """The subject's version that is this schema. Raises Refusal."""
+    """The subject's version with this schema. Raises Refusal."""
     for value in state.versions_there(subject, deleted=deleted):
         if schema_of(value) == schema:
             return value
@@ -114,7 +114,7 @@ def find_registered(state: RegistryState, subject: str, schema: Schema, *, delet
 
 
 def decide_register(state: RegistryState, subject: str, schema: Schema) -> tuple[list[Record], int]:
-    """What is to be written for a new schema of the subject, and the id of the schema. Raises Refusal."""
+    """The records for a new schema of the subject, and the id of the schema. Raises Refusal."""
     _check_mode(state, subject)
     versions = state.versions(subject)
     same = next((value for value in versions if schema_of(value) == schema), None)
@@ -137,13 +137,13 @@ def decide_register(state: RegistryState, subject: str, schema: Schema) -> tuple
 
 
 def versions_before(state: RegistryState, subject: str) -> list[SchemaValue]:
-    """The versions that the subject's level compares a new schema with."""
+    """The versions with which the subject's level compares a new schema."""
     versions = state.versions(subject)
     return versions if state.level_in_force(subject).endswith("_TRANSITIVE") else versions[-1:]
 
 
 def find_problems(state: RegistryState, schema: Schema, against: Sequence[SchemaValue], level: str) -> list[str]:
-    """Why the schema cannot follow these versions at this level; empty: it can. Raises Refusal."""
+    """Why the schema cannot follow these versions at this level; empty if it can. Raises Refusal."""
     found = []
     new = whole_schema(state, schema)
     for value in reversed(against) if level != "NONE" else ():
@@ -168,7 +168,7 @@ def find_problems(state: RegistryState, schema: Schema, against: Sequence[Schema
 def decide_delete_version(
     state: RegistryState, subject: str, version: int, *, permanent: bool
 ) -> tuple[list[Record], int]:
-    """The answer is the version's number."""
+    """Answers with the version's number."""
     _check_mode(state, subject)
     value = state.version(subject, version, deleted=True)
     key = SchemaKey(subject, value.version)
@@ -183,7 +183,7 @@ def decide_delete_version(
 
 
 def decide_delete_subject(state: RegistryState, subject: str, *, permanent: bool) -> tuple[list[Record], list[int]]:
-    """The answer is the numbers of the deleted versions."""
+    """Answers with the numbers of the deleted versions."""
     _check_mode(state, subject)
     everything, there = state.versions(subject, deleted=True), state.versions(subject)
     if not everything:
@@ -201,8 +201,8 @@ def decide_delete_subject(state: RegistryState, subject: str, *, permanent: bool
 
 
 def _check_unreferenced(state: RegistryState, gone: Sequence[SchemaValue], *, permanent: bool) -> None:
-    """A schema may refer to another one that goes with it. A deleted schema is still read by its id, so what it refers
-    to must not go for good. Raises Refusal."""
+    """Allows references among the deleted schemas. A softly deleted schema can still be read by its id, so its
+    references must not be deleted permanently. Raises Refusal."""
     going = {(value.subject, value.version) for value in gone}
     for value in gone:
         referring = state.referring_to(value.subject, value.version, deleted=permanent)
@@ -211,7 +211,8 @@ def _check_unreferenced(state: RegistryState, gone: Sequence[SchemaValue], *, pe
 
 
 def _gone_for_good(state: RegistryState, subject: str, gone: Sequence[SchemaValue]) -> list[Record]:
-    """The last version takes the subject's level and mode with it: a subject that gets this name later has neither."""
+    """Records that delete the versions; with the last one also the subject's level and mode, which a later subject of
+    this name does not inherit."""
     records: list[Record] = [(SchemaKey(subject, value.version), None) for value in gone]
     if len(gone) == len(state.versions(subject, deleted=True)):
         records += [(ModeKey(subject), None)] if state.mode(subject) else []
@@ -225,7 +226,7 @@ def _gone_for_good(state: RegistryState, subject: str, gone: Sequence[SchemaValu
 
 
 def decide_level(state: RegistryState, subject: str | None, level: str) -> tuple[list[Record], str]:
-    """`subject`: None for all that have no level of their own. The answer is the level."""
+    """`subject`: None for all subjects without their own level. Answers with the level."""
     _check_mode(state, subject)
     if level.upper() not in LEVELS:
         raise invalid_level(level)
@@ -233,7 +234,7 @@ def decide_level(state: RegistryState, subject: str | None, level: str) -> tuple
 
 
 def decide_delete_level(state: RegistryState, subject: str | None) -> tuple[list[Record], str]:
-    """The answer is the level that was, or for all subjects the one that is again."""
+    """Answers with the deleted level, or for all subjects with the default that is restored."""
     _check_mode(state, subject)
     level = state.level(subject)
     if level is None:

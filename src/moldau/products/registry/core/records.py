@@ -1,6 +1,6 @@
 """The records of the topic `_schemas`, as Confluent's registry writes them: JSON keys and values.
 
-A key is the same bytes as theirs (names in the same order, no spaces), so that compaction sees one record in both.
+A key has the same bytes as Confluent's (the same order of names, no spaces), so compaction treats both as one record.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 AVRO = "AVRO"
-"""The kind of a schema that names none."""
+"""The kind of a schema without one."""
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """`name`: what the schema calls the other one, which is that version of that subject."""
+    """`name`: the schema's own name for the other one, which is that version of that subject."""
 
     name: str
     subject: str
@@ -28,7 +28,7 @@ class SchemaKey(msgspec.Struct, frozen=True, tag_field="keytype", tag="SCHEMA"):
 
 
 class ConfigKey(msgspec.Struct, frozen=True, tag_field="keytype", tag="CONFIG"):
-    """`subject`: None for all that have no level of their own."""
+    """`subject`: None for all subjects without their own level."""
 
     subject: str | None
     magic: int = 0
@@ -45,20 +45,20 @@ class DeleteSubjectKey(msgspec.Struct, frozen=True, tag_field="keytype", tag="DE
 
 
 class ClearSubjectKey(msgspec.Struct, frozen=True, tag_field="keytype", tag="CLEAR_SUBJECT"):
-    """Only read: all versions of a subject are gone."""
+    """Never written: all versions of a subject are deleted."""
 
     subject: str
     magic: int = 0
 
 
 class NoopKey(msgspec.Struct, frozen=True, tag_field="keytype", tag="NOOP"):
-    """Changes nothing: whoever has written one and read it back has read all before it."""
+    """Changes nothing: a registry that reads back its own one has read all records before it."""
 
     magic: int = 0
 
 
 class NewestIdKey(msgspec.Struct, frozen=True):
-    """Confluent's registry reads it as NOOP, and does not look at its value. Its bytes are not those of NoopKey, so
+    """Confluent's registry reads it as NOOP and ignores its value. Its bytes differ from those of NoopKey, so
     compaction keeps the newest of both."""
 
     magic: int = 0
@@ -69,7 +69,7 @@ Key = SchemaKey | ConfigKey | ModeKey | DeleteSubjectKey | ClearSubjectKey | Noo
 
 
 class SchemaValue(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One version of a subject. The last three: what newer registries keep beside it, carried along unread."""
+    """One version of a subject. The last three fields belong to newer registries and are copied unread."""
 
     subject: str
     version: int
@@ -99,7 +99,7 @@ class DeleteSubjectValue(msgspec.Struct, frozen=True):
 
 
 class NewestId(msgspec.Struct, frozen=True):
-    """The greatest id that was ever given: once its schema is deleted and the topic is compacted, no other record has
+    """The greatest id ever assigned: after its schema is deleted and the topic is compacted, no other record contains
     it."""
 
     newestId: int = 0  # noqa: N815 - the name in the record
@@ -124,7 +124,7 @@ def encode_record(record: Record) -> tuple[bytes, bytes | None]:
 
 
 def decode_record(key: bytes, value: bytes | None) -> Record:
-    """Raises msgspec.DecodeError, UnicodeDecodeError or RecursionError for what is no record of a kind above."""
+    """Raises msgspec.DecodeError, UnicodeDecodeError or RecursionError for bytes that are no record of a kind above."""
     read_key: Key = _key_decoder.decode(key)
     kind = _VALUES.get(type(read_key))
     if value is None or kind is None:

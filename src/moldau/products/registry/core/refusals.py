@@ -8,7 +8,7 @@ FORBIDDEN = 40301
 
 
 class Refusal(MoldauError):
-    """`code`: the `error_code` of the answer; its first three digits are the HTTP status."""
+    """`code`: the `error_code` of the response; its first three digits are the HTTP status."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -16,11 +16,11 @@ class Refusal(MoldauError):
 
 
 class SchemaError(MoldauError):
-    """A text is no schema of its kind; the message says why."""
+    """A text is not a schema of its kind; the message gives the reason."""
 
 
 def denied(operation: str, subject: str | None) -> Refusal:
-    """In the sentence of Confluent's registry. `subject`: None for what belongs to all subjects."""
+    """The error in the words of Confluent's registry. `subject`: None for objects of all subjects."""
     where = "this schema or level" if subject is None else f"Subject: {subject}"
     return Refusal(FORBIDDEN, f"User is denied operation {operation} on {where}")
 

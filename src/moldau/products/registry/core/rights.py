@@ -1,8 +1,8 @@
-"""What a person may do in the registry: a role for all subjects, and roles for the subjects of a prefix.
+"""The rights of a person in the registry: a role for all subjects, and roles for the subjects of a prefix.
 
 Of the roles that cover a subject, the greatest counts: the order of a file has no meaning, and a longer prefix never
 reduces a role. Lists omit subjects that the person may not read. A request for such a subject is denied before the
-lookup, so the answer does not tell whether it exists.
+lookup, so the answer does not reveal whether it exists.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from moldau.products.service.people import Person, Role, role_for
 
 
 class Operation(enum.Enum):
-    """In Confluent's words, which its clients show."""
+    """Named in Confluent's words, which its clients show."""
 
     READ = "Read", Role.VIEWER
-    """Also: look a schema up, test one for compatibility, read the level and the mode."""
+    """Also to look a schema up, test one for compatibility, and read the level and the mode."""
     WRITE = "Write", Role.EDITOR
     DELETE = "Delete", Role.EDITOR
-    """Readers still find the schema by its id."""
+    """Readers can still find the schema by its id."""
     DELETE_FOR_GOOD = "DeletePermanently", Role.ADMIN
     SET_LEVEL = "WriteCompatibility", Role.ADMIN
 
@@ -34,7 +34,8 @@ class Operation(enum.Enum):
 
 
 class Rights(msgspec.Struct, frozen=True):
-    """Of one person. `everywhere`: the role for all subjects; `prefixes`: more of it for those with a prefix."""
+    """The rights of one person. `everywhere`: the role for all subjects; `prefixes`: greater roles for subjects with a
+    prefix."""
 
     everywhere: Role
     prefixes: tuple[tuple[str, Role], ...] = ()
@@ -44,7 +45,7 @@ class Rights(msgspec.Struct, frozen=True):
         return cls(person.role, person.subjects)
 
     def role(self, subject: str | None) -> Role:
-        """For the subject; of None: for what belongs to all subjects together."""
+        """The role for a subject; None means objects of all subjects together."""
         return role_for(self.everywhere, self.prefixes, subject)
 
     def may(self, operation: Operation, subject: str | None) -> bool:
@@ -56,12 +57,12 @@ class Rights(msgspec.Struct, frozen=True):
             raise denied(operation.word, subject)
 
     def readable(self, subjects: Iterable[str]) -> list[str]:
-        """Those that the person may read, in their order."""
+        """The subjects that the person may read, in their order."""
         return [subject for subject in subjects if self.may(Operation.READ, subject)]
 
     def readable_places(self, places: Iterable[SchemaValue]) -> list[SchemaValue]:
-        """The versions of one schema in subjects that the person may read. Raises Refusal (40301) where there are
-        versions, and none is for this person."""
+        """The versions of one schema in subjects that the person may read. Raises Refusal (40301) if the schema has
+        versions and the person may read none."""
         found = list(places)
         readable = [value for value in found if self.may(Operation.READ, value.subject)]
         if found and not readable:

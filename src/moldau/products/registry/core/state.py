@@ -1,6 +1,6 @@
-"""The state that the topic's records add up to: subjects and versions, schemas by id, levels, modes.
+"""The state that results from the topic's records: subjects and versions, schemas by id, levels, modes.
 
-Folding the same records gives the same state in every registry. Only `apply` changes it.
+The same records give the same state in every registry. Only `apply` changes it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class Schema(msgspec.Struct, frozen=True):
-    """One that is equal has the same id in every subject. `text`: in the form that its kind is kept in."""
+    """Equal schemas have the same id in every subject. `text`: in the canonical form of its kind."""
 
     kind: str
     text: str
@@ -48,7 +48,7 @@ def schema_of(value: SchemaValue) -> Schema:
 class RegistryState:
     def __init__(self) -> None:
         self.newest_id = 0
-        """The greatest one that a record ever had."""
+        """The greatest id of any record."""
         self._subjects: dict[str, dict[int, SchemaValue]] = {}
         self._by_id: dict[int, dict[tuple[str, int], None]] = {}
         self._ids: dict[Schema, int] = {}
@@ -56,7 +56,7 @@ class RegistryState:
         self._modes: dict[str | None, str] = {}
 
     def copy(self) -> RegistryState:
-        """For questions that take long: it stays as the state is now."""
+        """A snapshot for long queries."""
         copied = RegistryState()
         copied.newest_id = self.newest_id
         copied._subjects = {subject: dict(versions) for subject, versions in self._subjects.items()}
@@ -67,7 +67,7 @@ class RegistryState:
     # -- records
 
     def apply(self, key: bytes, value: bytes | None) -> None:
-        """A record that is not understood changes nothing."""
+        """Applies a record; ignores an unknown one."""
         try:
             found_key, found = decode_record(key, value)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -107,7 +107,7 @@ class RegistryState:
         if not versions:
             del self._subjects[subject]
 
-    # -- questions. `deleted`: also what was deleted, but not permanently. `deleted_only`: nothing else
+    # -- questions. `deleted`: include softly deleted versions. `deleted_only`: exclude all others
 
     def subjects(self, prefix: str = "", *, deleted: bool = False, deleted_only: bool = False) -> list[str]:
         found = []
@@ -118,11 +118,11 @@ class RegistryState:
         return found
 
     def versions(self, subject: str, *, deleted: bool = False) -> list[SchemaValue]:
-        """In their order; empty where there is no such subject."""
+        """In order; empty for an unknown subject."""
         return [value for _, value in sorted(self._subjects.get(subject, {}).items()) if deleted or not value.deleted]
 
     def versions_there(self, subject: str, *, deleted: bool = False) -> list[SchemaValue]:
-        """Raises Refusal where there is none."""
+        """Raises Refusal for an unknown subject."""
         found = self.versions(subject, deleted=deleted)
         if not found:
             raise no_subject(subject)
@@ -139,7 +139,7 @@ class RegistryState:
         raise no_version(version)
 
     def of_id(self, schema_id: int, *, deleted: bool = True) -> list[SchemaValue]:
-        """The versions that have this schema. Raises Refusal where there is no such id."""
+        """The versions with this schema. Raises Refusal for an unknown id."""
         places = self._by_id.get(schema_id)
         if places is None:
             raise no_schema()
@@ -158,7 +158,7 @@ class RegistryState:
                     yield value
 
     def level(self, subject: str | None) -> str | None:
-        """The compatibility that was set for the subject; of None: for all others."""
+        """The compatibility level of the subject; None for all other subjects."""
         return self._levels.get(subject) or (DEFAULT_LEVEL if subject is None else None)
 
     def level_in_force(self, subject: str) -> str:

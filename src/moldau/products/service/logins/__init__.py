@@ -3,12 +3,12 @@
 attempts: bounds on failed logins
 cluster: passwords, tried at the cluster
 forms: posted forms and redirects
-gate: log in, log out, who am I
+gate: login, log-out and the page of the own role
 issuer: an OpenID Connect issuer: configuration, keys, tokens
 machines: programs with secrets
 oidc: the authorization code flow (RFC 7636)
 opened: admission and TLS of a command line
-passwords: Basic passwords of cluster users, known for a short time
+passwords: Basic passwords of cluster users, remembered for a short time
 sessions: sessions in memory
 settings: the file of `--login`
 source: the interface of a source of people

@@ -1,4 +1,4 @@
-"""Bounds on login attempts, by address and by user, in bounded memory. Decides; `now_s` is given.
+"""Bounds on login attempts, by address and by user, in bounded memory. Pure decisions; callers pass `now_s`.
 
 After FREE failures an address waits before its next attempt, twice as long each time, at most LONGEST_S. The same
 applies to a user, except at an address without a failure: an attacker elsewhere cannot lock the user out. A successful
@@ -15,9 +15,9 @@ FREE_OF_ADDRESS = 5
 FREE_OF_USER = 10
 FIRST_S, LONGEST_S = 1.0, 60.0
 FORGOTTEN_S = 900.0
-"""After this time without a failure, an address or a user is new again."""
+"""After this time without a failure, an address or a user counts as new."""
 MAX_KEPT = 10_000
-"""Addresses, and users. One more forgets the one that failed least recently."""
+"""The maximum number of addresses, and of users. A further one removes the one whose last failure is oldest."""
 
 
 class _Failures(msgspec.Struct):
@@ -32,11 +32,11 @@ class Attempts:
 
     @property
     def kept(self) -> int:
-        """How many addresses and users are remembered."""
+        """The number of addresses and users in memory."""
         return len(self._addresses) + len(self._users)
 
     def wait_s(self, address: str, user: str, now_s: float) -> float:
-        """How long this attempt has to wait; 0: it may be made now."""
+        """How long this attempt has to wait; 0 if it may be made now."""
         of_address = _wait_s(self._addresses.get(_network(address)), FREE_OF_ADDRESS, now_s)
         if _network(address) not in self._addresses:
             return 0.0
@@ -66,7 +66,7 @@ def _count(kept: dict[str, _Failures], key: str, now_s: float) -> None:
 
 
 def _network(address: str) -> str:
-    """An IPv6 address counts with its /64, which one machine may have whole."""
+    """An IPv6 address counts by its /64, because one machine may own all of it."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

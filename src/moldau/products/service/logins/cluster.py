@@ -1,7 +1,7 @@
 """Logins of users of a cluster: the password is tried there and exchanged for a delegation token.
 
 The service then acts with that token under the person's name, and forgets the password. If the cluster has no
-delegation tokens, the login is rejected; with `without_tokens = "service"` the service reads under its own name
+delegation tokens, the login is rejected, but with `without_tokens = "service"` the service reads under its own name
 (docs/decisions/0108-people-act-by-delegation-tokens.md).
 """
 
@@ -29,13 +29,13 @@ WITHOUT_TOKENS = (
     'delegation.token.secret.key on its brokers, or without_tokens = "service" in the file of --login.'
 )
 TIMEOUT_MS = 15_000
-"""Longer than a broker keeps back the answer to a wrong password, which is 10 s at most."""
+"""Longer than a broker delays the answer to a wrong password, at most 10 s."""
 CONNECT_TIMEOUT_MS = 5_000
 _REFUSED = "SASL_AUTHENTICATION_FAILED"
 
 
 class ClusterSource:
-    """`access`: of the service. Raises LoginFileError where users cannot log in by it."""
+    """`access`: of the service. Raises LoginFileError if users cannot log in by it."""
 
     def __init__(self, access: ClusterAccess, settings: LoginSettings) -> None:
         login = access.security.login
@@ -66,7 +66,7 @@ class ClusterSource:
         subjects = self._settings.subjects_of(name)
         try:
             with open_admin(own, answer_timeout_ms=TIMEOUT_MS) as admin:
-                admin.cluster()  # the password is tried before anything else is told
+                admin.cluster()  # try the password before any other request
                 if role is Role.NOBODY and not subjects:
                     raise LoginRefused(f"{name} has no role here: see [roles] in the file of --login.")
                 token = self._token(admin, own) if self._settings.wants_tokens else None
@@ -80,7 +80,7 @@ class ClusterSource:
         return Login(person, token.lasts_s, token.renew, token.end)
 
     def check(self, name: str, password: str) -> Person:
-        """Who that is, without a token: for requests that carry their password each time. Waits for the cluster. Raises
+        """The person, without a token: for requests that carry their password each time. Waits for the cluster. Raises
         LoginRefused, NoAnswer."""
         try:
             with open_admin(self._own_access(name, password), answer_timeout_ms=TIMEOUT_MS) as admin:
@@ -102,7 +102,7 @@ class ClusterSource:
         )
 
     def _token(self, admin: ClusterAdmin, own: ClusterAccess) -> Token | None:
-        """None: the service acts under its own name. Raises KafkaError, LoginRefused."""
+        """None means that the service acts under its own name. Raises KafkaError, LoginRefused."""
         try:
             return Token.exchange(admin, own, self._access, self._renewers, self._settings.absolute_s)
         except NoTokens:
@@ -112,6 +112,6 @@ class ClusterSource:
 
 
 def own_principal(access: ClusterAccess) -> str:
-    """As whom the service itself asks, as far as its settings say it."""
+    """The principal of the service itself, as far as its settings tell."""
     login = access.security.login
     return USER + login.username if isinstance(login, ClientLogin) else "the service"

@@ -14,7 +14,8 @@ _KEY = "moldau.form"
 
 
 async def read_form(request: Request) -> Mapping[str, str] | None:
-    """The fields; kept for the endpoint, since a body comes once. None: it is no form, or too large."""
+    """The fields of a form; keeps them for the endpoint, because a body can be read only once. None if the body is not
+    a form or too large."""
     known: Mapping[str, str] | None = request.scope.get(_KEY)
     if known is not None:
         return known
@@ -37,7 +38,7 @@ async def read_form(request: Request) -> Mapping[str, str] | None:
 
 
 def local_path(text: str) -> str:
-    """Where to go after the login: a path of this service, else its first page."""
+    """The target after the login: a path of this service, or else its first page."""
     is_path = text.startswith("/") and text[1:2] not in ("/", "\\") and text.isprintable() and "\\" not in text
     if not is_path or len(text) > 2_000:
         return "/"
@@ -46,7 +47,7 @@ def local_path(text: str) -> str:
 
 
 def is_same_origin(request: Request) -> bool:
-    """Whether the Origin header, where there is one, names this service. A browser sends it with every POST."""
+    """Whether the Origin header, if present, names this service. A browser sends it with every POST."""
     origin = request.headers.get("origin")
     if origin is None:
         return True

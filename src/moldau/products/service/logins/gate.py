@@ -1,8 +1,8 @@
-"""The admission of a service with logins, and the pages for it: log in, who I am, log out, log out everywhere.
+"""The admission of a service with logins, and its pages: login, own role, log-out, log-out everywhere.
 
-A browser has a session cookie; every request that changes something has the session's token too, as the form field
-`csrf` or the header `x-csrf-token`, and comes from the service's own pages. Other ways to say who asks (basic, bearer)
-are given as `machines`.
+A browser has a session cookie. A request that changes something must also have the session's token, as the form field
+`csrf` or the header `x-csrf-token`, and come from the service's own pages. `machines` identifies requests with other
+credentials (basic, bearer).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SWEEP_S = 30.0
 WRONG = "The name or the password is wrong."
 
 Machines = Callable[[Request], Awaitable[Person | Refusal | None]]
-"""Who asks by an Authorization header; None: nobody says so."""
+"""Identifies the sender by an Authorization header; None without such a header."""
 
 
 async def no_machines(_: Request) -> Person | Refusal | None:
@@ -49,8 +49,8 @@ async def no_machines(_: Request) -> Person | Refusal | None:
 
 
 class Gate:
-    """`name`: of the service. `source`: checks a login and gives access under the person's own name. `ended`: is told
-    of each person whose session ends. Used from the loop of the service, and by one service."""
+    """`name`: of the service. `source`: checks a login and gives access under the person's own name. `ended`: called
+    with each person whose session ends. Use from the loop of the service, and for one service only."""
 
     def __init__(
         self,
@@ -101,15 +101,16 @@ class Gate:
         return self._sessions.find(text, time.monotonic()) if text else None
 
     def _cookie(self, request: Request, what: str = "") -> str:
-        """Cookies do not tell ports apart, so their name does. `__Host-`: a browser takes it over TLS alone, and from
-        this host alone."""
+        """The cookie's name contains the port, because cookies do not distinguish ports. `__Host-`: a browser accepts
+        it only over TLS, and only from this host."""
         server = request.scope.get("server") or ("", 0)
         return f"{'__Host-' if _is_secure(request) else ''}moldau-{self._name}{what}-{server[1]}"
 
     # -- pages
 
     def routes(self) -> list[ServedRoute]:
-        """Open to all: the role of a person may be for some subjects only. The login form has a token of its own."""
+        """These routes need no role: the role of a person may cover only some subjects. The login form has its own
+        token."""
         found = [
             ServedRoute(LOGIN, self.login_page, needs=Role.NOBODY, methods=["GET"]),
             ServedRoute(ME, self.me, needs=Role.NOBODY, methods=["GET"]),
@@ -125,7 +126,7 @@ class Gate:
         return self._login_page(request, local_path(request.query_params.get("next", "/")))
 
     def _login_page(self, request: Request, then: str, sentence: str = "", status: int = 200) -> Response:
-        """The form's token belongs to a cookie of the same answer, so no other site can log somebody in."""
+        """The form's token belongs to a cookie of the same response, so another site cannot log a user in."""
         nonce = request.cookies.get(self._cookie(request, "-form"), "")
         if len(nonce) != 43:
             nonce = secrets.token_urlsafe(32)
@@ -159,9 +160,9 @@ class Gate:
             return self._too_many_wrong(request, then, wait_s)
         try:
             async with self._turns.of(address):
-                if await request.is_disconnected():  # nobody would get the session
+                if await request.is_disconnected():  # the browser has gone, so nobody would get the session
                     return PlainTextResponse("the browser has left", 400)
-                # those before it in the line may have been wrong
+                # the attempts before it in the line may have failed
                 wait_s = self._attempts.wait_s(address, name[:MAX_NAME], time.monotonic())
                 if wait_s > 0:
                     return self._too_many_wrong(request, then, wait_s)
@@ -190,7 +191,7 @@ class Gate:
         return found
 
     def _logged_in(self, request: Request, login: Login, then: str) -> Response:
-        """A new session, whatever the browser had before."""
+        """Opens a new session, regardless of the browser's previous one."""
         self._sessions.close(request.cookies.get(self._cookie(request), ""))
         now_s = time.monotonic()
         ends_s = now_s + min(self._settings.absolute_s, login.lasts_s)
@@ -224,7 +225,7 @@ class Gate:
     # -- OpenID Connect
 
     async def start_oidc(self, request: Request) -> Response:
-        """Leads to the issuer. What must come back is kept in a cookie of this browser, signed."""
+        """Redirects to the issuer. Keeps the expected parts of its answer in a signed cookie of this browser."""
         then = local_path(request.query_params.get("next", "/"))
         back = f"{request.url.scheme}://{request.headers.get('host', '')}{OIDC_BACK}"
         try:
@@ -277,7 +278,7 @@ class Gate:
         future.add_done_callback(self._giving_back.discard)
 
     async def _sweep(self) -> None:
-        """Ends sessions whose time is over, and keeps the access of the others alive."""
+        """Ends expired sessions, and renews the access of the others."""
         while True:
             await asyncio.sleep(SWEEP_S)
             self._sessions.sweep(time.monotonic())
@@ -286,7 +287,7 @@ class Gate:
                     self._sessions.drop(session)
 
     async def close(self) -> None:
-        """Ends all sessions, and gives back what the cluster gave for them."""
+        """Ends all sessions, and gives up their access to the cluster."""
         if self._sweeping is not None:
             self._sweeping.cancel()
         self._sessions.close_all()
@@ -303,7 +304,7 @@ def _address(request: Request) -> str:
 
 
 def _who_are_you(request: Request) -> Refusal:
-    """A browser that opens a page is led to the login; scripts and tools are told."""
+    """Redirects a browser that opens a page to the login; scripts and tools get a 401."""
     if request.method in ("GET", "HEAD") and "text/html" in request.headers.get("accept", ""):
         query = request.url.query
         then = f"{request.url.path}?{query}" if query else request.url.path

@@ -1,6 +1,6 @@
 """An issuer of OpenID Connect: its configuration, its keys, and the tokens that it signed.
 
-`wire/web_tokens` judges the tokens, as for brokers (docs/decisions/0106-a-key-fixes-the-algorithm-of-a-token.md).
+`wire/web_tokens` validates the tokens, as for brokers (docs/decisions/0106-a-key-fixes-the-algorithm-of-a-token.md).
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from moldau.wire.web_tokens.key_set import KeySet, KeySetError, parse_key_set
 from moldau.wire.web_tokens.rules import ClaimRules, TokenRefusedError, UnknownKeyError
 
 MAX_BYTES: Final = 256 << 10
-"""Of an answer of the issuer."""
+"""The size limit of the issuer's response."""
 TIMEOUT_MS: Final = 10_000
 KEYS_LAST_S: Final = 300.0
 SLOW_S: Final = 5.0
-"""A failed fetch of keys that took so long is not repeated at once."""
+"""A failed fetch of keys that took this long is not repeated at once."""
 SKEW_S: Final = 60
-"""How far the clocks of the issuer and of this machine may be apart."""
+"""The tolerated difference between the clocks of the issuer and of this machine."""
 MAX_TEXT: Final = 255
 REFUSED: Final = "The issuer did not let you in."
 NOT_VALID: Final = "The token of the issuer is not valid."
 
 
 class Issuer:
-    """`path`: of the file of people. Raises LoginFileError. Thread-safe."""
+    """`path`: the file of `--login`. Raises LoginFileError. Thread-safe."""
 
     def __init__(self, path: Path, settings: OidcSettings) -> None:
         self._settings = settings
@@ -47,14 +47,14 @@ class Issuer:
         self._failure: str | None = None
 
     def claims(self, token: str, audience: str) -> dict[str, Any]:
-        """Of a valid token for this audience. Raises LoginRefused, NoAnswer."""
+        """The claims of a valid token for this audience. Raises LoginRefused, NoAnswer."""
         rules = ClaimRules((audience,), self._settings.issuer, SKEW_S)
         for is_again in (False, True):
             keys = self._key_set(is_new=is_again)
             try:
                 return check_signed_token(token, keys, rules, time.time_ns() // 1_000_000).claims
             except UnknownKeyError:
-                continue  # with the newest keys too
+                continue  # try again with the newest keys
             except TokenRefusedError:
                 break
         raise LoginRefused(NOT_VALID, is_wrong=True)
@@ -67,9 +67,9 @@ class Issuer:
         return name
 
     def _key_set(self, *, is_new: bool) -> KeySet:
-        """Those of the issuer; fetched again for a token that the known ones do not explain, at most once a second.
-        After a failure the known ones serve. A slow failure leaves the issuer alone for as long as it took: requests do
-        not wait for a silent one, one after the other. Raises NoAnswer."""
+        """The issuer's keys. Fetches them again, at most once a second, for a token whose key is unknown. After a
+        failure the known keys stay in use. After a slow failure the issuer gets no request for as long as the failure
+        took, so requests do not wait one after the other for a silent issuer. Raises NoAnswer."""
         with self._lock:
             now_s = time.monotonic()
             age_s = now_s - self._keys_s
@@ -94,7 +94,7 @@ class Issuer:
             raise NoAnswer("The keys of the issuer cannot be read.") from None
 
     def endpoint(self, name: str) -> str:
-        """Of the issuer's configuration, which is asked for once. Raises NoAnswer."""
+        """An endpoint from the issuer's configuration, which is fetched once. Raises NoAnswer."""
         known = self._known
         if not known:
             known = self.ask(f"{self._settings.issuer.rstrip('/')}/.well-known/openid-configuration")
@@ -107,7 +107,7 @@ class Issuer:
         return address
 
     def ask(self, url: str, headers: Mapping[str, str] | None = None, body: bytes | None = None) -> dict[str, Any]:
-        """Raises NoAnswer; LoginRefused where the issuer refuses a code."""
+        """Raises NoAnswer; LoginRefused if the issuer rejects a code."""
         try:
             found = json.loads(self._answer(url, headers, body))
         except (ValueError, RecursionError):
@@ -135,7 +135,7 @@ class Issuer:
 
 
 class BearerTokens:
-    """Access tokens that programs send in each request, checked here: `oidc.audience` says for whom they must be."""
+    """Checks the access tokens that programs send in each request. `oidc.audience` is their required audience."""
 
     def __init__(self, settings: LoginSettings, oidc: OidcSettings, audience: str) -> None:
         """Raises LoginFileError."""
@@ -144,7 +144,7 @@ class BearerTokens:
         self._issuer = Issuer(settings.path, oidc)
 
     def person(self, token: str) -> Person:
-        """Whose token it is. Waits for the issuer. Raises LoginRefused, NoAnswer."""
+        """The person of a token. Waits for the issuer. Raises LoginRefused, NoAnswer."""
         name = self._issuer.name_in(self._issuer.claims(token, self._audience))
         roles, subjects = self._settings.roles.of(name), self._settings.subjects_of(name)
         return Person(USER + name, roles, How.BEARER, subjects=subjects)

@@ -38,22 +38,22 @@ from moldau.transport.http_authorization import CHALLENGE, is_digest, name_of, p
 
 MAX_MACHINES: Final = 1_000
 MAX_TRIES: Final = 4
-"""Passwords and tokens that are tried at the same time. MAX_WAITING more wait; others get 503."""
+"""How many passwords and tokens are tried at the same time. MAX_WAITING more wait; others get 503."""
 MAX_WAITING: Final = 16
 SLOW_S: Final = 3.0
-"""A login without an answer for so long counts as a wrong one: brokers take their time to refuse a password, and longer
-with each one of this service, so guesses would keep all places of MAX_TRIES."""
+"""A login that gets no answer for this long counts as a failed attempt. Brokers delay the rejection of a password, and
+longer with each attempt of this service, so guesses would occupy all places of MAX_TRIES."""
 METRICS: Final = "/metrics"
 PRINCIPAL: Final = "Machine:"
-"""Before the name of a machine: it is no user of the cluster."""
+"""The prefix of a machine's name in its principal: a machine is not a user of the cluster."""
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 Bearers = Callable[[str], Person]
-"""Whose token it is; waits. Raises LoginRefused, NoAnswer."""
+"""Returns the person of a token; waits. Raises LoginRefused, NoAnswer."""
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """`digests`: SHA-256 of its secret; of the old one, too, while it is changed."""
+    """`digests`: SHA-256 of its secret, and of the old one while the secret is changed."""
 
     person: Person
     digests: tuple[bytes, ...]
@@ -63,7 +63,7 @@ class Machine(msgspec.Struct, frozen=True):
 
 
 def read_machines(settings: LoginSettings) -> dict[str, Machine]:
-    """By name. Raises LoginFileError."""
+    """The machines by name. Raises LoginFileError."""
     if len(settings.machines) > MAX_MACHINES:
         raise LoginFileError(f"{settings.path}: [machines] has more than {MAX_MACHINES}")
     return {
@@ -72,8 +72,8 @@ def read_machines(settings: LoginSettings) -> dict[str, Machine]:
 
 
 class Callers:
-    """Who asks by an Authorization header: see `Machines` of `gate.py`. `passwords`: of users of the cluster;
-    `bearers`: tokens that are no machine's. Used from the loop of one service."""
+    """Identifies senders by an Authorization header: see `Machines` of `gate.py`. `passwords`: checks users of the
+    cluster; `bearers`: checks tokens that belong to no machine. Use from the loop of one service."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class Callers:
         return known or await self._tried(log_in, given.name, address)
 
     async def _tried(self, ask: Callable[[], Person] | None, name: str, address: str) -> Person | Refusal:
-        """`name`: what failures are counted by, beside the address."""
+        """`name`: failures are counted by it and by the address."""
         wait_s = self._attempts.wait_s(address, name, self._clock())
         if wait_s > 0:
             return Refusal(429, "too many wrong logins: try again later", (("retry-after", str(int(wait_s) + 1)),))
@@ -129,7 +129,7 @@ class Callers:
         return found
 
     async def _within_bounds(self, ask: Callable[[], Person] | None) -> tuple[Person | LoginRefused | NoAnswer, float]:
-        """What `ask` gives, and how long it took without the wait for a place."""
+        """The result of `ask`, and its duration without the wait for a place."""
         if ask is None:
             return LoginRefused("", is_wrong=True), 0.0
         if self._waiting >= MAX_TRIES + MAX_WAITING:
@@ -149,7 +149,8 @@ def unauthorized(sentence: str = "Unauthorized") -> Refusal:
 
 
 def only_metrics(callers: Callers) -> Callable[[Request], Awaitable[Person | Refusal | None]]:
-    """Of a service with pages: it would ask the cluster under its own name for a machine, which is no user there."""
+    """Lets machines read only `/metrics` of a service with pages: a machine is not a user of the cluster, so the
+    service would ask the cluster under its own name."""
 
     async def find(request: Request) -> Person | Refusal | None:
         found = await callers(request)
@@ -161,13 +162,13 @@ def only_metrics(callers: Callers) -> Callable[[Request], Awaitable[Person | Ref
 
 
 def admit_callers(callers: Callers) -> Admit:
-    """The admission of a service without pages, such as a registry: there are no cookies and no sessions."""
+    """The admission of a service without pages, such as a registry: without cookies and sessions."""
 
     async def admit(request: Request, needs: Role) -> Person | Refusal:
         refusal = refuse_other_sites(request.method, request.scope["headers"])
         if refusal is None and request.method not in ("GET", "HEAD") and not is_same_origin(request):
             refusal = Refusal(403, "this service does not answer requests from other sites")
-        if refusal is not None:  # a browser that knows a password sends it along, whoever made the form
+        if refusal is not None:  # a browser that knows a password sends it even with a form of another site
             return refusal
         person = await callers(request)
         if person is not None:

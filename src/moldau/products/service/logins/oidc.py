@@ -1,7 +1,7 @@
 """Logins by OpenID Connect: the authorization code flow with PKCE (RFC 7636), state and nonce.
 
-The id token is checked as `issuer.py` says, and by its nonce. The access token is passed on to the cluster
-(OAUTHBEARER), where the person acts under the own name. A session ends with its access token.
+`issuer.py` checks the id token, and this module its nonce. The access token is passed on to the cluster
+(OAUTHBEARER), so the person acts under the own name there. A session ends with its access token.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class IssuerSource:
         return Login(Person(USER + name, role, How.OIDC, access, subjects), lasts_s)
 
     def _own_access(self, name: str, token: str) -> ClusterAccess:
-        """Tried at the cluster. Raises LoginRefused, NoAnswer."""
+        """The person's access to the cluster, after trying it. Raises LoginRefused, NoAnswer."""
         login = SuppliedLogin(lambda: token, name)
         own = replace(self._access, security=replace(self._access.security, login=login))
         try:
@@ -126,7 +126,7 @@ class IssuerSource:
         return self._issuer.ask(self._issuer.endpoint("token_endpoint"), headers, urlencode(form).encode())
 
     def _claims(self, token: str, nonce: str) -> dict[str, Any]:
-        """Of the id token. Raises LoginRefused, NoAnswer."""
+        """The claims of the id token. Raises LoginRefused, NoAnswer."""
         claims = self._issuer.claims(token, self._oidc.client_id)
         if not is_same(str(claims.get("nonce", "")), nonce):
             raise LoginRefused(NOT_VALID)

@@ -1,4 +1,4 @@
-"""Admission and TLS of a service from its command line. A service open to everybody is rejected."""
+"""Admission and TLS of a service from its command line. Rejects a service that would be open to everybody."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from moldau.wire.protocol.security_protocols import is_loopback
 LINES = """\
 --login FILE            logins and their roles: [login] and [roles]
 [tls] in that file      ssl.keystore.type = "PEM" and ssl.keystore.location: a key with its certificate"""
-"""What mends a service that would be open to all."""
+"""The remedy in the error of a service that would be open to all."""
 
 
 class OpenServiceError(MoldauError):
@@ -35,7 +35,7 @@ class OpenServiceError(MoldauError):
 
 
 class Opening(msgspec.Struct, frozen=True):
-    """`settings`: None: no login, the loopback alone. `tls`: None: HTTP."""
+    """`settings`: None means no login, only the loopback. `tls`: None means HTTP."""
 
     settings: LoginSettings | None = None
     tls: ServiceTls | None = None
@@ -46,8 +46,8 @@ class Opening(msgspec.Struct, frozen=True):
 
 
 class Entrance(msgspec.Struct, frozen=True):
-    """Of a service: `admit` decides who may ask, `routes` are the pages of the login. `acts_as`: the principal of the
-    service itself."""
+    """The entrance of a service: `admit` admits requests, `routes` are the pages of the login. `acts_as`: the principal
+    of the service itself."""
 
     admit: Admit
     routes: tuple[ServedRoute, ...] = ()
@@ -55,17 +55,17 @@ class Entrance(msgspec.Struct, frozen=True):
     gate: Gate | None = None
 
     def join(self, service: Service) -> None:
-        """Sessions end with the service."""
+        """Ends the sessions when the service ends."""
         if self.gate is not None:
             service.await_at_end(self.gate.close)
 
 
 OPEN_HERE = Entrance(this_machine)
-"""Of a service without logins, on the loopback."""
+"""The entrance of a service without logins, on the loopback."""
 
 
 def read_opening(host: str, login: Path | None) -> Opening:
-    """Raises LoginFileError, and OpenServiceError with the lines that mend it."""
+    """Raises LoginFileError, and OpenServiceError with the remedy."""
     settings = None if login is None else read_login_file(login)
     tls = None
     if settings is not None and settings.tls:
@@ -88,8 +88,9 @@ def entrance_of(
     ended: Callable[[Person], None] = lambda _: None,
     asks_cluster: bool = True,
 ) -> Entrance:
-    """Of a service with pages for people; machines read its metrics. `name`: of the service; `access`: its own;
-    `ended`: see Gate. `asks_cluster`: for people, under their own names. Raises LoginFileError."""
+    """The entrance of a service with pages for people; machines may read its metrics. `name`: of the service; `access`:
+    its own; `ended`: see Gate. `asks_cluster`: the service asks the cluster for people, under their own names. Raises
+    LoginFileError."""
     settings = opening.settings
     if settings is None:
         return OPEN_HERE
@@ -100,8 +101,8 @@ def entrance_of(
 
 
 def callers_entrance(opening: Opening, access: ClusterAccess) -> Entrance:
-    """Of a service without pages, which says who asks in each request: machines, and users of the cluster where the
-    file gives any of them a role. `access`: where their passwords are tried. Raises LoginFileError."""
+    """The entrance of a service without pages, whose requests all carry their credentials: those of machines, and those
+    of cluster users if the file gives any of them a role. `access`: tries their passwords. Raises LoginFileError."""
     settings = opening.settings
     if settings is None:
         return OPEN_HERE

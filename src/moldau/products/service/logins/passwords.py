@@ -20,10 +20,10 @@ from moldau.products.service.people import Person
 
 KEPT_S = 60.0
 MAX_KEPT = 1_000
-"""Names. One more forgets the one that was tried first."""
+"""The maximum number of names. A further one removes the one that was tried first."""
 MAX_NAME, MAX_PASSWORD = 255, 4_096
 ROUNDS = 1_000
-"""Of PBKDF2: half a millisecond."""
+"""Rounds of PBKDF2, which take half a millisecond."""
 
 
 class _Known(msgspec.Struct, frozen=True):
@@ -37,8 +37,7 @@ class _Known(msgspec.Struct, frozen=True):
 
 
 class KnownPasswords:
-    """`ask`: tries a name and a password at the cluster; it waits, and raises LoginRefused or NoAnswer. Used by several
-    threads."""
+    """`ask`: tries a name and a password at the cluster; it waits, and raises LoginRefused or NoAnswer. Thread-safe."""
 
     def __init__(self, ask: Callable[[str, str], Person], clock: Callable[[], float] = time.monotonic) -> None:
         self._ask = ask
@@ -47,7 +46,7 @@ class KnownPasswords:
         self._known: dict[str, _Known] = {}
 
     def known(self, name: str, password: str) -> Person | None:
-        """Without a look at the cluster; takes half a millisecond."""
+        """The person of a remembered password, without a request to the cluster; takes half a millisecond."""
         with self._lock:
             found = self._known.get(name)
         if found is None or self._clock() >= found.until_s or len(password) > MAX_PASSWORD:

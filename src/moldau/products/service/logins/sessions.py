@@ -1,6 +1,6 @@
 """Sessions of people who logged in, in the memory of the service. A browser holds a random id of 256 bits.
 
-The service keeps only a hash of the id. A session ends after a time without a request, after a time in any case, at
+The service keeps only a hash of the id. A session ends after an idle time, after a maximum time, at
 log-out, at log-out everywhere, and when the service stops. Used from the loop of the service.
 """
 
@@ -16,15 +16,15 @@ from msgspec.structs import replace
 from moldau.products.service.people import Person
 
 MAX_SESSIONS = 1_000
-"""Of one service. One more ends the session that was used least recently."""
+"""The maximum for one service. A further session ends the least recently used one."""
 MAX_OF_ONE = 20
-"""Of one person. One more ends the oldest."""
+"""The maximum for one person. A further session ends the oldest one."""
 ID_BYTES = 32
 
 
 class Session:
-    """`end`: gives back what the login got, such as a delegation token; called once. `renew`: keeps that alive; False:
-    it has ended. `ends_s`: at the latest, by the clock of the service."""
+    """`end`: gives up the login's access, such as a delegation token; called once. `renew`: keeps it valid; False means
+    that it has ended. `ends_s`: the latest end, by the clock of the service."""
 
     def __init__(
         self, person: Person, now_s: float, ends_s: float, end: Callable[[], None], renew: Callable[[], bool]
@@ -47,13 +47,13 @@ class Sessions:
     def __init__(self, idle_s: float) -> None:
         self._idle_s = idle_s
         self._by_hash: dict[bytes, Session] = {}
-        """The one used least recently stands first."""
+        """The least recently used session comes first."""
 
     def __len__(self) -> int:
         return len(self._by_hash)
 
     def open(self, session: Session) -> str:
-        """The id for the browser, always a new one: an id from before the login is never taken over."""
+        """Returns the id for the browser, always a new one: an id from before the login is never reused."""
         mine = [key for key, one in self._by_hash.items() if one.person.principal == session.person.principal]
         if len(mine) >= MAX_OF_ONE:
             self._end(mine[0])
@@ -64,7 +64,7 @@ class Sessions:
         return text
 
     def find(self, text: str, now_s: float) -> Session | None:
-        """The session of an id; it was used now."""
+        """The session of an id; marks it as used now."""
         key = _hash(text)
         session = self._by_hash.get(key)
         if session is None:
@@ -82,7 +82,7 @@ class Sessions:
             self._end(_hash(text))
 
     def close_all(self, principal: str | None = None) -> int:
-        """Log-out everywhere: all sessions of a person; None: of all. Gives their number."""
+        """Log-out everywhere: ends all sessions of a person, or with None all sessions. Returns their number."""
         chosen = [key for key, one in self._by_hash.items() if principal in (None, one.person.principal)]
         for key in chosen:
             self._end(key)
@@ -92,12 +92,12 @@ class Sessions:
         return list(self._by_hash.values())
 
     def drop(self, session: Session) -> None:
-        """Ends this session, if it has not ended."""
+        """Ends this session if it is still open."""
         for key in [key for key, one in self._by_hash.items() if one is session]:
             self._end(key)
 
     def sweep(self, now_s: float) -> None:
-        """Ends what is over."""
+        """Ends expired sessions."""
         for key in [key for key, one in self._by_hash.items() if self._is_over(one, now_s)]:
             self._end(key)
 
@@ -113,5 +113,5 @@ def _hash(text: str) -> bytes:
 
 
 def is_same(given: str, expected: str) -> bool:
-    """Compares secrets in a time that tells nothing."""
+    """Compares secrets in constant time."""
     return bool(expected) and hmac.compare_digest(given.encode("utf-8", "replace"), expected.encode())

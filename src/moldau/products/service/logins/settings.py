@@ -60,11 +60,11 @@ T = TypeVar("T")
 
 
 class LoginFileError(MoldauError):
-    """The file of people cannot be used; the message names the file and says why."""
+    """The file of `--login` cannot be used; the message names the file and the reason."""
 
 
 class Roles(msgspec.Struct, frozen=True):
-    """By role: the names that have it; `*` is everybody who logged in."""
+    """The names with each role; `*` means every logged-in person."""
 
     names: tuple[tuple[Role, tuple[str, ...]], ...] = ()
 
@@ -74,8 +74,8 @@ class Roles(msgspec.Struct, frozen=True):
 
 
 class OidcSettings(msgspec.Struct, frozen=True):
-    """`client_id`, `client_secret`: of a service where people log in. `ca`: a file of certificates that sign the
-    issuer's; None: those that the system trusts."""
+    """`client_id`, `client_secret`: for a service with logins of people. `ca`: a file with the certificates that sign
+    the issuer's; None means those that the system trusts."""
 
     issuer: str
     client_id: str
@@ -84,21 +84,21 @@ class OidcSettings(msgspec.Struct, frozen=True):
     principal_claim: str = "sub"
     scope: str = "openid"
     audience: str = ""
-    """Of the access tokens that programs send as Bearer; empty: none are taken."""
+    """The required audience of access tokens that programs send as Bearer; empty to accept none."""
 
 
 class LoginSettings(msgspec.Struct, frozen=True):
-    """`machines`: as it stands in the file, for `machines.py`. `idle_s`, `absolute_s`: when a session ends without a
-    request, and in any case."""
+    """`machines`: the raw table, for `machines.py`. `idle_s`, `absolute_s`: the idle time and the maximum time after
+    which a session ends."""
 
     path: Path
     source: str
     roles: Roles
     mechanism: str | None = None
     acts_without_tokens: bool = False
-    """Whether the service reads under its own name for those to whom the cluster gives no delegation token."""
+    """Whether the service reads under its own name for people to whom the cluster gives no delegation token."""
     wants_tokens: bool = True
-    """Whether the service asks the cluster for people; not in the file."""
+    """Whether the service asks the cluster on behalf of people; not in the file."""
     idle_s: int = 30 * 60
     absolute_s: int = 12 * 3600
     subjects: tuple[tuple[str, Roles], ...] = ()
@@ -112,7 +112,7 @@ class LoginSettings(msgspec.Struct, frozen=True):
 
 
 def read_login_file(path: Path) -> LoginSettings:
-    """Raises LoginFileError, which names no secret."""
+    """Raises LoginFileError, whose message contains no secret."""
     try:
         return _Reader(path.absolute()).settings()
     except KafkaError as error:
@@ -250,7 +250,7 @@ class _Reader:
 
 
 def _flat(table: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    """Names with dots, which TOML takes apart; a reference (`env` or `file`) stays a table."""
+    """Joins names that TOML splits at their dots; a reference (`env` or `file`) stays a table."""
     found: dict[str, object] = {}
     for key, value in table.items():
         name = f"{prefix}{key}"

@@ -13,7 +13,7 @@ from moldau.products.service.people import Person
 
 
 class LoginRefused(MoldauError):
-    """`is_wrong`: the name or the password was wrong, and counts as a failed attempt."""
+    """`is_wrong`: the name or the password was wrong, which counts as a failed attempt."""
 
     def __init__(self, sentence: str, status: int = 403, *, is_wrong: bool = False) -> None:
         super().__init__(sentence)
@@ -22,15 +22,15 @@ class LoginRefused(MoldauError):
 
 
 class NoAnswer(MoldauError):
-    """Who decides about the login does not answer now."""
+    """The cluster or the issuer that decides about the login does not answer now."""
 
 
 Found = TypeVar("Found")
 
 
 def outcome_of(ask: Callable[[], Found]) -> Found | LoginRefused | NoAnswer:
-    """What `ask` gives or raises, as a value. The frames of an exception hold the password, and where an awaitable
-    holds the exception they live until Python's collector of cycles comes by."""
+    """The result or the error of `ask`, as a value. The frames of an exception hold the password, and if an awaitable
+    holds the exception, they live until Python's cycle collector runs."""
     try:
         return ask()
     except LoginRefused as refused:
@@ -48,8 +48,8 @@ def _lives() -> bool:
 
 
 class Login(msgspec.Struct, frozen=True):
-    """`lasts_s`: how long it lasts at most. `renew`: keeps it alive, called every half minute; False: it has ended.
-    `end`: gives it back. Both may wait for the cluster."""
+    """`lasts_s`: how long it lasts at most. `renew`: keeps it valid, called every half minute; False means that it has
+    ended. `end`: ends it at the cluster. Both may wait for the cluster."""
 
     person: Person
     lasts_s: float = math.inf
@@ -59,7 +59,8 @@ class Login(msgspec.Struct, frozen=True):
 
 @runtime_checkable
 class PasswordSource(Protocol):
-    """`cluster`: its name on the page; `principal`: of the service itself; `note`: what a person should know."""
+    """`cluster`: its name on the page; `principal`: of the service itself; `note`: an explanation for people who log
+    in."""
 
     cluster: str
     principal: str
@@ -79,7 +80,7 @@ class OidcSource(Protocol):
     note: str
 
     def start(self, back: str, then: str) -> tuple[str, str]:
-        """Where the browser goes, and what it keeps until it comes `back`. Raises NoAnswer."""
+        """The URL for the browser, and the text that it keeps until it returns to `back`. Raises NoAnswer."""
         ...
 
     def end(self, kept: str, answer: Mapping[str, str]) -> tuple[Login, str]:

@@ -1,7 +1,8 @@
 """Delegation tokens of people who logged in: one for each session (KIP-48).
 
-Its owner is the person. Its renewer is the service, since no request about tokens may come from a token: the service
-renews it while the session lives, and removes it at log-out. It lives no longer than a session may.
+The owner of a token is the person. Its renewer is the service, because a login by a token may not request anything
+about tokens: the service renews it during the session, and removes it at log-out. The token lives no longer than a
+session may.
 """
 
 from __future__ import annotations
@@ -29,22 +30,23 @@ ABSENT: Final = (
     "UNSUPPORTED_VERSION",
     "UNSUPPORTED_SASL_MECHANISM",
 )
-"""Errors of a cluster by whose tokens nobody can act."""
+"""Errors of a cluster that does not support acting by delegation tokens."""
 PATIENCE_S: Final = 10.0
-"""For a new token that a broker does not know yet. A busy broker of Apache Kafka took more than 1.5 s."""
+"""The time limit for a new token that a broker does not know yet. A busy broker of Apache Kafka took more than 1.5
+s."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
-"""Between tries; they double."""
+"""Pauses between tries; they double."""
 _ANSWER_MS: Final = 15_000
 _AT_ONCE: Final = -1
 
 
 class NoTokens(MoldauError):
-    """The cluster gives no delegation tokens."""
+    """The cluster does not issue delegation tokens."""
 
 
 class Token:
-    """Of one session. `access`: to the cluster, by the token. `service`: the access of the service, which renews the
-    token; `lasts_s`: at most."""
+    """The token of one session. `access`: to the cluster, by the token. `service`: the access of the service, which
+    renews the token; `lasts_s`: its maximum lifetime."""
 
     def __init__(
         self,
@@ -70,8 +72,8 @@ class Token:
         renewers: Sequence[str],
         lifetime_s: float,
     ) -> Token:
-        """A token of who `own` logs in as, asked for through `admin`. `renewers`: the principal of the service. Waits
-        for the cluster. Raises NoTokens, NoAnswer, KafkaError where none could be asked for."""
+        """Requests a token for the principal of `own`, through `admin`. `renewers`: the principal of the service. Waits
+        for the cluster. Raises NoTokens, NoAnswer, and KafkaError if the request fails."""
         login = own.security.login
         mechanisms = [login.mechanism] if login is not None and login.mechanism in SCRAM_HASHES else [*SCRAM_HASHES]
         try:
@@ -89,7 +91,7 @@ class Token:
             raise NoAnswer(f"The cluster does not take its own token yet: {error.name}. Try again.") from None
 
     def renew(self) -> bool:
-        """False: the token has ended. Asks nothing in the first half of its time."""
+        """False if the token has ended. Sends no request in the first half of the token's period."""
         age_s = self._clock() - self._renewed_s
         if age_s < self._period_s / 2:
             return True
@@ -102,13 +104,13 @@ class Token:
         return True
 
     def end(self) -> None:
-        """Removes it. Where the cluster does not answer it expires by itself."""
+        """Removes the token. If the cluster does not answer, the token expires by itself."""
         with suppress(KafkaError), open_admin(self._service, answer_timeout_ms=_ANSWER_MS) as admin:
             expire_token(admin, self._hmac, _AT_ONCE)
 
 
 def _usable(token: DelegationToken, own: ClusterAccess, mechanisms: list[str]) -> ClusterAccess:
-    """The access by the token, tried. Raises KafkaError."""
+    """The access by the token, after trying it. Raises KafkaError."""
     for number, mechanism in enumerate(mechanisms):
         login = ClientLogin(mechanism, token.token_id, Secret.in_memory(SASL_PASSWORD, token.password), is_token=True)
         access = replace(own, security=replace(own.security, login=login))

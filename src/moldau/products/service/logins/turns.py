@@ -1,6 +1,7 @@
 """Tries one login of each address at a time, in the order of arrival.
 
-Behind a proxy all people have one address, so others wait, within bounds. Used from the loop of a service."""
+Behind a proxy all people have one address, so the others wait, within bounds. Use from the loop of a service.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +12,17 @@ from contextlib import asynccontextmanager
 from moldau.products.service.logins.source import NoAnswer
 
 MAX_TRIES = 64
-"""Logins that are tried at the same time, one of each address; others get 503. A broker answers a wrong password late,
-up to 10 s: that must not keep a right one waiting."""
+"""How many logins are tried at the same time, one of each address; others get 503. A broker answers a wrong password up
+to 10 s late, which must not delay a right one."""
 MAX_WAITING = 16
-"""Logins of all addresses that wait for another one of their address; others get 503."""
+"""How many logins, over all addresses, wait for another login of their address; others get 503."""
 WAIT_S = 30.0
-"""How long one waits; then it gets 503."""
+"""How long a login waits; then it gets 503."""
 TOO_MANY = "Too many logins at once. Try again in a moment."
 
 
 class _Line:
-    """Of one address. `length`: the login that is tried, and those that wait."""
+    """The logins of one address. `length`: the login that is tried plus those that wait."""
 
     def __init__(self) -> None:
         self.turn = asyncio.Lock()
@@ -38,8 +39,8 @@ class Turns:
 
     @asynccontextmanager
     async def of(self, address: str) -> AsyncGenerator[None]:
-        """The turn of a login of this address, which others wait for. Raises NoAnswer where too many are tried or wait,
-        and after WAIT_S."""
+        """Waits for the turn of a login of this address, and holds it. Raises NoAnswer if too many logins are tried or
+        wait, and after WAIT_S."""
         line = self._lines.get(address)
         if line is None:
             if len(self._lines) >= MAX_TRIES:

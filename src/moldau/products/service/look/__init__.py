@@ -4,5 +4,5 @@ charts: small charts
 history: samples and rates
 pages: templates and static files
 plan: steps and edges as a picture
-words: numbers and foreign text for people
+words: numbers and foreign text in readable form
 """

@@ -1,4 +1,4 @@
-"""Small charts as the points of an SVG polyline: numbers only, so no foreign text can get in."""
+"""Small charts as the points of an SVG polyline: only numbers, so foreign text cannot get in."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import msgspec
 
 
 class Chart(msgspec.Struct, frozen=True):
-    """`line` and `area`: what stands in `points` and in `d`; empty without two values. `top` is the axis' end; 0 where
-    all values are 0."""
+    """`line` and `area`: the texts of `points` and of `d`; empty with fewer than two values. `top`: the end of the
+    axis; 0 if all values are 0."""
 
     line: str
     area: str
@@ -17,13 +17,13 @@ class Chart(msgspec.Struct, frozen=True):
     width: int
     height: int
     since: str = ""
-    """What the left edge stands for: `2 min ago`."""
+    """The time at the left edge: `2 min ago`."""
     lasted: str = ""
-    """From the first value to the last: `14 s`."""
+    """The time from the first value to the last: `14 s`."""
 
 
 def draw(values: Sequence[float], *, width: int, height: int, slots: int = 0, span_s: float = 0.0) -> Chart:
-    """`values` from left to right, the last at the right edge. `slots`: fewer values leave the left side empty;
+    """`values` from left to right, the last at the right edge. `slots`: with fewer values the left side stays empty;
     `span_s`: the seconds between the first and the last."""
     shown = list(values)
     if len(shown) < 2:
@@ -47,7 +47,7 @@ def _duration(seconds: float) -> str:
 
 
 def round_up(value: float) -> float:
-    """The next of 1, 2, 5, 10, 20, ...: an axis that does not dance."""
+    """The next of 1, 2, 5, 10, 20, ...: keeps the axis steady."""
     if value <= 0:
         return 0.0
     power = 1.0

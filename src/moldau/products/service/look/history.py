@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping
 from itertools import pairwise
 
 MAX_SAMPLES = 150
-"""Five minutes at one sample every two seconds."""
+"""Five minutes with one sample every two seconds."""
 MAX_SERIES = 2_000
 RATE_WINDOW_S = 10.0
 
@@ -29,12 +29,12 @@ class Series:
 
     @property
     def span_s(self) -> float:
-        """Between the first and the last sample."""
+        """The time between the first and the last sample."""
         return self.samples[-1][0] - self.samples[0][0] if self.samples else 0.0
 
     @property
     def changed_s(self) -> float | None:
-        """How long before the last sample the value was another one for the last time; None: it never was."""
+        """How long before the last sample the value last changed; None if it never did."""
         if not self.samples:
             return None
         now_s, last = self.samples[-1]
@@ -49,7 +49,7 @@ class Series:
         return [value for _, value in self.samples]
 
     def rates(self) -> list[float]:
-        """A second, between neighbours; a total that went back (a topic made anew) counts as nothing."""
+        """Rates per second between neighbouring samples; a total that decreased (a recreated topic) counts as 0."""
         return [
             max(0.0, value - before) / (now_s - then_s)
             for (then_s, before), (now_s, value) in pairwise(self.samples)
@@ -57,7 +57,7 @@ class Series:
         ]
 
     def rate(self) -> float | None:
-        """Over the last 10 s; None before there are two samples."""
+        """The rate over the last 10 s; None with fewer than two samples."""
         if len(self.samples) < 2:
             return None
         now_s, value = self.samples[-1]
@@ -70,13 +70,13 @@ class Series:
 
 
 class History:
-    """Series by name; those that are no longer sampled go."""
+    """Series by name; drops those that are no longer sampled."""
 
     def __init__(self) -> None:
         self.series: dict[str, Series] = {}
 
     def add(self, now_s: float, values: Mapping[str, float | None]) -> None:
-        """None: the value is not known now, and the series waits for its next sample."""
+        """None means that the value is unknown now: the series waits for its next sample."""
         for name in [name for name in self.series if name not in values]:
             del self.series[name]
         for name, value in values.items():
@@ -94,10 +94,10 @@ class History:
 
 
 class Growth:
-    """Totals that grow by what their parts grew between two samples.
+    """Totals that grow by the growth of their parts between two samples.
 
-    A part that is new, or was not known in the sample before, adds nothing: a total of all parts would jump by all that
-    the part ever held. At most one set of parts is kept for each name of the newest sample.
+    A part that is new, or was unknown in the previous sample, adds nothing: otherwise the total would jump by the
+    part's whole value. Keeps at most one set of parts for each name of the newest sample.
     """
 
     def __init__(self) -> None:
@@ -105,7 +105,7 @@ class Growth:
         self._totals: dict[str, float] = {}
 
     def add(self, samples: Mapping[str, Mapping[Hashable, float]]) -> dict[str, float]:
-        """`samples`: the parts of each total. Gives the totals."""
+        """`samples`: the parts of each total. Returns the totals."""
         for name, parts in samples.items():
             before = self._parts.get(name, {})
             grown = sum(max(0.0, value - before[part]) for part, value in parts.items() if part in before)

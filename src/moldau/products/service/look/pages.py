@@ -31,6 +31,6 @@ def templates_in(directory: Path) -> jinja2.Environment:
 
 
 def render_main(templates: jinja2.Environment, name: str, values: dict[str, object]) -> str:
-    """The block `main` alone: what a page puts in the place of its old one."""
+    """Only the block `main`, with which a page replaces its old one."""
     template = templates.get_template(name)
     return "".join(template.blocks["main"](template.new_context(values)))

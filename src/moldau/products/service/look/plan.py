@@ -17,7 +17,7 @@ BOX_WIDTH, BOX_HEIGHT = 210, 46
 COLUMN_GAP, ROW_GAP = 70, 18
 MARGIN = 8
 MOST_LETTERS, MOST_SMALL_LETTERS = 26, 32
-"""Of the two lines in a box; what is longer is cut, and whole in the box's tooltip."""
+"""The lengths of the two lines in a box; longer text is cut, and the box's tooltip has all of it."""
 
 
 class Box(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class Box(msgspec.Struct, frozen=True):
 
 
 class Edge(msgspec.Struct, frozen=True):
-    """Rows go from one box to another; both by their place in the list of boxes. `note`: stands on the line."""
+    """Rows go from one box to another; both are indexes in the list of boxes. `note`: the text on the line."""
 
     start: int
     end: int
@@ -38,7 +38,7 @@ class Edge(msgspec.Struct, frozen=True):
 
 
 def draw_plan(boxes: list[Box], edges: list[Edge], *, style: str = "") -> str:
-    """One `<svg>` element. `style`: for a picture that stands alone."""
+    """One `<svg>` element. `style`: for a standalone picture."""
     columns = _columns(boxes, edges)
     paths = _paths(columns, edges)
     spots = _spots(columns, paths)
@@ -60,20 +60,20 @@ def draw_plan(boxes: list[Box], edges: list[Edge], *, style: str = "") -> str:
 
 
 Stop = tuple[int, int]
-"""A box and its column; or a line that passes a column between boxes: what is less than 0, and the column."""
+"""A box and its column; or a line that passes a column between boxes: a negative number, and the column."""
 
 
 def _columns(boxes: list[Box], edges: list[Edge]) -> list[int]:
-    """How many steps lie before each box; targets stand together in the last column."""
+    """The number of steps before each box; targets share the last column."""
     before = [0] * len(boxes)
-    for edge in sorted(edges, key=lambda edge: edge.start):  # a flow stands behind what it reads
+    for edge in sorted(edges, key=lambda edge: edge.start):  # a flow comes after its inputs
         before[edge.end] = max(before[edge.end], before[edge.start] + 1)
     last = max(before, default=0)
     return [last if box.kind == "target" else column for box, column in zip(boxes, before, strict=True)]
 
 
 def _paths(columns: list[int], edges: list[Edge]) -> list[list[Stop]]:
-    """Each line has a stop in every column that it passes, so that it goes between the boxes there."""
+    """Each line has a stop in every column that it passes: it runs between the boxes there."""
     return [
         [
             (edge.start, columns[edge.start]),
@@ -85,7 +85,7 @@ def _paths(columns: list[int], edges: list[Edge]) -> list[list[Stop]]:
 
 
 def _spots(columns: list[int], paths: list[list[Stop]]) -> dict[Stop, tuple[int, int]]:
-    """The upper left corner of every stop: beside those that it comes from, so that few lines cross."""
+    """The upper left corner of every stop, at the height of its predecessors, so that few lines cross."""
     stops = dict.fromkeys(enumerate(columns))
     stops |= {stop: None for path in paths for stop in path}
     comes_from: dict[Stop, list[Stop]] = {stop: [] for stop in stops}
@@ -108,11 +108,12 @@ def _mean(values: Iterable[float]) -> float:
 
 
 def _line(spots: list[tuple[int, int]], note: str, *, at_start: bool) -> str:
-    """`at_start`: other lines end where this one does, and their notes would lie on each other there."""
+    """`at_start`: puts the note at the start, because other lines end at the same point and their notes would overlap
+    there."""
     (x, y), *between, (end_x, end_y) = spots
     x, y, end_y = x + BOX_WIDTH, y + BOX_HEIGHT // 2, end_y + BOX_HEIGHT // 2
     place = f'x="{end_x - 6}" y="{end_y - 6}" text-anchor="end"'
-    if at_start:  # below the line where that goes up
+    if at_start:  # below a line that goes up
         place = f'x="{x + 6}" y="{y + (14 if end_y < y else -6)}"'
     path = f"M{x},{y}"
     for left, height in between:
@@ -144,5 +145,5 @@ def _cut(text: str, most: int) -> str:
 
 
 def _told(boxes: list[Box], edges: list[Edge]) -> str:
-    """The same in words, for people who cannot see it."""
+    """The picture in words, for people who cannot see it."""
     return "; ".join(f"{boxes[edge.start].name} to {boxes[edge.end].name}" for edge in edges)

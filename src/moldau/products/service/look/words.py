@@ -1,4 +1,4 @@
-"""Numbers and foreign text for people. Nothing here raises; the result is plain text, to be escaped."""
+"""Numbers and foreign text in readable form. Nothing here raises; the result is plain text, to be escaped."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def visible(text: str) -> str:
-    """Control, format and surrogate characters as \\x.. : an override of the writing direction could lie about the
+    """Shows control, format and surrogate characters as \\x.. : an override of the writing direction could falsify the
     rest of the line."""
     return "".join(
         character if character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
@@ -18,7 +18,7 @@ def visible(text: str) -> str:
 
 
 def show_size(count: float | None) -> str:
-    """Bytes: `1.5 MiB`; a dash for what is not known."""
+    """Bytes: `1.5 MiB`; a dash for an unknown size."""
     if count is None or count < 0:
         return "–"
     size = float(count)
@@ -30,12 +30,12 @@ def show_size(count: float | None) -> str:
 
 
 def show_count(count: float | None) -> str:
-    """`12,345`; a dash for what is not known."""
+    """`12,345`; a dash for an unknown count."""
     return "–" if count is None else f"{count:,.0f}"
 
 
 def show_duration(seconds: int | None) -> str:
-    """`45 s`, `3 min 5 s`, `2 h 10 min`, `3 d 4 h`; a dash for what is not known."""
+    """`45 s`, `3 min 5 s`, `2 h 10 min`, `3 d 4 h`; a dash for an unknown duration."""
     if seconds is None:
         return "–"
     for size, unit, smaller, smaller_unit in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
@@ -46,7 +46,7 @@ def show_duration(seconds: int | None) -> str:
 
 
 def show_rate(rate: float | None) -> str:
-    """A second: `12.3k`."""
+    """A rate per second: `12.3k`."""
     if rate is None:
         return "–"
     for factor, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):

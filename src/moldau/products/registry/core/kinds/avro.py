@@ -19,7 +19,7 @@ PARSED_KEPT = 1_000
 
 
 def kept(schema: WholeSchema) -> str:
-    """The JSON as it was given, without spaces. A schema that is kept already may have a bad default."""
+    """The original JSON without spaces. A stored schema may have a bad default."""
     bad = list(bad_defaults(_parse(schema)))
     if bad:
         raise SchemaError(f"Avro for Java could not read it: {'; '.join(bad)}")

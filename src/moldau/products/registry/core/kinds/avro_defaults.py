@@ -9,15 +9,15 @@ from avro.schema import ArraySchema, Field, MapSchema, RecordSchema, UnionSchema
 from avro.schema import Schema as AvroSchema
 
 _BITS = {"int": 31, "long": 63}
-"""Without the sign."""
+"""Number of bits without the sign."""
 _TEXTS = ("string", "bytes", "enum", "fixed")
 _NUMBER = re.compile(r"NaN|[-+]?(Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?)")
-"""What a text must be to stand for the default of a field that is a float or a double."""
+"""A text with this form may be the default of a float or double field."""
 _SHOWN = 100
 
 
 def bad_defaults(schema: AvroSchema) -> Iterator[str]:
-    """What is wrong with each default that is not of its field's type, in the records of the schema and inside them."""
+    """Yields an error for each default whose type is not its field's, in the records of the schema and inside them."""
     for record in _records(schema, {}):
         for field in record.fields:
             if field.has_default and not _is_default(field):
@@ -50,7 +50,7 @@ def _is_default(field: Field) -> bool:
 
 
 def _is_value(schema: AvroSchema, value: object) -> bool:
-    """As JSON has the value."""
+    """Whether the JSON value has the schema's type."""
     if isinstance(schema, UnionSchema):
         return any(_is_value(one, value) for one in schema.schemas)
     if isinstance(schema, ArraySchema):

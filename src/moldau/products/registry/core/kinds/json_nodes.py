@@ -14,7 +14,7 @@ from moldau.products.registry.core.kinds.json_sameness import text
 EVERYTHING: dict[str, Any] = {}
 Keywords = Mapping[str, Any]
 Bound = tuple[Decimal, bool]
-"""The number, and whether it is out of bounds itself."""
+"""The number, and whether it is excluded."""
 
 TYPES = ("array", "boolean", "null", "number", "object", "string")
 FINITE: dict[str, list[Any]] = {"null": [None], "boolean": [False, True]}
@@ -25,11 +25,11 @@ NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 PROPERTIES = ("properties", "patternProperties", "additionalProperties")
 ITEMS = ("prefixItems", "items", "additionalItems")
 GROUPS = (PROPERTIES, ITEMS, NUMBERS, ("if", "then", "else"), ("contains", "minContains", "maxContains"))
-"""Keywords that have their meaning together."""
+"""Keywords that only have a meaning together."""
 
 
 def groups_of(node: Keywords) -> list[dict[str, Any]]:
-    """The node as parts that say together what it says."""
+    """Splits the node into parts that together have the same meaning."""
     groups: dict[tuple[str, ...], dict[str, Any]] = {}
     for name, value in node.items():
         group = next((names for names in GROUPS if name in names), (name,))
@@ -38,8 +38,8 @@ def groups_of(node: Keywords) -> list[dict[str, Any]]:
 
 
 def merged(nodes: Iterable[Node]) -> Any:
-    """A node that allows all that all of these allow together, and more; False where they allow nothing together. What
-    one node cannot say stands in `allOf`."""
+    """A node that allows at least all documents that match every node; False if no document can. Keywords that one node
+    cannot combine go to `allOf`."""
     found: dict[str, Any] = {}
     more: list[Any] = []
     for node in nodes:
@@ -54,7 +54,7 @@ def merged(nodes: Iterable[Node]) -> Any:
 
 
 def _joined(found: dict[str, Any], group: dict[str, Any]) -> dict[str, Any]:
-    """Takes a group in; gives what of it could not be."""
+    """Adds a group to `found`; returns the part that cannot be added."""
     name, value = next(iter(group.items()))
     if name == "type":
         found["type"] = common_types(types_of(found), types_of(group))
@@ -126,7 +126,7 @@ def allows_type(types: Sequence[str], one: str) -> bool:
 
 
 def documents_of(node: Keywords) -> list[Any] | None:
-    """All that it may allow, where it says so."""
+    """All documents that the node may allow, if it lists them."""
     if "const" in node:
         return [node["const"]]
     if "enum" in node:
@@ -146,7 +146,7 @@ def lower(node: Keywords) -> Bound | None:
 
 
 def _bounds(node: Keywords, inclusive: str, exclusive: str) -> list[Bound]:
-    """In draft 4 the exclusive keyword is true or false, and says how the other one is meant."""
+    """In draft 4 the exclusive keyword is a boolean that modifies the inclusive one."""
     beside = node.get(exclusive)
     found = [(Decimal(str(node[inclusive])), beside is True)] if inclusive in node else []
     if beside is not None and not isinstance(beside, bool):
@@ -159,7 +159,7 @@ def is_multiple(number: float | None, step: float) -> bool:
 
 
 def property_of(node: Keywords, name: str) -> Node:
-    """A schema that allows at least what the node allows as this property."""
+    """A schema that allows at least the values that the node allows for this property."""
     if name in node.get("properties", EVERYTHING):
         return node["properties"][name]
     for pattern, one in node.get("patternProperties", EVERYTHING).items():
@@ -179,7 +179,7 @@ def others_of(node: Keywords) -> Node:
 
 
 def items_of(node: Keywords) -> tuple[list[Node], Node]:
-    """The schemas of the first items, and the schema of all others. (`items` was both before draft 2020-12.)"""
+    """The schemas of the first items, and the schema of all others. (Before draft 2020-12, `items` meant both.)"""
     items = node.get("items", EVERYTHING)
     if isinstance(items, list):
         return items, node.get("additionalItems", EVERYTHING)

@@ -11,20 +11,20 @@ from jsonschema.protocols import Validator
 from jsonschema.validators import extend
 
 LONGEST = 1_000
-"""Characters of a text that is searched."""
+"""The maximum length of a searched text, in characters."""
 _SEARCHING = ("pattern", "patternProperties", "additionalProperties", "unevaluatedProperties")
-"""Keywords whose validators run patterns of the schema that they stand in."""
+"""Keywords whose validators run patterns of their schema."""
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 _CLASS = re.compile(r"\[\^?\]?[^\]]*\]")
 _REPETITION = re.compile(r"[*+?{]")
 
 
 class SlowPatternError(ValueError):
-    """Searching for the pattern might take long."""
+    """A search for the pattern might take long."""
 
 
 def check_pattern(pattern: str, text: str) -> None:
-    """With one repetition at most, and none of a group, the time of a search grows with the square of the text. Raises
+    """With at most one repetition, and none of a group, the time of a search grows with the square of the text. Raises
     SlowPatternError for any other pattern, and for a long text."""
     if len(text) > LONGEST:
         raise SlowPatternError(f"a text of {len(text)} characters is not searched for the pattern {pattern!r}")
@@ -36,7 +36,7 @@ def check_pattern(pattern: str, text: str) -> None:
 
 @lru_cache(16)
 def with_checked_patterns(validator: type[Validator]) -> type[Validator]:
-    """The same, raising SlowPatternError before it runs such a pattern."""
+    """The same validator, but it raises SlowPatternError before it runs such a pattern."""
     searching = {name: _checked(validator.VALIDATORS[name]) for name in _SEARCHING if name in validator.VALIDATORS}
     checked: type[Validator] = extend(validator, searching)
     return checked
@@ -54,7 +54,7 @@ def _checked(keyword: Any) -> Any:
 
 
 def _texts(instance: Any) -> Iterable[str]:
-    """What patterns are searched in."""
+    """The texts that patterns search."""
     if isinstance(instance, str):
         return (instance,)
     return instance if isinstance(instance, dict) else ()

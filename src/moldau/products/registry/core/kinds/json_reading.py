@@ -1,7 +1,8 @@
 """Whether a reader's JSON Schema allows every document that a writer's allows.
 
 Equal parts are compatible. The rest is compared keyword by keyword: if the keywords do not prove compatibility, it is a
-problem. Two rules follow what people mean: a required property with a `default` is no problem, and `format` is ignored.
+problem. Two rules follow users' intentions: a required property with a `default` is no problem, and `format` is
+ignored.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ from moldau.products.registry.core.kinds.json_schema import ParsedSchema, kept, 
 from moldau.products.registry.core.kinds.kind import Kind, WholeSchema
 
 MOST_COMPARISONS = 10_000
-"""Of schemas in schemas. What needs more is a problem."""
+"""Comparisons of nested schemas. Schemas that need more are reported as a problem."""
 MOST_LEVELS_APART = 5
-"""Of properties that are looked at to tell two schemas apart."""
+"""Levels of properties that are examined to prove that two schemas have no common document."""
 NEVER = 1 << 30
 DRAFT_3, DRAFT_4 = (f"http://json-schema.org/draft-0{number}/schema#" for number in (3, 4))
 
@@ -51,18 +52,19 @@ ONLY_SAME = {
     "dependentRequired": "object",
     "dependentSchemas": "object",
 }
-"""Of documents of a type: a reader that has one of these reads only a writer that has the same."""
+"""Keyword -> the type that it concerns. A reader with one of these reads only a writer with an equal one."""
 UNEVALUATED = ("unevaluatedItems", "unevaluatedProperties")
 WHOLE = "\0whole"
-"""Stands here for a node with UNEVALUATED, whose meaning depends on all that the node says, in any depth, or of another
-draft."""
+"""Stands for a whole node: of another draft, or with UNEVALUATED, whose meaning depends on all keywords of the node at
+any depth."""
 UNIONS = ("anyOf", "oneOf")
 
 Problems = tuple[str, ...]
 
 
 def problems(reader: WholeSchema, writer: WholeSchema) -> list[str]:
-    """Why the reader's schema may refuse what the writer's allows; none: it never does. Raises SchemaError."""
+    """Why the reader's schema may reject documents that the writer's allows; empty if it never does. Raises
+    SchemaError."""
     read, written = parse(reader), parse(writer)
     if DRAFT_3 in (read.draft, written.draft):
         is_same = Sameness(read, written).of_whole_ones()
@@ -76,7 +78,8 @@ def problems(reader: WholeSchema, writer: WholeSchema) -> list[str]:
 
 
 class _Reading:
-    """One comparison. All methods give what the reader `r` would refuse of the writer `w`, at a path."""
+    """One comparison. All methods return the documents of the writer `w` that the reader `r` would reject, as problems
+    at a path."""
 
     def __init__(self, reader: ParsedSchema, writer: ParsedSchema, *, is_lenient: bool = True) -> None:
         """`is_lenient`: a property with a `default` may be absent."""
@@ -84,9 +87,9 @@ class _Reading:
         self._same = Sameness(reader, writer)
         self._known: dict[tuple[str, str], Problems] = {}
         self._open: dict[tuple[str, str], int] = {}
-        """Pairs that are being compared further out, with their depths."""
+        """Pairs whose comparison has begun further out, with their depths."""
         self._outermost = NEVER
-        """The least depth of a pair that the current one takes as good."""
+        """The least depth of a pair that the current comparison assumes to be compatible."""
         self._left = MOST_COMPARISONS
 
     @cached_property
@@ -98,8 +101,8 @@ class _Reading:
         return _Reading(self._reader, self._writer, is_lenient=False)
 
     def of(self, r: Node, w: Node, path: str) -> Problems:
-        """A pair that is being compared further out is taken as good here: what is wrong with it shows there. What
-        rests on that is not known before the outer pair is done."""
+        """Assumes that a pair whose comparison has begun further out is compatible: its problems show there. A result
+        that rests on this assumption is not cached before the outer pair is done."""
         if r is True or r == EVERYTHING or w is False or self._same.of(r, w):
             return ()
         pair = (text(self._reader.said(r)), text(self._writer.said(w)))
@@ -149,7 +152,7 @@ class _Reading:
             yield from self.of({"allOf": needed}, {"allOf": [branch, *rest, *others]}, f"{path}/{name}")
 
     def _not_the_same(self, one: Node, writers: list[Node]) -> dict[str, Any]:
-        """What is left of a reader's node without what a writer's node says in the same way."""
+        """The part of a reader's node that no writer's node states in the same way."""
         there = [group for each in writers if isinstance(each, dict) for group in groups_of(each)]
         left: dict[str, Any] = {}
         for group in groups_of(one if isinstance(one, dict) else EVERYTHING):
@@ -166,7 +169,7 @@ class _Reading:
         )
 
     def _all_of(self, r: Keywords, writers: list[Node], path: str) -> Iterator[str]:
-        """Neither has `allOf` or `$ref`, and the writer no union."""
+        """Neither side has `allOf` or `$ref`, and the writer has no union."""
         node = merged(writers)
         if node is False:
             return
@@ -191,7 +194,7 @@ class _Reading:
         yield from self._keywords(r, node, path)
 
     def _is_union_read(self, name: str, branches: list[Node], w: Node, path: str) -> bool:
-        """Of `oneOf` the other branches must allow nothing of it."""
+        """Whether one branch reads all of `w`. For `oneOf` the other branches must allow none of it."""
         for place, branch in enumerate(branches):
             others = branches[:place] + branches[place + 1 :]
             if not self.of(branch, w, path) and (
@@ -201,7 +204,7 @@ class _Reading:
         return False
 
     def _are_apart(self, r: Node, w: Node, path: str, level: int = 0) -> bool:
-        """Whether no document is allowed by both; False where that is not plain."""
+        """Whether no document is allowed by both; False if this cannot be shown."""
         self._left -= 1
         if self._left <= 0 or w is True or w == EVERYTHING:
             return r is False
@@ -267,7 +270,7 @@ class _Reading:
             yield from self._items(read, written, path)
 
     def _condition(self, read: Keywords, written: Keywords, path: str) -> Iterator[str]:
-        """What follows from the same condition is compared, from another one it must be allowed in any case."""
+        """Compares branches under an equal condition; a branch under another condition must be allowed in any case."""
         is_same = "if" in written and self._same.of(read["if"], written["if"])
         rest = {name: value for name, value in written.items() if name not in ("if", "then", "else")}
         for name in ("then", "else"):
@@ -328,7 +331,7 @@ class _Reading:
 
 
 def _conjuncts(schema: ParsedSchema, node: Node, seen: tuple[str, ...] = ()) -> list[Node]:
-    """The schemas that all must hold, each without `allOf` and `$ref`. Raises JsonSchemaError."""
+    """The schemas that must all match, each without `allOf` and `$ref`. Raises JsonSchemaError."""
     said = schema.said(node)
     if not isinstance(said, dict):
         return [said]
@@ -347,7 +350,8 @@ def _conjuncts(schema: ParsedSchema, node: Node, seen: tuple[str, ...] = ()) -> 
 
 
 def _matching(pattern: str, written: Keywords) -> list[Node]:
-    """Schemas that together allow at least what a writer may write as properties with names of this pattern."""
+    """Schemas that together allow at least every value that the writer may write for property names with this
+    pattern."""
     patterns: dict[str, Node] = written.get("patternProperties", {})
     if pattern in patterns:
         return [patterns[pattern]]

@@ -1,4 +1,4 @@
-"""Whether two JSON Schemas are equal, with their references and without annotations."""
+"""Whether two JSON Schemas are equal, including their references and ignoring annotations."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ OF_SCHEMAS = (
 """Keywords that hold a schema, a list of them, or schemas by names."""
 WITHOUT_ORDER = ("type", "required")
 REFERENCE = 'Ref"'
-"""How the name of every keyword ends that refers to something."""
+"""The suffix of every keyword that holds a reference."""
 DYNAMIC = ("$dynamicRef", "$recursiveRef")
-"""Where these lead depends on all schemas on the way to them."""
+"""The target of these depends on all schemas on the path to them."""
 
 
 class Sameness:
-    """Of nodes of two schemas. What refers to itself is the same if nothing tells it apart."""
+    """Compares nodes of two schemas. Recursive references are equal unless a difference is found."""
 
     def __init__(self, first: ParsedSchema, second: ParsedSchema) -> None:
         self._first, self._second = first, second
         self._has_one_draft = first.draft == second.draft
         self._same: set[tuple[str, str]] = set()
-        """References that lead to the same."""
+        """Pairs of references with equal targets."""
         self._different: set[tuple[str, str]] = set()
         self._assumed: set[tuple[str, str]] = set()
         self._are_whole_ones_same: bool | None = None
 
     def of(self, first: Node, second: Node) -> bool:
-        """Whether they allow the same documents; False where that is not plain. Raises JsonSchemaError."""
+        """Whether they allow the same documents; False if this cannot be shown. Raises JsonSchemaError."""
         return self._decided(self._nodes, first, second)
 
     def of_whole_ones(self) -> bool:
-        """Whether the texts are the same, but for annotations."""
+        """Whether the whole texts are equal, ignoring annotations."""
         if self._are_whole_ones_same is None:
             one, other = self._first.parts, self._second.parts
             self._are_whole_ones_same = one.keys() == other.keys() and all(
@@ -65,7 +65,7 @@ class Sameness:
     def _nodes(self, first: Node, second: Node) -> bool:
         if not isinstance(first, dict) or not isinstance(second, dict):
             return type(first) is type(second) and bool(first == second)
-        if "$schema" in first or "$schema" in second:  # of another draft than the text around it
+        if "$schema" in first or "$schema" in second:  # its draft differs from that of the text around it
             return text(first) == text(second) and REFERENCE not in text(first)
         one, other = self._first.said(first), self._second.said(second)
         if one.keys() == {"$ref"} != other.keys():
@@ -103,7 +103,7 @@ class Sameness:
         return self._part(first, second)
 
     def _part(self, first: Any, second: Any) -> bool:
-        """A schema, or the names of properties that `dependencies` has in its place."""
+        """Compares schemas, or the lists of property names that `dependencies` may have instead."""
         if isinstance(first, list) or isinstance(second, list):
             return text(first) == text(second)
         return self._nodes(first, second)
@@ -114,7 +114,7 @@ def text(node: Any) -> str:
 
 
 def _bare(node: Any, *, is_by_names: bool = False) -> Any:
-    """Without annotations."""
+    """The node without annotations."""
     if isinstance(node, list):
         return [_bare(one) for one in node]
     if not isinstance(node, dict):

@@ -1,4 +1,4 @@
-"""JSON Schema: parsed, and kept as the JSON that was given."""
+"""JSON Schema: parsed, and stored as the original JSON."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ COMPANIONS = (
     ("dependentRequired", ("minContains", "maxContains")),  # of `contains`, in the same drafts
     ("maximum", ("exclusiveMaximum", "exclusiveMinimum")),  # of `maximum` and `minimum` in draft 4
 )
-"""Keywords that a validator reads with another one, and has in its table or not."""
+"""Keywords that a validator reads together with another one, so its table may lack them."""
 
 
 class ParsedSchema(JsonSchema):
-    """Its patterns come from strangers. `draft`: the URI of its meta-schema."""
+    """A schema whose patterns are not trusted. `draft`: the URI of its meta-schema."""
 
     def __init__(self, texts: Mapping[str, Node], validator: type[Validator]) -> None:
         super().__init__(texts, with_checked_patterns(validator))  # type: ignore[arg-type]  # a class has a hash
@@ -34,8 +34,8 @@ class ParsedSchema(JsonSchema):
         self._has_lonely_refs = "dependentRequired" not in known
 
     def said(self, node: Node) -> Any:
-        """What a node says about documents: without annotations, and without what its draft does not know. Up to draft
-        7, nothing beside a `$ref` counts."""
+        """The keywords of a node that concern documents: without annotations and keywords that its draft does not know.
+        Up to draft 7, `$ref` hides all keywords next to it."""
         if not isinstance(node, dict):
             return node
         if self._has_lonely_refs and "$ref" in node:
@@ -49,7 +49,7 @@ class ParsedSchema(JsonSchema):
 
 @lru_cache(PARSED_KEPT)
 def parse(schema: WholeSchema) -> ParsedSchema:
-    """The schema with those that it refers to. Raises SchemaError."""
+    """The schema with its references. Raises SchemaError."""
     try:
         return ParsedSchema.parse(schema.text, schema.references)
     except JsonSchemaError as error:
@@ -57,6 +57,6 @@ def parse(schema: WholeSchema) -> ParsedSchema:
 
 
 def kept(schema: WholeSchema) -> str:
-    """The JSON as it was given, without spaces. Raises SchemaError."""
+    """The original JSON without spaces. Raises SchemaError."""
     parse(schema)
     return json.dumps(json.loads(schema.text), separators=(",", ":"), ensure_ascii=False)

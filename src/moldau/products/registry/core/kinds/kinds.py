@@ -15,7 +15,7 @@ KINDS: dict[str, Kind] = {JSON: JSON_SCHEMAS, PROTOBUF: PROTOBUF_SCHEMAS, AVRO: 
 
 
 def kind_named(name: str) -> Kind:
-    """The kind of schemas that clients call by this name. Raises SchemaError."""
+    """The kind of schemas with this name in requests. Raises SchemaError."""
     if name not in KINDS:
         raise SchemaError(f"there is no kind of schemas {name!r}: it is one of {', '.join(KINDS)}")
     return KINDS[name]

@@ -25,7 +25,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from moldau.products.registry.core.refusals import SchemaError
 
 SYNTAXES = ("", "proto2", "proto3")
-"""The empty one is proto2."""
+""""" means proto2."""
 INDENT = "  "
 _F = FieldDescriptorProto
 _LAST_FIELD = 536_870_912
@@ -33,11 +33,11 @@ _LAST_ENUM = 2_147_483_647
 
 
 class OwnOptionsError(SchemaError):
-    """The file was parsed without those that define its options."""
+    """The file was parsed without the files that define its options."""
 
 
 def proto_text(file: FileDescriptorProto) -> str:
-    """The text of the `.proto` file that was compiled, always in one form. Raises SchemaError."""
+    """The canonical text of the compiled `.proto` file. Raises SchemaError."""
     if file.syntax not in SYNTAXES:
         raise SchemaError(f"{file.syntax} is not kept: use proto2 or proto3")
     syntax = file.syntax or "proto2"
@@ -124,7 +124,7 @@ def _map_field(field: FieldDescriptorProto, entry: DescriptorProto) -> str:
 def _field_options(field: FieldDescriptorProto) -> Iterator[str]:
     if field.HasField("default_value"):
         is_text = field.type in (_F.TYPE_STRING, _F.TYPE_BYTES)
-        # a default of bytes is escaped already
+        # a default of bytes is already escaped
         escaped = f'"{field.default_value}"' if field.type == _F.TYPE_BYTES else _quoted(field.default_value)
         yield f"default = {escaped if is_text else field.default_value}"
     if field.json_name and field.json_name != _usual_json_name(field.name):

@@ -1,8 +1,8 @@
-"""Protobuf: compiled by Google's compiler, and kept as canonical text without comments.
+"""Protobuf: compiled by Google's compiler, and stored as canonical text without comments.
 
 A client may send the text of a `.proto`, or a serialized FileDescriptorProto as base64, as Confluent's clients for
-Python do: both are kept as the same text. A reader can read a writer as Protobuf's rules for updated messages say:
-fields are told by their numbers, and types that have one form on the wire may take each other's place.
+Python do: both are stored as the same text. A reader can read a writer by Protobuf's rules for updated messages:
+numbers identify fields, and types with one form on the wire may replace each other.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from moldau.products.registry.core.refusals import SchemaError
 
 COMPILED_KEPT = 1_000
 DESCRIPTOR = "google/protobuf/descriptor.proto"
-"""What a file imports that defines options."""
+"""A file that defines options imports this one."""
 
 _F = FieldDescriptorProto
 _NUMBER, _SIGNED, _TEXT, _FIXED_32, _FIXED_64 = "number", "signed number", "text or bytes", "fixed 32", "fixed 64"
@@ -41,11 +41,11 @@ FORMS: dict[int, str] = {
     _F.TYPE_MESSAGE: "message",
     _F.TYPE_GROUP: "group",
 }
-"""Types of one form are written alike. (Protocol Buffers, "Updating A Message Type".)"""
+"""Types with the same form have the same encoding. (Protocol Buffers, "Updating A Message Type".)"""
 
 
 def kept(schema: WholeSchema) -> str:
-    """The text that the registry keeps of the schema. Raises SchemaError."""
+    """The text of the schema that the registry stores. Raises SchemaError."""
     return proto_text(_compiled(schema)[-1])
 
 
@@ -60,7 +60,7 @@ def problems(reader: WholeSchema, writer: WholeSchema) -> list[str]:
 
 @lru_cache(COMPILED_KEPT)
 def _compiled(schema: WholeSchema) -> tuple[FileDescriptorProto, ...]:
-    """The schema, the last one, behind all that it imports. Nobody changes them. Raises SchemaError."""
+    """The imports of the schema, then the schema as the last file. Do not modify the result. Raises SchemaError."""
     texts: dict[str, str] = {}
     for name, text in (*schema.references, (MAIN, schema.text)):
         texts[name] = _as_text(text, texts)
@@ -76,7 +76,7 @@ def _compile(texts: Mapping[str, str]) -> tuple[bytes, ...]:
 
 
 def _parsed(files: Sequence[bytes]) -> tuple[FileDescriptorProto, ...]:
-    """The files, each behind those that it imports, with the options that they define themselves."""
+    """The files, each after its imports, with the options that they define themselves."""
     plain = tuple(map(FileDescriptorProto.FromString, files))
     if DESCRIPTOR not in {file.name for file in plain}:
         return plain
@@ -88,7 +88,7 @@ def _parsed(files: Sequence[bytes]) -> tuple[FileDescriptorProto, ...]:
 
 
 def _as_text(text: str, texts: Mapping[str, str]) -> str:
-    """`texts`: those that it may import. Raises SchemaError."""
+    """`texts`: the files that it may import. Raises SchemaError."""
     try:
         data = base64.b64decode(text, validate=True)
         file = FileDescriptorProto.FromString(data)
@@ -103,14 +103,14 @@ def _as_text(text: str, texts: Mapping[str, str]) -> str:
 
 
 class _Comparison:
-    """Of two schemas, each the last one of its files. Of what they import, the messages count that both use in the same
-    place."""
+    """Compares two schemas, each the last one of its files. Of their imports, it compares the messages that both use in
+    the same place."""
 
     def __init__(self, read: Sequence[FileDescriptorProto], written: Sequence[FileDescriptorProto]) -> None:
         self._read, self._written = read, written
         self._readers, self._writers = _messages(read), _messages(written)
         self._used: dict[str, None] = {}
-        """Messages that fields of both have, in the order in which they are found."""
+        """Messages that fields of both schemas use, in the order of discovery."""
 
     def problems(self) -> Iterator[str]:
         read, written = self._read[-1], self._written[-1]
@@ -175,7 +175,7 @@ class _Comparison:
 
 
 def _messages(files: Sequence[FileDescriptorProto]) -> dict[str, DescriptorProto]:
-    """Of all files, by their full names as fields have them."""
+    """The messages of all files, by their full names as in fields."""
     found: dict[str, DescriptorProto] = {}
 
     def add(around: str, messages: Iterable[DescriptorProto]) -> None:
@@ -191,7 +191,7 @@ def _messages(files: Sequence[FileDescriptorProto]) -> dict[str, DescriptorProto
 def _of_oneofs(
     read: DescriptorProto, written: DescriptorProto, writers: Mapping[int, FieldDescriptorProto], name: str
 ) -> Iterator[str]:
-    """Fields that could stand beside one another must not come into one oneof: only the last is read."""
+    """Reports fields that were independent of each other and are now in one oneof: only the last would be read."""
     together: dict[str, set[str]] = {}
     for field in read.field:
         if (oneof := _oneof(field, read)) and field.number in writers:
@@ -211,7 +211,7 @@ def _has_any_of_oneof(
 
 
 def _oneof(field: FieldDescriptorProto, message: DescriptorProto) -> str:
-    """The name of the one that the schema says it is in; empty: none."""
+    """The name of the oneof that the schema declares for the field; empty if it declares none."""
     if not field.HasField("oneof_index") or field.proto3_optional:
         return ""
     return str(message.oneof_decl[field.oneof_index].name)
