@@ -1,1 +1,1 @@
-"""Decisions by ACLs compared with Apache Kafka's own authorizer: `make acl-decisions`."""
+"""Compares decisions by ACLs with Apache Kafka's own authorizer: `make acl-decisions`."""

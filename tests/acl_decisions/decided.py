@@ -1,4 +1,4 @@
-"""What Moldau decides, and what Apache Kafka decided when it was asked last."""
+"""Decisions by Moldau, and the recorded decisions of Apache Kafka."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from moldau.types import Uuid
 from tests.acl_decisions.generate import Cluster, cluster
 
 QUESTIONS = 500
-"""For each cluster."""
+"""The number of questions for each cluster."""
 RECORDED_SEED = 50
 RECORDED_CLUSTERS = 40
 RECORDED = Path(__file__).with_name("recorded.txt")
-"""A line for each cluster: a digest of what is asked, and the answers as one hexadecimal number."""
+"""A line for each cluster: a digest of the questions, and the answers as one hexadecimal number."""
 
 
 def clusters(seed: int, count: int) -> Iterable[Cluster]:
@@ -23,7 +23,7 @@ def clusters(seed: int, count: int) -> Iterable[Cluster]:
 
 
 def decide(of: Cluster) -> str:
-    """A digit for each question: 1 for allowed. Each is asked twice, of which the second answer is a cached one."""
+    """A digit for each question: 1 if allowed. Each question is asked twice; the second answer comes from the cache."""
     authorizer = StandardAuthorizer(of.super_users, allow_without_acls=of.allow_without_acls)
     authorizer.change({Uuid(place.to_bytes(16, "big")): acl for place, acl in enumerate(of.acls)})
     answers = []

@@ -1,4 +1,4 @@
-"""Random clusters with ACLs, and questions that come near to them. The same seed gives the same in every Python."""
+"""Random clusters with ACLs, and questions that nearly match them. A seed gives the same in every Python version."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Item = TypeVar("Item")
 _KINDS = (AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.TRANSACTIONAL_ID, AclResourceType.CLUSTER)
 _OPERATIONS = tuple(operation for operation in AclOperation if operation > AclOperation.ANY)
 _PRINCIPALS = ("User:a", "User:b", "User:CN=a,O=b", "Group:a", "User:", "User:*", "User:a:b", "Role:*", "User:ü")
-# no character below the asterisk: Apache Kafka looks for ever, or fails, where such names come near to each other
+# no character below the asterisk: with similar names of that kind Apache Kafka loops for ever or fails
 _PIECES = ("a", "b", "ab", "-", ".", "*", "hard", "hardcode", "_x", "ü", "😀", "a.b", "zz")
 _HOSTS = (
     *("*", "10.0.0.1", "10.0.0.2", "10.0.0.0/8", "10.0.0.0/31", "0.0.0.0/0", "::/0", "2001:db8::/32", "::1"),
@@ -32,7 +32,7 @@ _ADDRESSES = ("10.0.0.1", "10.0.0.2", "10.9.9.9", "0.0.0.0", "192.168.0.1", "::1
 
 
 class Question(msgspec.Struct, frozen=True):
-    """`name` is None: of any resource of the kind."""
+    """`name` None stands for any resource of the kind."""
 
     principal: str
     host: str
@@ -48,7 +48,7 @@ class Cluster(msgspec.Struct, frozen=True):
     questions: tuple[Question, ...]
 
     def lines(self) -> list[str]:
-        """As the oracle reads it."""
+        """In the format that the oracle reads."""
         found = [f"cluster\t{';'.join(self.super_users)}\t{str(self.allow_without_acls).lower()}"]
         for acl in self.acls:
             fields = (acl.resource_type, acl.name, acl.pattern_type, acl.principal, acl.host)
@@ -62,7 +62,7 @@ class Cluster(msgspec.Struct, frozen=True):
 
 
 class _Picker:
-    """Of Python's random numbers only `random()` is promised to be the same in every version."""
+    """Of Python's random numbers, only `random()` is guaranteed to be the same in every version."""
 
     def __init__(self, seed: str) -> None:
         self._random = random.Random(seed)
@@ -109,7 +109,7 @@ def _acl(pick: _Picker, kinds: Sequence[int], principals: Sequence[str], share_o
 def _question(pick: _Picker, kinds: Sequence[int], acls: Sequence[Acl]) -> Question:
     principal, host, kind = pick.one(_PRINCIPALS), pick.one(_ADDRESSES), int(pick.one(kinds))
     operation, name = int(pick.one(_OPERATIONS)), pick.name()
-    if acls and pick.below(4):  # near to one of the ACLs
+    if acls and pick.below(4):  # similar to one of the ACLs
         near = pick.one(acls)
         kind = near.resource_type
         principal = near.principal if pick.below(4) else principal
@@ -117,6 +117,6 @@ def _question(pick: _Picker, kinds: Sequence[int], acls: Sequence[Acl]) -> Quest
         name = near.name + (pick.name() if pick.below(3) == 0 else "")
     if operation == AclOperation.ALL:
         operation = int(AclOperation.DESCRIBE)
-    if principal == WILDCARD_PRINCIPAL:  # Kafka fails where a client has this name
+    if principal == WILDCARD_PRINCIPAL:  # Kafka fails if a client has this name
         principal = "User:b"
     return Question(principal, host, operation, kind, None if pick.below(20) == 0 else name)

@@ -1,4 +1,4 @@
-"""Asks Apache Kafka's StandardAuthorizer, in a process of Java."""
+"""Asks Apache Kafka's StandardAuthorizer, in a Java process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SECONDS = 600
 
 
 def ask(clusters: Iterable[Cluster]) -> Iterator[str]:
-    """Kafka's answers about each cluster, a digit for each question."""
+    """Kafka's answers for each cluster, a digit for each question."""
     home = os.environ.get("JAVA_HOME")
     java = f"{home}/bin/java" if home else "java"
     jars = f"{fetch_kafka(_CACHE).resolve()}/*"

@@ -1,5 +1,5 @@
-"""Compares Moldau with Apache Avro for Java on random pairs of schemas: what either reads of a record, what Java reads
-of what Moldau wrote, and which defaults a schema may have.
+"""Compares Moldau with Apache Avro for Java on random pairs of schemas: how each reads a record, how Java reads
+Moldau's output, and which defaults a schema may have.
 
 python -m tests.avro_pairs [--pairs 2000] [--seed 1] [--record]
 """
@@ -34,8 +34,9 @@ def read_differences(pairs: list[Pair], answers: list[dict[str, Any]], outcomes:
 
 
 def write_differences(pairs: list[Pair], generators: list[Generator]) -> tuple[list[str], int]:
-    """Values of the reader's schema are read, and written again with some fields left to defaults. Gives the number of
-    rows too."""
+    """Reads values of the reader's schema and writes them again, with some fields left to defaults. Also gives the
+    number of rows.
+    """
     lots: list[tuple[Pair, Written]] = []
     for pair, generator in zip(pairs, generators, strict=True):
         lots.append((pair, written(pair.reader, generator.values(pair.reader), generator.left_out(pair.reader))))
@@ -51,7 +52,7 @@ def write_differences(pairs: list[Pair], generators: list[Generator]) -> tuple[l
 
 
 def default_differences() -> list[str]:
-    """Of the table, and of the registry."""
+    """Compares the table, and the registry."""
     answers = ask([{"schema": json.dumps(one.schema())} for one in DEFAULTS])
     return [
         _shown(one.schema(), java, one.is_taken)

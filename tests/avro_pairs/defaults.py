@@ -1,4 +1,4 @@
-"""Which defaults a field may have: a table, as Apache Avro for Java (1.12.1) parses schemas."""
+"""The defaults that a field may have: a table, as Apache Avro for Java (1.12.1) parses schemas."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Default(NamedTuple):
 
 
 def is_kept(one: Default) -> bool:
-    """Whether the registry takes it."""
+    """Whether the registry accepts it."""
     try:
         KINDS[AVRO].kept(WholeSchema(json.dumps(one.schema())))
     except SchemaError:

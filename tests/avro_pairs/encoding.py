@@ -1,5 +1,6 @@
-"""Avro's binary encoding, straight from its specification: of values as they stand below logical types, with the branch
-of each union chosen. (Avro specification, "Binary Encoding".)"""
+"""Avro's binary encoding, straight from its specification ("Binary Encoding"): of values below logical types, with the
+chosen branch of each union.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ class Branch(NamedTuple):
 
 
 def encoded(schema: Json, value: Any, named: dict[str, Json] | None = None) -> bytes:
-    """`named`: the types whose names stand for them; those of the schema are added."""
+    """`named`: the named types so far; those of the schema are added."""
     named = {} if named is None else named
     if isinstance(schema, list):
         return long(value.place) + encoded(schema[value.place], value.value, named)
@@ -57,7 +58,7 @@ def long(number: int) -> bytes:
 
 
 def _text(text: str | bytes) -> bytes:
-    """Bytes are those of a text that may be no UTF-8."""
+    """Bytes stand for a text that may be invalid UTF-8."""
     data = text.encode() if isinstance(text, str) else text
     return long(len(data)) + data
 

@@ -1,4 +1,4 @@
-"""Random Avro schemas that have columns, schemas that they evolved from, and records of those."""
+"""Random Avro schemas that have columns, earlier versions of them, and records of those."""
 
 from __future__ import annotations
 
@@ -130,10 +130,10 @@ class Generator:
         return f"{letter}{self._names}"
 
     def default(self, kind: Json) -> Json:
-        """As JSON has it."""
+        """In its JSON form."""
         choice = self.random.choice
         kind = self._named.get(kind, kind) if isinstance(kind, str) else kind
-        if isinstance(kind, list):  # of another branch Java makes an empty map, say, of null
+        if isinstance(kind, list):  # Java turns null into an empty map, say, for the default of another branch
             return self.default(kind[0])
         name = kind if isinstance(kind, str) else kind["type"]
         if name == "record":
@@ -157,7 +157,7 @@ class Generator:
     # -- evolution, backwards
 
     def older(self, reader: Json) -> Json:
-        """A schema that the reader's may have come from: some of what it wrote can be read."""
+        """An earlier version of the reader's schema, some of whose records can be read."""
         record = copy.deepcopy(reader)
         named = {"one", "again"}
         kept = [field for field in record["fields"] if field["name"] in named or self.random.random() < 0.85]
@@ -177,7 +177,7 @@ class Generator:
         return record
 
     def chain(self) -> Json:
-        """A record that holds itself, which a reader may only skip."""
+        """A recursive record, which a reader may only skip."""
         name = self.name("N")
         self._named[name] = {"type": "record", "name": name, "fields": [{"name": "next", "type": ["null", name]}]}
         return self._named[name]
@@ -223,7 +223,7 @@ class Generator:
         return {"type": "enum", "name": kind["name"], "symbols": both}
 
     def changed_primitive(self, kind: Json, name: str) -> Json:
-        """Narrower, or with another logical type, or none."""
+        """Narrower, or with another logical type, or without one."""
         if name in NARROWER and self.random.random() < 0.5:
             name = self.random.choice(NARROWER[name])
         if self.random.random() < 0.5 or name not in LOGICAL:
@@ -232,7 +232,7 @@ class Generator:
         digits = {"precision": 9, "scale": 2} if logical == "decimal" else {}
         return {"type": name, "logicalType": logical, **digits}
 
-    # -- values, as they stand below logical types
+    # -- values below logical types
 
     def value(self, kind: Json) -> Any:
         choice = self.random.choice
@@ -291,7 +291,7 @@ class Generator:
 
 
 def _is_union(kind: Json) -> bool:
-    """Whether no type stands there twice, or is a union itself."""
+    """Whether no type repeats and no branch is itself a union."""
     if not isinstance(kind, list):
         return True
     names = [one if isinstance(one, str) else None if isinstance(one, list) else _name(one) for one in kind]

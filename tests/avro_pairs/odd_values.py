@@ -1,7 +1,8 @@
-"""Odd values of every Avro type: a table. A type that is new has to be in it.
+"""A table of odd values of every Avro type. It must include each new type.
 
-`read`: what is encoded, as it stands below the logical type, and the cell that it becomes, or NoCell. `refused`: values
-of a column that are none of the type, each with the type of that column."""
+`read`: an encoded value, below its logical type, and its cell, or NoCell. `refused`: values of a column that the type
+does not have, each with the type of that column.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ FLOAT_MOST, DOUBLE_MOST = 3.4028234663852886e38, 1.7976931348623157e308
 
 
 class NoCell(NamedTuple):
-    """The record is a dead letter, and this stands in its reason."""
+    """The record is a dead letter whose reason has this text."""
 
     reason: str
 
@@ -88,7 +89,7 @@ NO_TEXT = (NOT_UTF8, NoCell("can't decode byte 0xff"))
 
 
 def same(*values: Any) -> list[tuple[Any, Any]]:
-    """Whose cells are what is encoded."""
+    """Values whose cells are the encoded values."""
     return [(value, value) for value in values]
 
 

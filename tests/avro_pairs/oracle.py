@@ -1,4 +1,4 @@
-"""Apache Avro for Java, out of PySpark's jars, asked line by line."""
+"""Apache Avro for Java, from PySpark's jars, asked line by line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers of the Java program that tests compare with, without Java. Written by `make avro-pairs RECORD=--record`."""
+"""Recorded answers of the Java program, for tests without Java. `make avro-pairs RECORD=--record` writes them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ RECORDED = Path(__file__).parent / "recorded.jsonl"
 
 
 def is_same(java: dict[str, Any], own: dict[str, Any]) -> bool:
-    """A value that a column does not have ("!") is a dead letter of Moldau, as an error is: a time outside of the years
-    1 to 9999, a decimal of more digits than its precision, and bytes that are no UTF-8."""
+    """An error or a value that a column cannot hold ("!") is a dead letter of Moldau: a time outside of the years 1 to
+    9999, a decimal with more digits than its precision, and invalid UTF-8.
+    """
     is_row = "value" in java and '"! ' not in json.dumps(java)
     return java == own if is_row else "error" in own
 
 
 def record(pairs: Sequence[Pair], answers: Sequence[dict[str, Any]]) -> None:
-    """`answers`: of the values of all pairs, in their order."""
+    """`answers`: for the values of all pairs, in their order."""
     left = iter(answers)
     with RECORDED.open("w", encoding="utf-8") as lines:
         for pair in pairs:
@@ -30,7 +31,7 @@ def record(pairs: Sequence[Pair], answers: Sequence[dict[str, Any]]) -> None:
 
 
 def recorded() -> Iterator[tuple[Pair, list[dict[str, Any]]]]:
-    """Pairs, and what Java answered of their values."""
+    """Pairs, and Java's answers for their values."""
     for text in RECORDED.read_text("utf-8").splitlines():
         line = json.loads(text)
         yield Pair(line["writer"], line["reader"], [bytes.fromhex(one) for one in line["values"]]), line["java"]

@@ -1,4 +1,4 @@
-"""What Moldau reads of Avro bytes, told as the Java program tells it."""
+"""What Moldau reads from Avro bytes, in the Java program's format."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HEAD = b"\0\0\0\0\1"
 
 
 class OneSchema(Registry, frozen=True, kw_only=True):
-    """Holds the writer's schema alone."""
+    """Holds only the writer's schema."""
 
     written: str
 
@@ -31,14 +31,14 @@ class OneSchema(Registry, frozen=True, kw_only=True):
 
 
 class OneByOne(AvroValues):
-    """Without columns at a time."""
+    """Reads one row at a time, without columns."""
 
     def at_once(self, values: pa.Array) -> pa.Array | None:
         return None
 
 
 def rows(writer: Json, reader: Json, values: list[bytes]) -> list[dict[str, Any]]:
-    """Each as {"value": ...}, or {"error": ...}: of all values together, where each is the same as it is alone."""
+    """Each as {"value": ...}, or {"error": ...}: of all values together, where each equals its result alone."""
     read, registry = (
         RegisteredSchema(2, json.dumps(reader)),
         OneSchema("http://127.0.0.1:1", written=json.dumps(writer)),
@@ -53,7 +53,8 @@ def rows(writer: Json, reader: Json, values: list[bytes]) -> list[dict[str, Any]
 
 class Written(NamedTuple):
     """Rows that were written. `values`: with defaults for the fields that are `left_out`; `shorter`: with `schema`,
-    which does not have them; `told`: the fields that the rows had."""
+    which lacks those fields; `told`: the fields that the rows had.
+    """
 
     values: list[bytes]
     schema: Json
@@ -65,7 +66,7 @@ class Written(NamedTuple):
 
 
 def written(schema: Json, values: list[bytes], left_out: list[str]) -> Written:
-    """The rows that `values` of the schema are, written again."""
+    """Writes the rows of the schema's `values` again."""
     read = RegisteredSchema(2, json.dumps(schema))
     kind, found = parsed_record(read), AvroValues(read, None)(pa.array(values, pa.binary()))
     kept = [field.name for field in kind.fields if field.name not in left_out]
@@ -128,5 +129,5 @@ def _text(kind: AvroType, value: Any) -> str:
 
 
 def _said(kind: AvroType, text: str) -> str:
-    """Java tells a uuid in lower case."""
+    """Java prints a uuid in lower case."""
     return f"text {text.lower() if kind.logical == 'uuid' else text}"

@@ -1,6 +1,6 @@
-"""A broker with its page, as `moldau up` runs them, and a headless Chromium in front.
+"""A broker with its web console, as `moldau up` runs them, and a headless Chromium.
 
-Debian's `chromium` and `chromium-driver`; where they are elsewhere, CHROMIUM and CHROMEDRIVER say so.
+Uses Debian's `chromium` and `chromium-driver`; CHROMIUM and CHROMEDRIVER name other places.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ATTACK = "<img src=x onerror='document.title=\"taken over\"'><script>document.ti
 
 
 class BrokerWithConsole:
-    """`page`: the address that `moldau up` printed, without the slash at its end."""
+    """`page`: the console address that `moldau up` printed, without the trailing slash."""
 
     def __init__(self, *arguments: str) -> None:
         self.broker = RunningBroker(
@@ -37,7 +37,7 @@ class BrokerWithConsole:
         self.page = next(words[1] for words in lines if words and words[0] == "console").rstrip("/")
 
     def produce(self, topic: str, *records: tuple[bytes | None, bytes | None, dict[str, bytes]]) -> None:
-        """(key, value, headers) each; waits until all are acknowledged."""
+        """Writes each (key, value, headers); waits until all are acknowledged."""
         producer = Producer({"bootstrap.servers": self.address})
         for key, value, headers in records:
             producer.produce(topic, value=value, key=key, headers=list(headers.items()))
@@ -92,7 +92,7 @@ def browser_without_script() -> Iterator[Chrome]:
 
 @pytest.fixture
 def wait() -> Callable[[Chrome, str], None]:
-    """Waits until the page's text holds a text, without loading it again."""
+    """Waits until the page shows a text, without a reload."""
 
     def wait_for(browser: Chrome, text: str) -> None:
         WebDriverWait(browser, WAIT_S, 0.1).until(
@@ -104,7 +104,7 @@ def wait() -> Callable[[Chrome, str], None]:
 
 
 def follow(browser: Chrome, text: str) -> None:
-    """Goes where the first link with `text` leads. In one step: updates replace the elements of the page."""
+    """Opens the first link with `text`, in one step: updates replace the elements of the page."""
     href = browser.execute_script(
         "return [...document.links].find((link) => link.innerText.includes(arguments[0])).href", text
     )
@@ -112,7 +112,7 @@ def follow(browser: Chrome, text: str) -> None:
 
 
 def assert_shown(browser: Chrome, page: str, texts: Iterable[tuple[str, str]]) -> None:
-    """Each (path, text): the text is on the page with that path."""
+    """Each (path, text): the page at that path shows the text."""
     for path, text in texts:
         browser.get(page + path)
         assert text in browser.find_element("tag name", "body").text

@@ -1,6 +1,6 @@
-"""Draws the pictures of the README anew: `python -m tests.browser.pictures`, with chromium, in about a minute.
+"""Draws the pictures of the README: `python -m tests.browser.pictures`, with chromium, in about a minute.
 
-docs/pictures/console.png is the console while the demo runs; docs/pictures/demo.svg is the demo's own table.
+docs/pictures/console.png shows the console while the demo runs; docs/pictures/demo.svg shows the demo's own table.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COLUMNS = 120
 
 
 class Sitter:
-    """Keeps what the demo draws once it has found anomalies and the charts of the page have grown."""
+    """Keeps the demo's output once it has found anomalies and the console's charts have grown."""
 
     def __init__(self) -> None:
         self.is_due = threading.Event()
@@ -40,7 +40,7 @@ class Sitter:
             console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
             console.print(drawn)
             svg = console.export_svg(title="make demo")
-            # without the fonts of another host, which a picture may not load
+            # without fonts of another host, which a picture may not load
             self.svg = re.sub(r"@font-face \{.*?\}\n?", "", svg, flags=re.DOTALL)
             self.is_due.set()
         return drawn
@@ -51,7 +51,7 @@ def draw() -> None:
     running = BrokerWithConsole()
     browser = open_browser()
     browser.set_window_size(WIDTH, HEIGHT)
-    browser.get(running.page)  # charts begin with the first viewer
+    browser.get(running.page)  # charts start with the first viewer
     with tempfile.TemporaryDirectory() as output:
         settings = job.DemoSettings(SECONDS, Path(output) / "demo", access=ClusterAccess(running.address))
         photographer = threading.Thread(target=lambda: sitter.is_due.wait(300) and photograph(browser))

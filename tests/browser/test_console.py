@@ -1,4 +1,4 @@
-"""The page in a real browser: what it shows, that it goes on by itself, and that nothing foreign becomes markup."""
+"""The web console in a real browser: what it shows, that it updates by itself, and that data never becomes markup."""
 
 from __future__ import annotations
 
@@ -374,7 +374,7 @@ def test_lag_beyond_deleted_records_is_named(running: BrokerWithConsole, browser
 def test_internal_topics_are_counted_apart(running: BrokerWithConsole, browser: Chrome, wait: Wait) -> None:
     create(running, NewTopic("counted", 2))
     commit_as_consumer(running, "makes-the-internal-topic", "counted", 0)
-    # a test before this one may have made the topic of transactions
+    # an earlier test may have created the topic of transactions
     topics = AdminClient({"bootstrap.servers": running.address}).list_topics(timeout=30).topics
     internal = [name for name in topics if name.startswith("__")]
     assert "__consumer_offsets" in internal

@@ -1,4 +1,4 @@
-"""Who may look at the page, how many, and that its process ends with the broker's."""
+"""Access to the web console, its limit of viewers, and the end of its process with the broker's."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.running_broker import RunningBroker
 
 
 def get(page: str, path: str, **headers: str) -> tuple[int, dict[str, str], str]:
-    """Status, headers, body; the header names have - for _."""
+    """Status, headers, body; header names have - for _."""
     address = page.removeprefix("http://")
     connection = http.client.HTTPConnection(address, timeout=WAIT_S)
     connection.putrequest("GET", path, skip_host="Host" in headers)
@@ -41,7 +41,7 @@ def get(page: str, path: str, **headers: str) -> tuple[int, dict[str, str], str]
 
 
 def first_update(page: str, path: str) -> str:
-    """The markup that the page at `path` gets first."""
+    """The markup of the first update that the page at `path` gets."""
     with urllib.request.urlopen(f"{page}/live?path={quote(path, safe='')}", timeout=WAIT_S) as stream:
         line = next(line for line in stream if line.startswith(b"data: "))
     markup: str = json.loads(line.removeprefix(b"data: "))
@@ -104,8 +104,8 @@ def test_a_group_is_updated_under_the_address_of_its_page(running: BrokerWithCon
 
 
 def test_the_page_of_a_group_with_a_long_id_stays_that_of_this_group() -> None:
-    running = BrokerWithConsole()  # of its own: a stream counts as a viewer for a moment after its end
-    group = "řeka" * 150  # more than 1,000 characters as an address
+    running = BrokerWithConsole()  # its own console: a stream counts as a viewer for a moment after its end
+    group = "řeka" * 150  # an address of more than 1,000 characters
     maker = AdminClient({"bootstrap.servers": running.address})
     maker.create_topics([NewTopic("long", 1, 1)])["long"].result(WAIT_S)
     with open_admin(ClusterAccess(running.address, client_id="test", request_timeout_ms=10_000)) as admin:

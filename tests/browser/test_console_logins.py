@@ -1,4 +1,6 @@
-"""The web console with logins in a real browser: in, wrong, out, a stolen cookie, a form of another site."""
+"""The web console with logins in a real browser: login, wrong login, logout, a stolen cookie, a form of another
+site.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def log_in(browser: Chrome, password: str) -> None:
-    """On the login page where the browser is; waits for the next page."""
+    """On the open login page; waits for the next page."""
     form = browser.find_element(By.CSS_SELECTOR, "section.login form")
     for name, text in (("name", "alice"), ("password", password)):
         form.find_element(By.NAME, name).send_keys(text)
@@ -112,7 +114,9 @@ def test_a_form_of_another_site_changes_nothing(console: str, fresh: Chrome) -> 
 
 @contextmanager
 def elsewhere(form: str) -> Iterator[str]:
-    """A page of another site, with a form and its button. For a browser `localhost` is another site than 127.0.0.1."""
+    """A page of another site, with a form and its button. A browser takes `localhost` for another site than
+    127.0.0.1.
+    """
 
     class Page(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -122,7 +126,7 @@ def elsewhere(form: str) -> Iterator[str]:
             self.wfile.write(f"<!doctype html>{form}<button>Win</button></form>".encode())
 
         def log_message(self, *_: object) -> None:
-            """The test says what went wrong."""
+            """Silent: the test itself reports the failure."""
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)

@@ -1,4 +1,4 @@
-"""The page over three brokers: one dies, partitions lack a replica, and one is on its way to another broker."""
+"""The web console over three brokers: one dies, partitions lack a replica, and one moves to another broker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.browser.conftest import WAIT_S, page_of
 from tests.support.cluster_of_three import NODE_IDS, PARTITIONS, TOPIC, cluster_of_three, moldau_command
 
 Rows = dict[str, list[list[str]]]
-"""The cells of each table of the page, by its id."""
+"""The cells of each table of the page, by table id."""
 
 READ_TABLES = (
     "return Object.fromEntries([...document.querySelectorAll('main table[id]')].map((table) => "
@@ -27,7 +27,7 @@ READ_TABLES = (
 
 
 def wait_for(browser: Chrome, is_shown: Callable[[Rows], bool]) -> Rows:
-    """Waits until the tables of the open page are so. Loads nothing: the page has to update by itself."""
+    """Waits until the tables of the open page are like this. Reloads nothing: the page must update by itself."""
     seen: list[Rows] = []
 
     def look(_: Chrome) -> bool:
@@ -44,12 +44,14 @@ def states(rows: Rows) -> list[str]:
 
 
 def behind(rows: Rows) -> list[list[str]]:
-    """Partitions of the topic that lack a replica."""
+    """The partitions of the topic that lack a replica."""
     return [row for row in rows.get("behind", []) if row[0] == TOPIC]
 
 
 def check_without_script(browser: Chrome, page: str) -> None:
-    """The same tables stand there, and the page of the dead broker says that nobody returned settings."""
+    """Without script the page shows the same tables, and the dead broker's page says that no broker returned
+    settings.
+    """
     browser.get(f"{page}/brokers")
     shown = browser.find_element("tag name", "main").text
     for text in ("Fenced", "Under-replicated partitions", "Reassignments", "Metadata quorum"):

@@ -1,4 +1,4 @@
-"""Pipelines on the page of a cluster: groups and topics as pipelines leave them, and as others may forge them."""
+"""Pipelines in the console of a cluster: groups and topics as pipelines leave them, and forged ones."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def log_end_offset(running: BrokerWithConsole, topic: str) -> int:
 
 
 def wait_for_cell(browser: Chrome, pipeline: str, number: int, text: str) -> list[str]:
-    """The cells of the pipeline's row, as soon as one of them is so."""
+    """Waits until a cell of the pipeline's row has this text; gives the row's cells."""
 
     def look(_: Chrome) -> list[str] | None:
         cells: list[str] | None = browser.execute_script(ROW, pipeline)
@@ -51,7 +51,7 @@ def wait_for_cell(browser: Chrome, pipeline: str, number: int, text: str) -> lis
 
 @pytest.fixture(scope="module")
 def shop(running: BrokerWithConsole) -> BrokerWithConsole:
-    """A pipeline that has read 4 of 10 orders on this machine and kept a dead letter; one that runs elsewhere."""
+    """A pipeline that has read 4 of 10 orders on this machine and kept a dead letter; another that runs elsewhere."""
     running.produce("orders", *[(b"key", b'{"amount": 1}', {})] * 10)
     running.produce("shop.dead-letters", letter("amount is no number", 3))
     note = PipelineMetadata("shop.totals", socket.gethostname(), 9700)
@@ -168,7 +168,7 @@ def test_what_others_commit_is_shown_as_text_and_no_address_is_taken_from_it(
     assert_nothing_ran(browser)
     outside = [link for link in browser.execute_script(LINKS) if not link.startswith(f"{shop.page}/")]
     assert set(outside) <= {"http://127.0.0.1:9700/"}
-    assert len(outside) <= 1  # that of the pipeline which is none of the forged ones
+    assert len(outside) <= 1  # that of the pipeline that is not forged
     assert browser.save_screenshot(str(tmp_path / "forged.png"))
     follow(browser, "forged-0")
     wait(browser, "Topics that it reads")

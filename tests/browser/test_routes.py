@@ -1,8 +1,8 @@
-"""Every row of the table that a browser opens, in a real browser, as nobody, viewer, editor and admin.
+"""Every route that a browser opens, in a real browser, without login and as viewer, editor and admin.
 
-Left out are the rows that no browser opens as a page: streams (they do not end), files to save, and the writes of the
-registry. The pages that would send such a write do not exist, and a form of another site is rejected.
-`tests/products/test_route_table.py` calls all rows over HTTP.
+Routes that no browser opens as a page are left out: streams (they do not end), files to save, and the registry's
+writes. No page sends such a write, and a form of another site is rejected. `tests/products/test_route_table.py` calls
+all rows over HTTP.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.support.route_table import NOBODY, TABLE, TOKENS, USERS, WHO, WITH_PA
 
 pytestmark = pytest.mark.slow
 NO_PAGES = ("/topics/{topic}/records.jsonl", "/topics/{topic}/stream", "/live", "/static")
-"""What a browser saves, or waits for more of."""
+"""Routes that a browser saves, or that never end."""
 STATUS = "return performance.getEntriesByType('navigation')[0].responseStatus"
 
 
@@ -69,7 +69,7 @@ def test_a_browser_sees_the_pages_that_the_role_allows(running: Running, fresh: 
     if who != "nobody":
         log_in(fresh, address, who)
         assert f"User:{who}" in fresh.find_element(By.TAG_NAME, "body").text
-        assert fresh.execute_script("return document.cookie") == ""  # no script reads the session
+        assert fresh.execute_script("return document.cookie") == ""  # no script can read the session
     for row in opened(service):
         fresh.get(f"{address}{row.called}")
         assert fresh.find_element(By.TAG_NAME, "body").text, row
@@ -102,7 +102,7 @@ def test_a_browser_with_a_token_reads_of_the_registry_what_the_role_allows(
 
 
 def test_a_browser_logs_in_at_the_registry_by_a_password(running: Running, fresh: Chrome) -> None:
-    """Basic, by an address with name and password; from then on the browser sends both."""
+    """Basic authentication by an address with name and password; later requests of the browser have both."""
     host = f"127.0.0.1:{running.ports['registry']}"
     fresh.get(f"http://viewer:{USERS['viewer']}@{host}/subjects")
     assert (fresh.execute_script(STATUS), fresh.find_element(By.TAG_NAME, "body").text.strip()) == (200, "[]")

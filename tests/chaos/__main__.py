@@ -1,13 +1,14 @@
-"""`make chaos`: three brokers that are killed, frozen, cut off from each other, restarted, given other replicas, other
-voters and disks that fail, while clients write, read and copy; afterwards it is judged whether every promise was kept.
+"""`make chaos`: brokers fail in many ways while clients write, read and copy; then every guarantee is checked. Three
+brokers are killed, frozen, cut off from each other and restarted; they get other replicas, other voters and failing
+disks.
 
     python -m tests.chaos [--minutes 30] [--rate 1500] [--seed N] [--folder DIR] [--root]
 
-With `--root` (`make chaos ROOT=1`) each node is in a network namespace of its own, where packets are lost in place of
-proxies that hold them, and cables are pulled; and one of them has a small disk, which is filled and freed again.
+With `--root` (`make chaos ROOT=1`) each node has its own network namespace: packets are lost, where proxies would hold
+them, and cables are pulled. One node has a small disk, which is filled and freed again.
 
-Prints the seed of the order of the troubles, a line of progress twice a minute, and the verdict; the history, the logs
-of the nodes and a picture of what happened when stay in the folder. Exit code 1 where a promise was broken. Linux only.
+Prints the seed of the order of faults, a line of progress twice a minute, and the verdict. The folder keeps the
+history, the logs of the nodes and a timeline of the faults. Exit code 1 if a guarantee was broken. Linux only.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ SMALL = NODE_IDS[-1]
 """The node with a small disk."""
 ROOM_BYTES = 128 << 20
 BYTES_FOR_RECORD = 300
-"""How large a small disk is: there is room for all that is written in the campaign."""
+"""The size of a small disk: it has room for all records of the campaign."""
 
 
 def main() -> int:
@@ -46,7 +47,7 @@ def main() -> int:
 
 
 def run(folder: Path, duration_s: float, rate: int, seed: int, *, as_root: bool = False) -> list[str]:
-    """What is wrong; nothing if every promise was kept. `as_root`: see `enter_own`, which is called before."""
+    """Gives what is wrong; empty if every guarantee was kept. `as_root`: see `enter_own`, which is called before."""
     choices = random.Random(seed)
     links = Namespaces(NODE_IDS) if as_root else Proxies(NODE_IDS, len(LISTENERS))
     nodes = Nodes(folder, links, is_dynamic=True)
@@ -64,7 +65,7 @@ def run(folder: Path, duration_s: float, rate: int, seed: int, *, as_root: bool 
 
 
 def trouble_for(operator: Operator, clients: Clients, duration_s: float) -> list[str]:
-    """One trouble after the other, for so long. What ended it early."""
+    """One fault after the other, for that time. Gives the reason of an early end."""
     begin_s = said_s = copier_s = time.monotonic()
     while time.monotonic() - begin_s < duration_s:
         try:

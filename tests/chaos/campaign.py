@@ -1,4 +1,4 @@
-"""A cluster under clients, whatever is done to it meanwhile, and the judgement of what they saw."""
+"""A cluster under clients, with faults meanwhile, and the check of what the clients saw."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.chaos.clients import TOPICS, Clients, make_topics
 from tests.chaos.nodes import NODE_IDS
 
 JUDGED = ("records acknowledged", "reads of records", "transactions", "commits of offsets")
-"""What every campaign is about, by the names of the verdict."""
+"""The subject of every campaign, by names of the verdict."""
 
 
 class Options(argparse.Namespace):
-    """What every campaign is told. `folder` is there."""
+    """The options of every campaign. `folder` exists."""
 
     rate: int
     seed: int
@@ -27,7 +27,7 @@ class Options(argparse.Namespace):
 
 
 def parse_options(parser: argparse.ArgumentParser, rate: int) -> Options:
-    """Of the command line; prints the seed and the folder. `rate`: if none is given."""
+    """Parses the command line; prints the seed and the folder. `rate`: the default."""
     parser.add_argument("--rate", type=int, default=rate, help="records per second of all producers")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--folder", type=Path, help="empty; a temporary one if not given")
@@ -39,11 +39,11 @@ def parse_options(parser: argparse.ArgumentParser, rate: int) -> Options:
 
 
 Act = Callable[[history.Recorder, Clients], list[str]]
-"""What is done while the clients run; gives what ended it early."""
+"""Runs while the clients run; gives the reason of an early end."""
 
 
 class Judged(Protocol):
-    """The nodes of a campaign, as `Nodes` are."""
+    """The nodes of a campaign, with the interface of `Nodes`."""
 
     @property
     def bootstrap_servers(self) -> str: ...
@@ -57,8 +57,9 @@ class Judged(Protocol):
 def judged(
     folder: Path, nodes: Judged, rate: int, choices: random.Random, act: Act, *, copies: bool = True
 ) -> list[str]:
-    """What is wrong; nothing if every promise was kept. Ends the nodes. `rate`: records per second of all producers.
-    `copies`: a transactional copier runs too."""
+    """Gives what is wrong; empty if every guarantee was kept. Ends the nodes. `rate`: records per second of all
+    producers. `copies`: whether a transactional copier also runs.
+    """
     path = folder / "history.jsonl"
     try:
         nodes.format()
@@ -85,7 +86,7 @@ def judged(
     (folder / "chaos.svg").write_text(history.timeline(told, verdict), encoding="utf-8")
     print(verdict)
     problems = failures + [str(finding) for finding in verdict.findings]
-    # clients that did nothing saw nothing wrong
+    # idle clients prove nothing
     expected = [name for name in JUDGED if copies or name != "transactions"]
     problems += [f"no {name} in the history" for name in expected if not verdict.judged[name]]
     if problems:
@@ -94,7 +95,7 @@ def judged(
 
 
 def tell(problems: list[str]) -> int:
-    """The verdict, for people; the exit code."""
+    """Prints the verdict; gives the exit code."""
     for problem in problems[:50]:
         print(problem)
     print("BROKEN" if problems else "every promise was kept", flush=True)

@@ -1,4 +1,4 @@
-"""What goes on meanwhile: idempotent producers, a group of readers, and a transactional copier. All are recorded."""
+"""The clients of a campaign: idempotent producers, a group of readers, a transactional copier. All are recorded."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PARTITIONS = 3
 TURN_S = 0.05
 FLUSH_S = 300.0
 COPIER_S = 1_200.0
-"""A copier that is not at the end of its source by then has failed."""
+"""The copier fails if it has not reached the end of its source by then."""
 QUIET: dict[str, Any] = {"log_level": 0, "reconnect.backoff.max.ms": 500}
 
 
@@ -36,8 +36,9 @@ def make_topics(bootstrap_servers: str) -> None:
 
 
 class Clients:
-    """From `start` to `finish`. `problems`: what a client with default retries should never see. `ended_copiers`: how
-    often the copier ended by itself, which `check` finds. `copies`: whether it runs at all."""
+    """From `start` to `finish`. `problems`: errors that a client with default retries should never see.
+    `ended_copiers`: how often the copier ended by itself, which `check` finds. `copies`: whether the copier runs.
+    """
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ class Clients:
         return TalkingProcess([sys.executable, "-m", "tests.exactly_once.copier", *names, "--member"])
 
     def check(self) -> None:
-        """A copier that has ended by itself begins again, as a supervisor would have it; that is told."""
+        """Restarts a copier that has ended by itself, as a supervisor would, and prints that."""
         if self._copier is not None and self._copier.live_on(0) is not None:
             self.ended_copiers += 1
             last = "".join(self._copier.output[-3:]).strip()
@@ -91,7 +92,7 @@ class Clients:
             self._copier = self._new_copier()
 
     def finish(self) -> None:
-        """Writers end, readers too; the copier comes to the end of its source."""
+        """Writers end, then readers; the copier reads to the end of its source."""
         self._has_to_stop.set()
         for thread in (*self._writers, *self._readers):
             thread.join(FLUSH_S + 60)
@@ -158,5 +159,5 @@ class Clients:
                 try:
                     consumer.commit(asynchronous=False)
                 except KafkaException:
-                    continue  # another member has it now, or nobody can take it: the next one commits
+                    continue  # another member owns it now, or no member can: the next one commits
         consumer.close()

@@ -1,6 +1,6 @@
-"""Network namespaces as the machines of nodes: each has an address and a cable of its own, and what is cut is lost, as
-between machines. For root, on Linux; the campaign itself runs in namespaces of its own, so that nothing of all this is
-seen outside, and nothing is left when its last process ends.
+"""Network namespaces as the machines of nodes: each has its own address and cable, and a cut link loses packets. For
+root, on Linux. The campaign itself runs in its own namespaces: nothing is seen outside, and nothing is left when its
+last process ends.
 """
 
 from __future__ import annotations
@@ -14,25 +14,26 @@ from pathlib import Path
 from tests.chaos.proxies import Pair
 
 PORTS = (9092, 9093, 9094)
-"""Of the listeners of each node."""
+"""The ports of each node's listeners."""
 OUTSIDE = "MOLDAU_CHAOS_OUTSIDE"
-"""The variable that names the network from which the campaign was started."""
+"""The variable that names the network in which the campaign was started."""
 NETWORK = "10.77.0"
 NOWHERE = "02:00:00:00:77:ff"
-"""The hardware address of nobody."""
+"""A hardware address that no machine has."""
 CLIENTS = 254
-"""The number of the machine of the clients: it is at the bridge, and has no name of a node."""
+"""The number of the clients' machine: it is at the bridge, and has no node name."""
 NOBODY = 253
-"""The number of a machine that is not there."""
+"""The number of a machine that does not exist."""
 LOST = "77"
-"""The routing table that sends everything to nobody."""
+"""The routing table that sends everything to NOWHERE."""
 COMMAND_S = 60
-"""How long a command that sets up a namespace or a cable may take."""
+"""The time limit of a command that sets up a namespace or a cable."""
 
 
 def enter_own(program: str) -> None:
-    """Begins this program (`python -m program`) again in a network and a table of mounts of its own, unless it has them
-    already."""
+    """Restarts this program (`python -m program`) in its own network and mount namespaces, unless it has them
+    already.
+    """
     network = os.readlink("/proc/self/ns/net")
     if os.environ.setdefault(OUTSIDE, network) == network:
         again = [sys.executable, "-m", program, *sys.argv[1:]]
@@ -40,7 +41,7 @@ def enter_own(program: str) -> None:
 
 
 class Namespaces:
-    """A namespace for each node, and a bridge between them at which the clients are. Call `enter_own` before."""
+    """A namespace for each node, and a bridge between them where the clients are. Call `enter_own` before."""
 
     def __init__(self, node_ids: Iterable[int]) -> None:
         self._node_ids = tuple(node_ids)
@@ -68,25 +69,25 @@ class Namespaces:
         _run("ip", "-n", name, "route", "add", "default", "via", self.host(NOBODY), "table", LOST)
 
     def ports(self, node_id: int) -> tuple[int, ...]:
-        """Where each listener of the node listens."""
+        """The ports of the node's listeners."""
         return PORTS
 
     def host(self, node_id: int) -> str:
         return f"{NETWORK}.{node_id}"
 
     def between(self, node_id: int, port: int) -> tuple[str, int]:
-        """Where other nodes reach what listens there."""
+        """The address at which other nodes reach that listener."""
         return self.host(node_id), port
 
     def inside(self, node_id: int, command: list[str]) -> list[str]:
-        """What runs `command` on the machine of the node; the process is its own, not a child."""
+        """The command that runs `command` on the node's machine; its process is the node's, not a child."""
         return ["nsenter", f"--net=/run/netns/{_name(node_id)}", "--", *command]
 
     def started(self, node_id: int, pid: int) -> None:
-        """Who sends what need not be asked here."""
+        """Does nothing: here a link does not depend on the process that opened it."""
 
     def cut(self, pairs: Iterable[Pair]) -> None:
-        """What the first sends to the second is lost, and nothing else. One of the two may be CLIENTS."""
+        """Loses exactly the packets from the first to the second. One of the two may be CLIENTS."""
         cut = frozenset(pairs)
         for machine in (*self._node_ids, CLIENTS):
             for other in (*self._node_ids, CLIENTS):
@@ -99,7 +100,7 @@ class Namespaces:
                         _run("ip", "-n", _name(machine), *known, "eth0")
 
     def cut_port(self, pairs: Iterable[Pair], port: int) -> None:
-        """Of connections to this port of either node, what the first node sends to the second is lost too."""
+        """Also loses the first node's packets of connections to this port of either node."""
         for node_id, other in pairs:
             for end in ("dport", "sport"):
                 rule = ("to", self.host(other), "ipproto", "tcp", end, str(port), "table", LOST)
@@ -111,19 +112,18 @@ class Namespaces:
             _run("ip", "-n", _name(node_id), "rule", "flush", "table", LOST)
 
     def pull_cable(self, node_id: int) -> None:
-        """Nobody reaches the node, clients neither, and it reaches nobody."""
+        """Cuts the node off from all nodes and clients, in both directions."""
         _run("ip", "link", "set", _name(node_id), "down")
 
     def put_cable_back(self, node_id: int) -> None:
         _run("ip", "link", "set", _name(node_id), "up")
 
     def close(self) -> None:
-        """The namespaces end with the last process in them."""
+        """Gives up the namespaces; they end with their last process."""
 
 
 class SmallDisk:
-    """A file system of its own in memory at `directory`, which can be filled to its last page. Call `enter_own`
-    before."""
+    """A memory file system at `directory`, which can be filled to its last page. Call `enter_own` before."""
 
     def __init__(self, directory: Path, size_bytes: int) -> None:
         self._rest = directory / "everything-else"

@@ -1,4 +1,4 @@
-"""Three brokers and controllers, each a process; their links to each other, which may be cut, and their disks."""
+"""Three brokers and controllers, each a process, with links that may be cut, and their disks."""
 
 from __future__ import annotations
 
@@ -29,16 +29,17 @@ from tests.support.cluster_of_three import Command, format_directory, moldau_com
 NODE_IDS = (1, 2, 3)
 STOP_S = 60
 PATIENCE_S = 180.0
-"""A cluster that is whole no sooner has failed."""
+"""The cluster fails if it is not whole by then."""
 LISTENERS = ("PLAINTEXT", "INTERNAL", "CONTROLLER")
 LIMIT_BYTES = 4_000
-"""Of each file of a node whose disk fails: less than any log that is written to."""
+"""The file size limit on a node whose disk fails: less than any log that is written to."""
 
 
 class Nodes:
-    """`folder` gets a directory, a file of properties and a log for each node. `command`: how each is started, unless
-    `become` says otherwise; Apache Kafka formats its directories itself, with the features that it has by default.
-    `is_dynamic`: the voters stand in the log (KIP-853), not in the properties. `links`: what lies between the nodes."""
+    """`folder` gets a directory, a properties file and a log for each node. `command`: starts each, unless `become`
+    changes that; Apache Kafka formats its own directories, with its default features. `is_dynamic`: the voters are in
+    the log (KIP-853), not in the properties. `links`: connects the nodes.
+    """
 
     def __init__(
         self,
@@ -59,19 +60,19 @@ class Nodes:
             for node_id in NODE_IDS
             for first, *others in [links.ports(node_id)]
         }
-        """Where the listeners of each node are reached: by clients, by other brokers, by other controllers."""
+        """The addresses of each node's listeners: for clients, for other brokers, for other controllers."""
         self.bootstrap_servers = ",".join(_text(clients) for clients, _, _ in self._reached.values())
         for node_id in NODE_IDS:
             self.directory(node_id).mkdir()
         self._small_disks: dict[int, SmallDisk] = {}
 
     def make_small_disk(self, node_id: int, size_bytes: int) -> SmallDisk:
-        """What the directory of the node lies on. Call it before `format`."""
+        """Puts the node's directory on a small disk. Call it before `format`."""
         disk = self._small_disks[node_id] = SmallDisk(self.directory(node_id), size_bytes)
         return disk
 
     def format(self) -> None:
-        """The directories of all nodes."""
+        """Formats the directories of all nodes."""
         for node_id in NODE_IDS:
             self._config(node_id).write_text("\n".join(f"{name}={text}" for name, text in self._settings(node_id)))
             voters = ("--initial-controllers", self._initial_controllers()) if self._is_dynamic else ()
@@ -84,7 +85,7 @@ class Nodes:
         yield "process.roles", "broker,controller"
         yield "listeners", ",".join(f"{name}://{host}:{port}" for name, port in zip(LISTENERS, ports, strict=True))
         points = zip(LISTENERS, self._reached[node_id], strict=True)
-        # Kafka wants the controller's advertised only where the voters are not configured
+        # Kafka wants the controller's advertised listeners only if the voters are not configured
         advertised = [(name, point) for name, point in points if self._is_dynamic or name != "CONTROLLER"]
         yield "advertised.listeners", ",".join(f"{name}://{_text(point)}" for name, point in advertised)
         yield "listener.security.protocol.map", ",".join(f"{name}:PLAINTEXT" for name in LISTENERS)
@@ -118,12 +119,12 @@ class Nodes:
     # -- lives
 
     def start(self, *node_ids: int) -> None:
-        """Those that do not run."""
+        """Starts all nodes that do not run."""
         for node_id in node_ids:
             process = self._processes.get(node_id)
             if process is None or process.poll() is not None:
                 command = self.links.inside(node_id, self._commands[node_id](self._config(node_id)))
-                # by a pipe: a limit on the files of the process is none on what it says
+                # through a pipe: the limit on the process's files does not limit its output
                 process = subprocess.Popen(
                     command, cwd=self._folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=0
                 )
@@ -134,18 +135,18 @@ class Nodes:
                 writer.start()
 
     def become(self, node_id: int, command: Command) -> None:
-        """The next start of the node is of this kind, on the directory that the other kind leaves."""
+        """The node's next start is of this kind, on the directory of the other kind."""
         self._commands[node_id] = command
 
     def kill(self, *node_ids: int) -> None:
-        """As kill -9."""
+        """Like kill -9."""
         for node_id in node_ids:
             self._processes[node_id].kill()
         for node_id in node_ids:
             self._processes[node_id].wait(STOP_S)
 
     def stop(self, node_id: int) -> int:
-        """SIGTERM; gives the exit code. Raises AssertionError where it does not end."""
+        """SIGTERM; gives the exit code. Raises AssertionError if it does not end."""
         process = self._processes[node_id]
         process.terminate()
         try:
@@ -160,7 +161,7 @@ class Nodes:
         self._processes[node_id].send_signal(signal.SIGCONT)
 
     def let_disk_fail(self, node_id: int) -> None:
-        """No file of the process may grow beyond a few KB: the kernel refuses what is written (EFBIG)."""
+        """No file of the process may grow beyond a few KB: the kernel rejects writes beyond (EFBIG)."""
         limit = (LIMIT_BYTES, LIMIT_BYTES)
         resource.prlimit(self._processes[node_id].pid, resource.RLIMIT_FSIZE, limit)
 
@@ -172,7 +173,7 @@ class Nodes:
             raise AssertionError(f"node {node_id} has not ended in {STOP_S} s") from None
 
     def ended(self) -> list[int]:
-        """The nodes that ended by themselves since they were started."""
+        """The nodes that have ended by themselves since they were started."""
         return [node_id for node_id, process in self._processes.items() if process.poll() is not None]
 
     def close(self) -> None:
@@ -184,18 +185,19 @@ class Nodes:
         self.links.close()
 
     def keep(self) -> None:
-        """Small disks end with the campaign: what is on them is copied."""
+        """Copies the contents of small disks, which end with the campaign."""
         for node_id in self._small_disks:
             shutil.copytree(self.directory(node_id), self._folder / f"kept-{node_id}")
 
     def said(self, node_id: int) -> int:
-        """How much the node has said until now."""
+        """The length of the node's output so far."""
         log = self._log(node_id)
         return log.stat().st_size if log.exists() else 0
 
     def wait_said(self, node_id: int, text: str, since: int, cause: Callable[[], None] = lambda: None) -> None:
-        """Until the node says it, behind what it had said; `cause` is called before each look. Raises
-        AssertionError."""
+        """Waits until the node prints it after its earlier output; calls `cause` before each look. Raises
+        AssertionError.
+        """
         end_s = time.monotonic() + STOP_S
         while time.monotonic() < end_s:
             cause()
@@ -206,15 +208,16 @@ class Nodes:
             time.sleep(0.1)
         raise AssertionError(f"node {node_id} does not say in {STOP_S} s: {text}")
 
-    # -- what the cluster says
+    # -- what the cluster reports
 
     def wait_whole(self, meanwhile: Callable[[], None] = lambda: None) -> None:
-        """Until all brokers are there, all controllers vote, and every replica is in sync. `meanwhile` is done again
-        and again. Raises AssertionError."""
+        """Waits until all brokers are registered, all controllers vote, and every replica is in sync. Calls `meanwhile`
+        again and again. Raises AssertionError.
+        """
         wait_whole({node_id: _text(clients) for node_id, (clients, _, _) in self._reached.items()}, NODE_IDS, meanwhile)
 
     def controller(self) -> int | None:
-        """The node that leads the quorum; None where nobody says so now."""
+        """The node that leads the quorum; None if no node says so now."""
         try:
             with self._client() as admin:
                 leader = describe_quorum(admin).leader_id
@@ -247,8 +250,9 @@ class Nodes:
         self._change_voters(node_id, lambda admin, _: add_voter(admin, node_id, directory_id, (point,)), is_voter=True)
 
     def _change_voters(self, node_id: int, ask: Callable[[ClusterAdmin, Uuid], None], *, is_voter: bool) -> None:
-        """Asks until the leader says that it is so: one that got no answer does not know what came of it. `ask` gets
-        the directory of a node that votes."""
+        """Retries until the leader reports the change: the outcome of a request without a response is unknown. `ask`
+        gets the directory of a voter.
+        """
         end_s = time.monotonic() + PATIENCE_S
         seen = ""
         while time.monotonic() < end_s:
@@ -264,7 +268,7 @@ class Nodes:
         raise AssertionError(f"node {node_id} does not {'become' if is_voter else 'cease to be'} a voter: {seen}")
 
     def _client(self, node_id: int | None = None) -> ClusterAdmin:
-        """Of one node, or of any."""
+        """A client of one node, or of any."""
         address = self.bootstrap_servers if node_id is None else _text(self._reached[node_id][0])
         return admin_of(address)
 
@@ -288,7 +292,7 @@ def wait_whole(
 
 
 def what_lacks(addresses: Mapping[int, str], voters: Sequence[int]) -> str:
-    """As every node knows it, and a leader of the quorum who answers. Nothing of a cluster that is whole."""
+    """What lacks by the metadata of every node, and of a quorum leader that answers. Empty for a whole cluster."""
     for node_id, address in addresses.items():
         try:
             with admin_of(address) as admin:
@@ -316,7 +320,7 @@ def _text(point: tuple[str, int]) -> str:
 
 
 def _write_down(source: IO[bytes], log: Path) -> None:
-    """All that a process says."""
+    """Writes all output of a process to its log."""
     with source, log.open("ab", buffering=0) as file:
         while data := source.read(1 << 16):
             file.write(data)

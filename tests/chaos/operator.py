@@ -1,4 +1,4 @@
-"""What is done to the cluster: one trouble after the other, drawn from the seed, and a whole cluster in between."""
+"""Faults of the cluster: one after the other, drawn from the seed, and a whole cluster in between."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.chaos.namespaces import Namespaces, SmallDisk
 from tests.chaos.nodes import NODE_IDS, Nodes
 
 BEYOND_SESSION_S = 12.0
-"""Longer than `broker.session.timeout.ms`: who is silent so long is fenced."""
+"""Longer than `broker.session.timeout.ms`: a broker that is silent for so long is fenced."""
 
 
 class Operator:
-    """`faults`: how often each trouble was there. `small_disks`: of nodes that have one, which may be filled."""
+    """`faults`: the count of each fault. `small_disks`: of nodes that have one; they may be filled."""
 
     def __init__(
         self, nodes: Nodes, recorder: Recorder, choices: random.Random, small_disks: Mapping[int, SmallDisk]
@@ -59,10 +59,11 @@ class Operator:
         self._left: list[Callable[[], None]] = []
 
     def act(self) -> None:
-        """One trouble, and what ends it; returns when the cluster is whole again. Raises AssertionError.
+        """One fault and its end; returns when the cluster is whole again. Raises AssertionError.
 
-        Each comes once, in an order of the seed's, before any comes again. What is drawn never depends on what the
-        cluster did: a seed has one story."""
+        Each comes once, in a random order, before any repeats. Draws never depend on the cluster: a seed gives one
+        sequence.
+        """
         if not self._left:
             self._left = self._choices.sample(self._troubles, len(self._troubles))
         self._left.pop()()
@@ -79,7 +80,7 @@ class Operator:
         return self._choices.choice(NODE_IDS)
 
     def _pick_controller(self) -> int:
-        """Another one where nobody says who it is."""
+        """A random one if no node names it."""
         other = self._pick()
         return self._nodes.controller() or other
 
@@ -170,7 +171,7 @@ class Operator:
     # -- disks
 
     def let_disk_fail(self) -> None:
-        """The node halts, as one of Apache Kafka does whose only log directory fails, and is started again."""
+        """The node halts, as Apache Kafka does when its only log directory fails, and is started again."""
         node_id = self._pick()
         self._note("a failed disk", f"the disk of node {node_id} fails")
         since = self._nodes.said(node_id)
@@ -182,29 +183,29 @@ class Operator:
         self._nodes.start(node_id)
 
     def fill_disk(self) -> None:
-        """The node goes on, and takes records again once there is room."""
+        """The node continues, and accepts records again when it has room."""
         node_id = self._fill(self._choices.choice((self._choices.uniform(0.5, 4), BEYOND_SESSION_S)))
         self._free(node_id)
 
     def kill_on_full_disk(self) -> None:
-        """It is started while there is no room, and may end by itself for that."""
+        """It is started without room, and may therefore end by itself."""
         node_id = self._fill(self._choices.uniform(0, 2))
         self._kill("kill -9 on a full disk", node_id)
         self._rest(4)
         self._free(node_id)
 
     def _fill(self, duration_s: float) -> int:
-        """Gives whose disk is full, for so long at least."""
+        """Gives the node whose disk is full, for at least so long."""
         node_id = self._choices.choice(list(self._small_disks))
         self._note("a full disk", f"the disk of node {node_id} is full")
         since, end_s = self._nodes.said(node_id), time.monotonic() + duration_s
-        # again and again: a node that gives up a file which it has not written whole leaves room
+        # again and again: when a node drops an incomplete file, it leaves room
         self._nodes.wait_said(node_id, "no space", since, self._small_disks[node_id].fill)
         time.sleep(max(0.0, end_s - time.monotonic()))
         return node_id
 
     def _free(self, node_id: int) -> None:
-        """A node that halts for want of room is started again, as a supervisor would."""
+        """Starts a node again that halted for lack of room, as a supervisor would."""
         self._small_disks[node_id].free()
         self._recorder.fault(f"the disk of node {node_id} has room again")
 
@@ -224,14 +225,16 @@ class Operator:
         self._add_voter(node_id, directory_id)
 
     def remove_controller(self) -> None:
-        """Of the active one; the others elect another."""
+        """Removes the active controller from the quorum; the others elect another."""
         node_id = self._pick_controller()
         directory_id = self._remove_voter(node_id)
         self._rest(2)
         self._add_voter(node_id, directory_id)
 
     def kill_between_voter_changes(self) -> None:
-        """Two voters are left, and both must be there for a majority; or the third one is killed, which is none."""
+        """Two voters are left, and both are needed for a majority; or the removed third node is killed, which does not
+        count.
+        """
         node_id, killed = self._pick(), self._pick()
         directory_id = self._remove_voter(node_id)
         self._kill("kill -9 between voter changes", killed)
@@ -254,7 +257,7 @@ class Operator:
             self._nodes.wait_whole()
 
     def reassign(self) -> None:
-        """To two replicas, and back to three in another order."""
+        """Moves partitions to two replicas, and back to three in another order."""
         topic, partition = self._choices.choice(TOPICS), self._choices.randrange(3)
         for replicas in (
             self._choices.choice(list(itertools.permutations(NODE_IDS, 2))),

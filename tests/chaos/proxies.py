@@ -1,7 +1,7 @@
-"""The links between the nodes of a cluster, which may be cut: what one node sends to another passes through here.
+"""Proxies for the links between the nodes of a cluster; they can cut each link.
 
-Each listener that nodes use among themselves has a proxy in front of it. Which node has opened a connection is asked of
-the kernel (Linux). A cut link loses nothing and ends nothing: bytes, ends of connections and new connections wait.
+Each listener for nodes has a proxy. The kernel (Linux) tells which node has opened a connection. A cut link loses
+nothing and closes nothing: bytes, ends of connections and new connections wait.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from pathlib import Path
 from tests.support.held_port import held_port, port_of
 
 Pair = tuple[int, int]
-"""Who connected, and to whom: node ids; 0 is somebody else."""
+"""From and to: node ids; 0 is any other process."""
 
 CHUNK_BYTES = 1 << 16
 START_TIMEOUT_S = 10
 
 
 class Proxies:
-    """`listeners`: how many each node has. Runs in a thread of its own until `close`."""
+    """`listeners`: the number per node. Runs in its own thread until `close`."""
 
     def __init__(self, node_ids: Iterable[int], listeners: int) -> None:
         self._pids: dict[int, int] = {}
         self._held = {node_id: [held_port() for _ in range(listeners)] for node_id in node_ids}
-        """Voters and advertised addresses are written before anybody listens."""
+        """Ports are held because voters and advertised addresses are written before a node listens."""
         self._cut: frozenset[Pair] = frozenset()
         self._changed = asyncio.Event()
         self._loop = asyncio.new_event_loop()
@@ -36,22 +36,22 @@ class Proxies:
         self._thread.start()
 
     def ports(self, node_id: int) -> tuple[int, ...]:
-        """Where each listener of the node listens."""
+        """The ports of the node's listeners."""
         return tuple(map(port_of, self._held[node_id]))
 
     def host(self, node_id: int) -> str:
         return "127.0.0.1"
 
     def inside(self, node_id: int, command: list[str]) -> list[str]:
-        """What runs `command` on the machine of the node, which all share."""
+        """The command that runs `command` on the node's machine, which all share."""
         return command
 
     def started(self, node_id: int, pid: int) -> None:
-        """The process of the node, as it is now."""
+        """The node's present process."""
         self._pids[node_id] = pid
 
     def between(self, target: int, port: int) -> tuple[str, int]:
-        """Begins to listen for the node `target`, which listens at `port`; gives where others reach it."""
+        """Listens for the node `target`, which listens at `port`; gives the address for others."""
 
         async def listen() -> int:
             async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -65,7 +65,7 @@ class Proxies:
         return "127.0.0.1", asyncio.run_coroutine_threadsafe(listen(), self._loop).result(START_TIMEOUT_S)
 
     def cut(self, pairs: Iterable[Pair]) -> None:
-        """These links, and no others, stand still."""
+        """Cuts exactly these links."""
         self._cut = frozenset(pairs)
         self._loop.call_soon_threadsafe(self._tell)
 
@@ -103,7 +103,7 @@ class Proxies:
         to_writer.close()
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pair: Pair) -> None:
-        """Until one side ends, which the other learns when the link is whole."""
+        """Copies until one side ends, which the other learns when the link works."""
         while True:
             try:
                 data = await reader.read(CHUNK_BYTES)

@@ -1,13 +1,13 @@
-"""`make change-of-sides`: three nodes of Apache Kafka become nodes of Moldau while clients write, read and copy, and
-then nodes of Apache Kafka again; afterwards it is judged whether every promise was kept.
+"""`make change-of-sides`: nodes of Apache Kafka become nodes of Moldau and back, under load. Clients write, read and
+copy meanwhile; then every guarantee is checked.
 
     python -m tests.chaos.sides [--dynamic] [--rate 300] [--seed N] [--folder DIR]
 
-The cluster is formatted as Apache Kafka does it by default, and first the features that Moldau does not serve are taken
-back. Then one node after the other is stopped, and a node of the other kind starts on the directory that it leaves;
-that node is killed with -9 and starts again. After each step Apache Kafka's own tools must see three voters and every
-replica in sync; no client may see an error. Needs a Java (JAVA_HOME, or on the PATH) and the jars of Apache Kafka:
-MOLDAU_KAFKA_LIBS names their directory. Exit code 1 where a promise was broken.
+The cluster of three is formatted with Apache Kafka's defaults, and the features that Moldau does not serve are then
+downgraded. One node after the other is stopped, and a node of the other kind starts on its directory; that node is
+killed with -9 and starts again. After each step Apache Kafka's own tools must see three voters and every replica in
+sync; no client may see an error. Needs a Java (JAVA_HOME, or on the PATH) and the jars of Apache Kafka:
+MOLDAU_KAFKA_LIBS names their directory. Exit code 1 if a guarantee was broken.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.support.apache_kafka import check_with_kafkas_tools, run_java
 from tests.support.cluster_of_three import UNSERVED, apache_command, moldau_command
 
 REST_S = 5.0
-"""Of a whole cluster between two steps."""
+"""The pause with a whole cluster between two steps."""
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Brokers in processes of their own."""
+"""Brokers in their own processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples of README.md and docs/: each block of code that names its language."""
+"""The examples of README.md and docs/: each code block that names its language."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 ADDRESS = "127.0.0.1:9092"
-"""Where the examples expect a broker; a test puts its own broker's address there."""
+"""The broker address in the examples; a test replaces it by its own broker's."""
 OTHER_ADDRESSES = ("127.0.0.1:9192", "127.0.0.1:9292")
-"""Where the examples expect brokers of other clusters."""
+"""The addresses of other clusters' brokers in the examples."""
 REGISTRY = "http://127.0.0.1:8081"
-"""The same of a schema registry."""
+"""The schema registry's address in the examples."""
 
 
 class Block(NamedTuple):
@@ -31,7 +31,7 @@ class Block(NamedTuple):
 
 
 def blocks() -> list[Block]:
-    """In their order. A block without a language shows what a terminal prints, and runs nowhere."""
+    """In their order. A block without a language shows terminal output, and is not run."""
     docs = ROOT / "docs"
     pages = [
         ROOT / "README.md",

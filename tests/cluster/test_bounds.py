@@ -1,5 +1,6 @@
-"""What a broker holds in memory for peers that announce, drip, pipeline or never read: bounded, and others notice
-nothing. Also section "Frame and header" of the table of bad input: its rows on frames that are announced only."""
+"""A broker's memory is bounded with peers that announce, drip, pipeline or never read, and other clients notice
+nothing. Covers section "Frame and header" of the table of bad input: its rows on frames that are only announced.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
 GROUP_MAX_SIZE_REACHED = ERROR_CODES["GROUP_MAX_SIZE_REACHED"]
 FRAME_BYTES = 100 * MIB
 SESSION_TIMEOUT_MS = 1_800_000
-"""The longest that a broker takes: nobody sends heartbeats here, and a busy machine may end no member."""
+"""The longest that a broker accepts: these tests send no heartbeats, and a slow machine must not end members."""
 
 
 @pytest.mark.slow
@@ -47,11 +48,11 @@ def test_200_consumers_that_never_read_cost_less_than_600_mb(start_broker: Start
             connection.start(fetch("large", 55 * MIB), 12)
         consumers.append(connection)
     for connection in consumers:
-        # the first bytes of an answer are here, and nobody takes them
+        # the first bytes of a response have arrived, and stay unread
         assert connection.socket.recv(1, socket.MSG_PEEK)
     assert broker.peak_bytes() < 600_000_000
     broker.connect().assert_alive()
-    # whoever begins to read gets whole answers after all
+    # a client that starts to read after all gets whole responses
     assert len(consumers[0].receive_frame()) >= 990_000
 
 
@@ -59,7 +60,7 @@ def test_200_consumers_that_never_read_cost_less_than_600_mb(start_broker: Start
 def test_400_consumers_that_never_read_hold_the_memory_for_responses_and_64_kib_each(
     start_broker: StartBroker,
 ) -> None:
-    """Whatever the size of their batches; and whoever reads gets all of his answer."""
+    """This holds for any batch size, and a client that reads gets its whole response."""
     limit_bytes, count, share_bytes = 16 * MIB, 400, 64 << 10
     broker = start_broker(f"moldau.response.memory.bytes={limit_bytes}")
     fill(broker.address, "large", 8)
@@ -74,12 +75,12 @@ def test_400_consumers_that_never_read_hold_the_memory_for_responses_and_64_kib_
             request = fetch("small" if number % 4 == 0 else "large", 55 * MIB)
             consumers[-1].start(request, 12, correlation_id=correlation_id)
     for consumer in consumers:
-        # the answer has begun, and nobody takes it
+        # the response has started, and stays unread
         assert consumer.socket.recv(1, socket.MSG_PEEK)
-    # what connections, their requests and the allocator need beside the answers
+    # for connections, requests and the allocator, in addition to the responses
     others_bytes = 24 * MIB
     assert broker.peak_bytes() - before < limit_bytes + count * share_bytes + others_bytes
-    # another one that reads is served meanwhile, and so is one of those when it reads after all: whole batches
+    # another client that reads is served meanwhile, and so is a slow one when it reads after all: whole batches
     other = broker.connect()
     other.start(fetch("large", 55 * MIB), 12, correlation_id=1)
     for reader in (other, consumers[-1]):
@@ -119,7 +120,7 @@ def test_endless_large_frames_share_the_request_memory_until_their_deadline(
 
     with ThreadPoolExecutor(16) as threads:
         assert all(threads.map(send_a_part, range(16)))
-    # one that is left alone, on a slow machine, gets the memory for its whole frame; all together would need 480 MiB
+    # one alone, on a slow machine, gets the memory for its whole frame; all together would need 480 MiB
     assert broker.peak_bytes() - before < FRAME_BYTES + 32 * MIB
 
 
@@ -155,7 +156,7 @@ def test_10000_idle_connections_are_kept_at_little_cost(start_broker: StartBroke
     broker = start_broker()
     before = broker.peak_bytes()
     for _ in range(10_000):
-        # an answer each, so that the backlog of the listener (50, as Kafka's) never overflows
+        # each waits for a response: the backlog of the listener (50, as Kafka's) never overflows
         assert broker.connect().ask(ApiVersionsRequest(), 0).error_code == 0
     assert broker.peak_bytes() - before < 200 * MIB
     for connection in broker.opened[::100]:
@@ -163,7 +164,7 @@ def test_10000_idle_connections_are_kept_at_little_cost(start_broker: StartBroke
 
 
 def test_no_more_fetch_sessions_than_1000(start_broker: StartBroker) -> None:
-    """Who comes later is served without one; what is there stays until it was idle for two minutes."""
+    """Later clients are served without a session; existing sessions stay until they were idle for two minutes."""
     broker = start_broker()
     connection = broker.connect()
     row = FetchPartition(partition=0, partition_max_bytes=1)
@@ -207,7 +208,7 @@ def test_files_that_are_open_at_once_are_bounded(start_broker: StartBroker) -> N
 def test_a_client_that_pipelines_and_takes_no_answer_is_read_no_further(
     start_broker: StartBroker, request_to_repeat: MetadataRequest | FetchRequest
 ) -> None:
-    """It is held, not closed: when it reads, the answers come in order."""
+    """Its connection pauses but stays open: when the client reads, the responses come in order."""
     broker = start_broker()
     connection = broker.connect()
     before = broker.peak_bytes()
@@ -262,15 +263,15 @@ def test_members_of_groups_hold_a_bounded_amount_of_memory(start_broker: StartBr
     assert connection.ask(FindCoordinatorRequest(coordinator_keys=("g0",)), 4).coordinators[0].error_code == 0
     first = connection.ask(join_group("g0", b"", "i"), 9)
     assert first.error_code == 0
-    # one member's bound
+    # the bound of one member
     for _ in range(8):
         assert connection.ask(join_group("large", bytes(40 * MIB), "i"), 9).error_code == INVALID_REQUEST
     before = broker.peak_bytes()
-    # the node's
+    # the bound of the node
     codes = [connection.ask(join_group(f"g{n}", bytes(MIB // 2), "i"), 9).error_code for n in range(1, 60)]
     assert codes == [0] * 15 + [GROUP_MAX_SIZE_REACHED] * 44
     assert broker.peak_bytes() - before < 40 * MIB
-    # whoever is in a group stays in it, and what members give up is there for others
+    # members keep their group, and other members can use what members give up
     alive = connection.ask(HeartbeatRequest("g0", first.generation_id, first.member_id, "i"), 4)
     assert alive.error_code == 0
     gone = connection.ask(LeaveGroupRequest("g1", members=(MemberIdentity("", "i"),)), 3)

@@ -1,4 +1,4 @@
-"""A fourth broker joins three, and partitions go to it, while clients write and read: none of them sees an error."""
+"""A fourth broker joins three, and partitions move to it, while clients write and read: no client sees an error."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_broker_is_added_under_load(tmp_path: Path) -> None:
 
 
 def preferred_replicas_lead(servers: str) -> bool:
-    """A broker on a busy machine may have missed its heartbeats just now: it is not elected then."""
+    """A broker on a busy machine may have missed heartbeats just now, and is then not elected."""
     done = run_moldau(servers, "partitions", "elect", TOPIC)
     assert done.returncode == 0 or "The preferred leader was not available." in done.stdout, done.stdout + done.stderr
     return done.returncode == 0

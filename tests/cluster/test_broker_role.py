@@ -1,4 +1,4 @@
-"""A node that is a broker alone reads the metadata of others, and serves."""
+"""A node with only the broker role replicates the metadata and serves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Three brokers through troubles of one seed: the small form of `make chaos`."""
+"""Three brokers under the faults of one seed: the small form of `make chaos`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WAIT_S = 600
 
 
 def may_unshare() -> bool:
-    """Root of a machine, and not of a container that lets it make no namespaces."""
+    """Whether this is root on a machine that allows namespaces; some containers do not."""
     command = ["unshare", "--net", "--mount", "--", "mount", "-t", "tmpfs", "tmpfs", "/run"]
     is_root = sys.platform == "linux" and os.geteuid() == 0
     return is_root and subprocess.run(command, capture_output=True, timeout=WAIT_S).returncode == 0

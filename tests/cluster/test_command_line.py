@@ -105,7 +105,7 @@ def test_produce_tells_the_offsets_of_what_it_wrote(moldau_cluster: Cluster) -> 
 
 
 def test_a_cr_that_is_left_out_is_told_and_kept_where_it_is_asked_for(moldau_cluster: Cluster) -> None:
-    """A file of Windows: its lines end with CR LF."""
+    """A Windows file: its lines end with CR LF."""
     topic, text = moldau_cluster.topic(), b"one\r\ntwo\nthree\r\nfour\r"
     assert told_by(moldau_cluster, "produce", topic, text=text) == (
         f"4 records to {topic}: {topic}-0 at 0 to 3; 3 lines ended with CR LF: the CR was left out (--keep-cr)\n"

@@ -1,4 +1,4 @@
-"""The nouns that administer a cluster, against a real broker: what they change, only plan, and refuse."""
+"""The nouns that administer a cluster, against a real broker: what they change, only plan, and reject."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command line says where a user is mistaken: about the address, about what there is, and about numbers."""
+"""The command line's messages for user errors: wrong addresses, missing things, wrong numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.talking_process import TalkingProcess, line_of, running
 
 @pytest.fixture
 def nobody() -> Iterator[str]:
-    """An address that refuses: its port is taken, and nobody listens."""
+    """An address that refuses connections: its port is taken, but no process listens."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{held.getsockname()[1]}"
@@ -45,7 +45,7 @@ def run(*arguments: str, text: str = "", code: int = 0, timeout: float = 60) -> 
     ],
 )
 def test_an_absent_broker_is_told_at_once(words: tuple[str, ...], nobody: str) -> None:
-    # clients of Kafka try for 10 s and more: the time of the whole process is the bound
+    # Kafka's clients retry for 10 s and more, so the time of the whole process is the bound
     assert run(*words, "-b", nobody, code=1, timeout=9) == (
         f"moldau: no broker answers at {nobody}: connection refused, nothing listens there\n"
     )

@@ -1,4 +1,4 @@
-"""Replicas that move at somebody's command, while clients write: nobody sees an error, and nothing is lost."""
+"""Commands move replicas while clients write: no client sees an error, and no record is lost."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_broker_is_taken_out_under_load(cluster: Cluster, tmp_path: Path) -> N
         told = run(cluster, "brokers", "decommission", "4", "--execute", "--throttle", "50000000")
         assert "broker 4 holds no replica any more" in told
         left = [line.partition("#")[0].split() for line in told.splitlines() if line.startswith("  moldau ")]
-        # it does not vote; the address is that of another broker, for this one is stopped first
+        # it does not vote; the address is that of another broker, because this one is stopped first
         assert [words[1:-1] for words in left] == [["kafka-cluster", "unregister", "--id", "4", "--bootstrap-server"]]
         assert left[0][-1] in cluster.bootstrap_servers.split(",")[:3]
         assert all(4 not in each for each in replicas(cluster, TOPIC))
@@ -73,14 +73,16 @@ def create_on(admin: AdminClient, topic: str, *brokers: int) -> None:
 
 @contextmanager
 def taking_out_slowly(cluster: Cluster, admin: AdminClient, topic: str) -> Iterator[TalkingProcess]:
-    """The command that takes broker 4 out runs, and has come to this topic, which it moves a byte in each second."""
+    """The command that empties broker 4 runs, and moves this topic at one byte per second."""
     with moving_slowly(cluster, admin, topic, "brokers", "decommission", "4") as command:
         yield command
 
 
 @contextmanager
 def moving_slowly(cluster: Cluster, admin: AdminClient, topic: str, *words: str) -> Iterator[TalkingProcess]:
-    """As `taking_out_slowly`, of any command that moves the topic away from broker 4. Killed with the block."""
+    """As `taking_out_slowly`, for any command that moves the topic away from broker 4. Killed at the end of the
+    block.
+    """
     create_on(admin, topic, 4, 1)
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
     for _ in range(30):
@@ -113,7 +115,7 @@ def throttles_of(cluster: Cluster, topic: str) -> list[dict[str, str]]:
 
 
 def hurry(admin: AdminClient) -> None:
-    """No replica is held back any more."""
+    """Removes the throttle of every replica."""
     changes = [ConfigEntry(one, str(10**9), incremental_operation=AlterConfigOpType.SET) for one in BROKER_THROTTLES]
     for broker in BROKERS:
         resource = ConfigResource(ConfigResource.Type.BROKER, str(broker), incremental_configs=changes)
@@ -198,7 +200,7 @@ def test_what_cannot_be_is_refused(cluster: Cluster, words: tuple[str, ...], why
 
 
 def kafka_reassign(servers: str, file: Path, moves: list[dict[str, object]], *flags: str, code: int = 0) -> str:
-    """What Kafka's tool, as ours, prints."""
+    """The output of Kafka's tool, and of ours."""
     file.write_text(json.dumps({"version": 1, "partitions": moves}))
     words = ["kafka-reassign-partitions", "--bootstrap-server", servers, "--reassignment-json-file", str(file), *flags]
     command = [sys.executable, "-m", "moldau.cli.main", *words]
@@ -259,7 +261,9 @@ def test_a_deleted_topic_in_the_file_keeps_no_throttle_on_the_others(cluster: Cl
 
 
 def with_two_log_directories(tmp_path: Path) -> tuple[RunningBroker, Path, Path]:
-    """A node with the topic orders of one partition; the log directory that holds the partition, and the other one."""
+    """A node with the topic orders of one partition; gives the log directory that holds the partition, and the other
+    one.
+    """
     first, second = tmp_path / "first", tmp_path / "second"
     config = tmp_path / "node.properties"
     config.write_text(f"listeners=PLAINTEXT://127.0.0.1:0\nlog.dirs={first},{second}\n")

@@ -1,4 +1,4 @@
-"""`moldau transactions` against a real broker: what is open, what hangs, and how both are ended."""
+"""`moldau transactions` against a real broker: lists open and hanging transactions, and ends both."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_what_is_open_is_listed_and_described(run: Run, copier: tuple[str, str])
 
 
 def test_a_transaction_that_has_ended_is_open_for_no_time(run: Run, moldau_cluster: Cluster) -> None:
-    """The coordinator remembers when the last transaction of an id began."""
+    """The coordinator remembers the start of an id's last transaction."""
     topic = moldau_cluster.topic("ended")
     settings = {"bootstrap.servers": moldau_cluster.bootstrap_servers}
     idle, ended = (Producer(settings | {"transactional.id": f"{topic}-{name}"}) for name in ("idle", "ended"))

@@ -1,4 +1,4 @@
-"""The page's process: how it ends as the child of a broker, and what it shows while a broker stands still."""
+"""The console's process: its end as a child of a broker, and what it shows while a broker is frozen."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_it_ends_in_silence_when_it_is_idle_and_with_its_parent(is_idle: bool) -
 
 @pytest.mark.slow
 def test_a_broker_that_stands_still_is_named_and_the_others_are_shown(tmp_path: Path) -> None:
-    # the controller does not find out: the metadata goes on naming the broker
+    # the controller does not notice: metadata still names the broker
     settings = {"broker.session.timeout.ms": "600000"}
     with cluster_of_three(tmp_path, dict.fromkeys(NODE_IDS, moldau_command), settings=settings) as cluster:
         cluster.create_topic()

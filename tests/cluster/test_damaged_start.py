@@ -1,4 +1,4 @@
-"""A damaged directory under a real process: it serves what can be read, or ends with one sentence."""
+"""A real process on a damaged directory: it serves the readable data, or ends with one sentence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def start(directory: Path) -> RunningBroker:
 
 
 def values(broker: RunningBroker, topic: str, offset: int, wanted: int) -> tuple[list[bytes], list[int]]:
-    """What a consumer gets from `offset` on, until it has `wanted` records or an error; and the errors."""
+    """The records of a consumer from `offset` on, until it has `wanted` records or an error; and the errors."""
     consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "g", "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, 0, offset)])
     found: list[bytes] = []

@@ -1,4 +1,4 @@
-"""`moldau doctor`: what it finds, on healthy clusters and sick ones."""
+"""`moldau doctor`: its findings, on healthy and unhealthy clusters."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def examine(capsys: pytest.CaptureFixture[str]) -> object:
 
 @contextmanager
 def server(answer: bytes) -> Iterator[str]:
-    """Answers everybody with the same bytes, and hangs up."""
+    """Answers every connection with the same bytes, and closes it."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def serve() -> None:

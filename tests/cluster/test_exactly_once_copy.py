@@ -1,4 +1,4 @@
-"""A transactional copy through kills of copier and broker has every record once (`make exactly-once` runs longer)."""
+"""A transactional copy has every record once after kills of copier and broker (`make exactly-once` runs longer)."""
 
 from __future__ import annotations
 

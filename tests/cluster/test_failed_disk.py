@@ -1,7 +1,7 @@
-"""A disk that fails under a real process: it says what failed and ends with exit code 1, as Apache Kafka does.
+"""A real process on a failing disk reports the failure and ends with exit code 1, as Apache Kafka does.
 
-The kernel makes the errors, and no privilege is needed for it: a file may not grow beyond RLIMIT_FSIZE (EFBIG), and the
-first page of `/proc/self/mem` cannot be read (EIO).
+The kernel makes the errors, without privileges: a file may not grow beyond RLIMIT_FSIZE (EFBIG), and the first page of
+`/proc/self/mem` cannot be read (EIO).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="prlimit and /pr
 KAFKA_STORAGE_ERROR = 56
 LIMIT_BYTES = 4_000
 VALUE = b"v" * 3_000
-"""One record fits into a log file of LIMIT_BYTES, and a second one does not."""
+"""One record fits into a log file of LIMIT_BYTES, but not two."""
 MANY = 200
 """The records of a topic with so many partitions do not fit either."""
 WAIT_S = 60

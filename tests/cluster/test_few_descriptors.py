@@ -1,4 +1,4 @@
-"""A broker that may open few files: it refuses connections, and its log directory stays."""
+"""A broker with few file descriptors refuses connections, but keeps its log directory."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_connections_do_not_take_the_descriptors_of_the_log(tmp_path: Path, monk
     connections: list[socket.socket] = []
 
     def connect_on_and_on() -> None:
-        """Whatever descriptor gets free is asked for at once."""
+        """Takes every free descriptor at once."""
         while len(connections) < MAX_CONNECTIONS:
             connections.append(socket.create_connection((host, int(port)), timeout=10))
 

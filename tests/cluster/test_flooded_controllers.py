@@ -1,4 +1,4 @@
-"""Controller listeners are flooded, hold connections that say nothing, or do not answer: the cluster goes on."""
+"""The cluster works while controller listeners are flooded, hold silent connections, or do not answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.cluster_of_three import (
 from tests.support.wire import Closed, RawConnection
 
 MUTE_CONNECTIONS = 100
-"""To each controller."""
+"""The number per controller."""
 QUESTION = DescribeQuorumRequest((DescribeQuorumTopic("__cluster_metadata", (DescribeQuorumPartition(0),)),))
 STALE_HEARTBEAT = BrokerHeartbeatRequest(broker_id=1, broker_epoch=0)
 RUBBISH = b"GET / HTTP/1.1\r\n\r\n" * 100
@@ -66,7 +66,7 @@ def test_a_controller_that_does_not_answer_stops_nobody(tmp_path: Path) -> None:
 
 
 def go_on(cluster: ClusterOfThree, tag: str) -> list[str]:
-    """Records are acknowledged, and the controller decides: gives the records."""
+    """Records are acknowledged, and the controller decides; gives the records."""
     written = cluster.produce(tag, 500)
     assert len(cluster.replicas_of_new_topic(f"made-{tag}", factor=2)) == PARTITIONS
     return written
@@ -74,7 +74,7 @@ def go_on(cluster: ClusterOfThree, tag: str) -> list[str]:
 
 @contextmanager
 def flood(wave: Callable[[], None]) -> Iterator[None]:
-    """One thread that does it again and again; a node that is killed meanwhile refuses."""
+    """One thread that repeats it again and again; a killed node refuses connections meanwhile."""
     has_to_stop = threading.Event()
     waves: list[int] = []
 
@@ -97,7 +97,7 @@ def flood(wave: Callable[[], None]) -> Iterator[None]:
 
 
 def ask_until_closed(address: str) -> None:
-    """Questions, and heartbeats of a broker that has another epoch by now, as fast as they are answered."""
+    """Sends requests, and heartbeats of a broker with an old epoch, as fast as responses come."""
     requests: Sequence[tuple[object, int]] = [(QUESTION, 2), (STALE_HEARTBEAT, 0)] * 200
     with RawConnection(address) as connection:
         try:

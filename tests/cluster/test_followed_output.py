@@ -1,4 +1,4 @@
-"""Who reads the output of a command that follows a cluster through a pipe sees each line when it is written."""
+"""A command that follows a cluster writes each line to a pipe at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WAIT_S = 60
 
 @contextmanager
 def following(*words: str) -> Iterator[TalkingProcess]:
-    """A command that runs until it is ended, and writes as it does where nobody has asked Python to write through."""
+    """A command that runs until it is ended, without a request to Python for unbuffered output."""
     process = TalkingProcess([sys.executable, "-m", "moldau.cli.main", *words], {"PYTHONUNBUFFERED": ""})
     try:
         yield process

@@ -1,6 +1,6 @@
-"""Every example of README.md, docs/use and parts of docs/reference runs as it stands there, against a real broker.
+"""Every example of README.md, docs/use and parts of docs/reference runs as written, against a real broker.
 
-Those that need Spark run in tests/spark/pipelines/test_guides.py.
+Examples that need Spark run in tests/spark/pipelines/test_guides.py.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.support.running_broker import RunningBroker
 from tests.support.talking_process import TalkingProcess
 
 RUN_BY_CI = re.compile(r"git clone|make demo|make test|pip install")
-"""`.ci/run` itself does what these lines say."""
+"""`.ci/run` itself runs these lines."""
 ALL = [block for block in blocks() if not block.needs_spark]
 PYTHON = [block for block in ALL if block.language in ("python", "diff")]
 SHELL = [block for block in ALL if block.language == "sh"]
@@ -30,7 +30,7 @@ EXAMPLE_TIMEOUT_S = 120
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
-    """What `moldau up` of the examples starts, on a free port."""
+    """The `moldau up` of the examples, on a free port."""
     broker = RunningBroker("--listen", "127.0.0.1:0", "--console-port", "0", cwd=tmp_path_factory.mktemp("guides"))
     broker.wait_until_ready()
     run_line("moldau topics create orders", broker.address, Path.cwd())
@@ -41,7 +41,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
 
 @pytest.fixture(scope="module")
 def registry(broker: RunningBroker) -> Iterator[str]:
-    """What `moldau registry` of the examples starts; its address."""
+    """The `moldau registry` of the examples; gives its address."""
     words = ["-m", "moldau.cli.main", "registry", "--port", "0", "-b", broker.address]
     process = TalkingProcess([sys.executable, *words])
     assert process.wait_for(lambda line: line.startswith("registry "), time.monotonic() + 60), process.output
@@ -50,7 +50,7 @@ def registry(broker: RunningBroker) -> Iterator[str]:
 
 
 def run_line(line: str, address: str, directory: Path) -> None:
-    """A command line of an example, with the test's broker where the example has the default one."""
+    """A command line of an example, with the test's broker in place of the default one."""
     command = line.partition("  #")[0].strip()
     if not RUN_BY_CI.search(command) and not command.startswith(("moldau up", "moldau registry")):
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -101,7 +101,7 @@ def test_an_example_in_python_runs(
     source = block.text.replace(ADDRESS, broker.address)
     if REGISTRY in source:
         source = source.replace(REGISTRY, request.getfixturevalue("registry"))
-    if block.language == "diff":  # what the reader has afterwards
+    if block.language == "diff":  # the reader's state afterwards
         source = "".join(line[1:] for line in source.splitlines(keepends=True) if not line.startswith("-"))
     is_suite = "def test_" in source
     script = tmp_path / ("test_example.py" if is_suite else "example.py")

@@ -1,4 +1,4 @@
-"""kill -9 while a log is being cleaned: of the broker, of the cleaner's process; and a stop in the middle."""
+"""kill -9 during log cleaning: of the broker, and of the cleaner's process; and a stop in the middle."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 KEYS = 500
 ROUNDS = 60
 SLOW = "log.cleaner.io.max.bytes.per.second=2000000"
-"""The topic is about 9 MB, so that a round takes some seconds."""
+"""The topic is about 9 MB, which makes a round take some seconds."""
 
 
 def start(data: Path, *settings: str) -> RunningBroker:
@@ -61,7 +61,7 @@ def read(servers: str) -> list[tuple[bytes, bytes]]:
 
 
 def wait_until(condition: Callable[[], object], servers: str) -> None:
-    """Asks the broker something between two looks."""
+    """Sends a request to the broker between two looks."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "waiter"})
     for _ in range(2000):
         if condition():
@@ -73,7 +73,7 @@ def wait_until(condition: Callable[[], object], servers: str) -> None:
 
 
 def cleaner_process(broker: RunningBroker) -> int | None:
-    """The child of the broker, if it has one that writes right now."""
+    """The broker's child process, if one writes right now."""
     for name in Path(f"/proc/{broker.process.pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):
             for child in name.read_text().split():
@@ -95,7 +95,7 @@ def is_clean(data: Path) -> bool:
 
 
 def has_ended(process: int) -> bool:
-    """Gone, or a zombie that nobody has asked about yet."""
+    """It has ended, or is a zombie that was not waited for."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2].startswith("Z")
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""kill -9 of the broker while it is being written to: what was acknowledged stays, once, in order."""
+"""kill -9 of the broker during writes: acknowledged records are there once, in order."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from tests.support.running_broker import RunningBroker
 TOPIC = "orders"
 PARTITIONS = 2
 KILLS = 12
-"""`make torture` kills for as long as it is told to."""
+"""`make torture` runs any number of kills."""
 
 
 def produce_until_killed(broker: RunningBroker, recorder: history.Recorder, kill_after: int, first: int) -> int:
-    """Writes records without a pause, kills the broker after `kill_after` acknowledgements; gives the next number."""
+    """Writes records without a pause, and kills the broker after `kill_after` acknowledgements; gives the next
+    number.
+    """
     seen = 0
 
     def delivered(error: object, message: object) -> None:
@@ -47,7 +49,7 @@ def produce_until_killed(broker: RunningBroker, recorder: history.Recorder, kill
         if number % 100 == 0:
             producer.poll(0)
     broker.kill()
-    # What the broker answered before it died may still be on the way to us: those answers count too.
+    # Responses that the broker sent before its death may still be on their way: they count too.
     producer.poll(0.2)
     producer.purge()
     producer.flush(10)
@@ -57,11 +59,11 @@ def produce_until_killed(broker: RunningBroker, recorder: history.Recorder, kill
 @pytest.mark.slow
 def test_no_acknowledged_record_is_lost_in_kills_under_load(tmp_path: Path) -> None:
     choices = random.Random(20_26)
-    # One port for all lives, as an operator has it: held, so that no connection of a test beside is given it.
+    # One port for all lives, as in production. It is held: a connection of a parallel test cannot get it.
     ports = HeldPorts()
     (listener,) = ports.choose((Endpoint("PLAINTEXT", "127.0.0.1", 0),))
     arguments = ["--data-dir", str(tmp_path / "data"), "--listen", f"127.0.0.1:{listener.port}"]
-    # Small segments, so that kills also fall on rolls.
+    # Small segments: some kills hit a roll.
     arguments += ["--set", "log.segment.bytes=1048576"]
     broker = RunningBroker(*arguments).wait_until_ready()
     admin = AdminClient({"bootstrap.servers": broker.address})

@@ -1,5 +1,6 @@
-"""Rows of the table of bad input that ask for a broker with settings of its own: section "Limits", idle connections and
-the log of section "Frame and header", `auto.create.topics.enable`, full groups. A canary is on each broker."""
+"""Rows of the table of bad input that need a broker with other settings: section "Limits", idle connections and the log
+of section "Frame and header", `auto.create.topics.enable`, full groups. Each broker has a canary.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ OTHER_ADDRESS = "127.0.0.9"
 
 
 def is_answered(connection: RawConnection) -> bool:
-    """Whether its request is answered, not refused by closing."""
+    """Whether its request is answered, not refused by closing the connection."""
     try:
         connection.receive_frame()
     except Closed:
@@ -46,7 +47,7 @@ def connect_from(address: str, broker: WatchedBroker) -> RawConnection:
 
 
 def ask_where_possible(connection: RawConnection) -> None:
-    """A request on a connection that may be closed already."""
+    """A request on a connection that may already be closed."""
     try:
         connection.start(MetadataRequest(topics=()), 1)
     except Closed:
@@ -90,7 +91,7 @@ def test_connections_over_the_limit_of_the_broker_wait_for_room(start_broker: St
         connection.start(MetadataRequest(topics=()), 1)
     assert is_answered(connections[0])
     for _ in range(100):
-        connections[0].assert_alive()  # meanwhile the loop has served all others
+        connections[0].assert_alive()  # meanwhile the loop has served all other clients
     waiting = [connection for connection in connections[1:] if not has_bytes(connection)]
     assert len(waiting) >= 5
     served = [connection for connection in connections if connection not in waiting]
@@ -148,12 +149,14 @@ def test_no_stranger_writes_a_line_of_the_log(tmp_path: Path) -> None:
     connection.assert_closed()
     broker.finish()
     lines = broker.running.output
-    assert any("forged" in line for line in lines)  # told, but as it is no danger
+    assert any("forged" in line for line in lines)  # logged, but not as a danger
     assert not [line for line in lines if line.startswith(("forged", "2026-01-01")) or "\x1b" in line or "\0" in line]
 
 
 def test_a_log_directory_that_fails_is_offline_with_56(tmp_path: Path) -> None:
-    """What lies on another directory, as the canary does, is served on. The failure: files may not grow any more."""
+    """Partitions on another directory, such as the canary's, are still served. The failure: files may not grow any
+    more.
+    """
     directories = (tmp_path / "data", tmp_path / "second")
     broker = WatchedBroker(directory=Path(",".join(map(str, directories))))
     connection = broker.connect()

@@ -1,4 +1,4 @@
-"""The section of docs/operate/security.md about logins runs as it stands, on a port of the test's own."""
+"""The section of docs/operate/security.md about logins runs as written, on a port of the test."""
 
 from __future__ import annotations
 

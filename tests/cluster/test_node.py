@@ -1,4 +1,4 @@
-"""`moldau node --config FILE` runs the node whose directory `moldau storage format` gave to a cluster, and no other."""
+"""`moldau node --config FILE` runs only a node whose directory `moldau storage format` gave to a cluster."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run_node(config: Path) -> RunningBroker:
 
 
 def refusal_of(config: Path) -> str:
-    """The one line of a node that does not start."""
+    """The one-line message of a node that does not start."""
     node = run_node(config)
     assert node.wait_until_ended() == 1
     (line,) = node.output

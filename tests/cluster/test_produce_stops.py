@@ -1,4 +1,4 @@
-"""`moldau produce` that is stopped: every line that was read is written, and the number of records is printed."""
+"""`moldau produce` that is stopped writes every line that it has read, and prints the number of records."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_signal_loses_no_line_that_was_read(
         assert process.stdin is not None
         process.stdin.write(b"one\ntwo\nhal")
         process.stdin.flush()
-        # the two arrive while the input stays open: now the command waits for more
+        # both lines arrive while the input stays open: the command now waits for more
         moldau_cluster.wait_for(topic=moldau_topic, records=2, timeout=60)
         process.send_signal(number)
         _, told = process.communicate(timeout=60)

@@ -1,4 +1,4 @@
-"""The pytest plugin in suites of users: each is a pytest of its own, with the runners and plugins that people have."""
+"""The pytest plugin in user suites: each runs in its own pytest, with common runners and plugins."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MISTAKES = {
     "type(c)(settings={'num.partitions': 0})": "moldau.errors.InvalidConfigError: Invalid value 0",
     "type(c)(data_dir='.').start(), type(c)(data_dir='.').start()": "moldau.errors.MoldauError: ",
 }
-"""A mistaken line of a test, and the sentence that the test shows."""
+"""A wrong line of a test, and the sentence that the test shows."""
 
 SUITES = {
     "mistaken": "\n".join(
@@ -268,7 +268,7 @@ def test_forks(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_mistaken_test_shows_its_own_line_and_the_sentence(tmp_path: Path) -> None:
-    """And no frame of the kit, of the broker or of the standard library."""
+    """No frame of the kit, of the broker or of the standard library is shown."""
     shown = run_suite(tmp_path, "mistaken").stdout
     assert f"{len(MISTAKES)} failed" in shown, shown
     for line, sentence in MISTAKES.items():
@@ -284,5 +284,5 @@ def test_a_broker_that_breaks_a_rule_fails_the_test_and_serves_the_next(tmp_path
     assert result.returncode == 1
     assert "2 passed, 1 error" in result.stdout, result.stdout
     assert "InvariantError: offsets out of order" in result.stdout
-    assert "raise InvariantError" in result.stdout  # the line of the trace that shows where
+    assert "raise InvariantError" in result.stdout  # the line of the trace that shows the place
     assert "ERROR at teardown of test_breaks_a_rule" in result.stdout

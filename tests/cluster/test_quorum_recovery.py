@@ -1,4 +1,4 @@
-"""Two of three nodes are gone for good: one command lets the third serve all it has, and says what that may lack."""
+"""Two of three nodes are lost: one command lets the third serve its data, and reports what it may lack."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_static_voters_and_a_lost_majority_are_reported_in_a_sentence(tmp_path: 
         for node_id in (2, 3):
             cluster.kill(node_id)
         deadline = time.monotonic() + WAIT_S
-        # a leader that is left alone leads until it has noticed
+        # a leader that loses its followers leads until it notices
         while asked(cluster, "describe")[0] == 0:
             assert time.monotonic() < deadline
         code, told = asked(cluster, "describe")
@@ -88,7 +88,7 @@ def test_static_voters_and_a_lost_majority_are_reported_in_a_sentence(tmp_path: 
 
 
 def answer(config: Path, letter: str) -> subprocess.CompletedProcess[str]:
-    """To the question that the command asks at a terminal."""
+    """Answers the question that the command asks at a terminal."""
     words = [sys.executable, "-m", "moldau.cli.main", "quorum", "recover", str(config)]
     keyboard, terminal = pty.openpty()
     try:
@@ -100,7 +100,7 @@ def answer(config: Path, letter: str) -> subprocess.CompletedProcess[str]:
 
 
 def rows_of(told: str) -> dict[int, tuple[str, int, int]]:
-    """What the command says of each partition of the topic: in sync, may lack from, log end."""
+    """The command's report of each partition of the topic: in sync, may lack from, log end."""
     found = re.findall(rf"^{TOPIC}-(\d+) +(yes|no) +(\d+) +(\d+)$", told, re.MULTILINE)
     return {int(index): (state, int(lacks_from), int(end)) for index, state, lacks_from, end in found}
 
@@ -110,7 +110,7 @@ def ends_of(placed: Placed) -> dict[int, int]:
 
 
 def wait_until_noted(cluster: ClusterOfThree, node_id: int, ends: dict[int, int]) -> None:
-    """Until the node has written down that every record below `ends` had come to all that were in sync."""
+    """Waits until the node has stored that all in-sync replicas have every record below `ends`."""
 
     def is_noted() -> bool:
         noted = decode_offsets((cluster.data_of(node_id) / HIGH_WATERMARK_CHECKPOINT).read_bytes())
@@ -126,7 +126,7 @@ def lose(cluster: ClusterOfThree, *node_ids: int) -> None:
 
 
 def check_that_it_serves_what_it_said(cluster: ClusterOfThree, told: str, state: str, placed: Placed) -> None:
-    """After the recovery: what is missing are the records from the log end on that the command named, and no other."""
+    """After the recovery, exactly the records from the reported log end on are missing."""
     rows = rows_of(told)
     assert [rows[index][0] for index in range(PARTITIONS)] == [state] * PARTITIONS, told
     kept = [value for (index, offset), value in placed.items() if offset < rows[index][2]]
@@ -140,15 +140,16 @@ def check_that_it_serves_what_it_said(cluster: ClusterOfThree, told: str, state:
 
 @pytest.mark.slow
 def test_records_written_while_the_survivor_was_frozen_are_missing_as_it_says(tmp_path: Path) -> None:
-    """The survivor never hears that it is out of sync: its own metadata says the contrary, and a broker that lives does
-    better."""
+    """The survivor never learns that it is out of sync: its own metadata says the contrary. A live broker knows
+    more.
+    """
     with cluster_of_three(tmp_path, dict.fromkeys(NODE_IDS, moldau_command), settings=SETTINGS) as cluster:
         cluster.create_topic()
         cluster.wait_in_sync()
         placed = cluster.produce_placed("before", 1_000)
         ends = ends_of(placed)
         wait_until_noted(cluster, 1, ends)
-        cluster.wait_in_sync()  # a busy machine may have made a follower late, and the survivor would know
+        cluster.wait_in_sync()  # on a busy machine a follower may have been late, and the survivor would know
         with cluster.standing_still(1):
             cluster.wait_out_of_sync(1)
             placed |= cluster.produce_placed("without", 500)
@@ -179,7 +180,7 @@ def alter(cluster: ClusterOfThree, kind: ConfigResource.Type, name: str, setting
 
 @pytest.mark.slow
 def test_a_survivor_that_lagged_says_where_its_partitions_may_lack_records(tmp_path: Path) -> None:
-    """It is back in the cluster, and copies too slowly to be in sync when the others are lost."""
+    """It is back in the cluster, but copies too slowly to be in sync when the others are lost."""
     with cluster_of_three(tmp_path, dict.fromkeys(NODE_IDS, moldau_command), settings=SETTINGS) as cluster:
         cluster.create_topic()
         cluster.wait_in_sync()
@@ -230,7 +231,7 @@ def test_where_controllers_are_lost_and_the_brokers_are_left_these_lead_again(tm
         assert re.search(living, done.stdout, re.MULTILINE), done.stdout
         assert "min.insync.replicas" not in done.stdout
         cluster.start(1)
-        # the broker is fenced until it has heard of its controller
+        # the broker is fenced until it has heard from its controller
         cluster.wait_until(lambda: len(cluster.replicas_of_new_topic("later", factor=1)) == PARTITIONS)
         written += cluster.produce("after", 300)
         assert sorted(cluster.read_all(len(written))) == sorted(written)

@@ -1,4 +1,4 @@
-"""A real client under a quota: what it is told, and how long that takes in the broker's time."""
+"""A real client under a quota: the throttle time in responses, and the duration in the broker's time."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def test_a_producer_is_told_its_waits_and_keeps_about_its_rate() -> None:
         for _ in range(RECORDS):
             producer.produce(topic, b"x" * RECORD_BYTES)
         while producer.flush(0.05):
-            cluster.advance(seconds=1)  # what the broker waits for is over; the client waits for the broker only
+            cluster.advance(seconds=1)  # the broker's wait is over; the client waits only for the broker
         elapsed_s = (cluster.now_ms() - begin_ms) / 1_000
         assert sum(cluster.record_counts(topic).values()) == RECORDS
         assert any(event.throttle_time > 0 for event in events)  # 0: a wait is over
-        # ten seconds' worth may come at once; the rest at the rate
+        # a burst of ten seconds is allowed; the rest comes at the rate
         least_s = (RECORDS * RECORD_BYTES - 11 * LIMIT) / LIMIT
         assert elapsed_s >= least_s * 0.8, f"{elapsed_s} s for {RECORDS * RECORD_BYTES} bytes at {LIMIT} a second"

@@ -1,4 +1,4 @@
-"""TLS, logins and ACLs that keep a client out: `moldau doctor` and the other commands name the cause and the remedy."""
+"""TLS, logins and ACLs that reject a client: `moldau doctor` and other commands name the cause and the remedy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOPIC = "orders"
 
 
 class Run:
-    """Runs commands in this process, with a file of settings for the client."""
+    """Runs commands in this process, with a settings file for the client."""
 
     def __init__(self, scratch: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self._scratch = scratch
@@ -44,7 +44,7 @@ class Run:
         return next(row for row in rows if row["level"] == "failed")
 
     def command(self, properties: dict[str, str], *words: str) -> str:
-        """What a command says that fails."""
+        """The message of a command that fails."""
         code = main([*words, *self.words(properties)])
         captured = self._capsys.readouterr()
         assert code == 1, captured
@@ -61,7 +61,7 @@ def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 def says_the_same(run: Run, properties: dict[str, str]) -> dict[str, str]:
-    """The finding of the doctor; `topics list` says it too."""
+    """The doctor's finding; `topics list` prints the same."""
     found = run.doctor(properties)
     assert f"{found['text']}. {found['advice']}" in run.command(properties, "topics", "list")
     return found

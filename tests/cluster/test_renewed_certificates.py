@@ -30,7 +30,7 @@ SETTING = "listener.name.plaintext.ssl.keystore.location"
 
 
 class Connections:
-    """What the clients of a load say of their connections, as librdkafka counts them."""
+    """What the clients of a load report of their connections, as librdkafka counts them."""
 
     def __init__(self) -> None:
         self._latest: dict[str, dict[str, Any]] = {}
@@ -45,7 +45,7 @@ class Connections:
         return sum(row["disconnects"] for brokers in self._latest.values() for row in brokers.values())
 
     def wait_for_reports(self) -> None:
-        """Until each client has told twice more: what was on its way is told by then."""
+        """Waits for two more reports of each client: by then all earlier events are reported."""
         wanted = self._reports + 3 * max(2, len(self._latest))
         wait_until(lambda: self._reports >= wanted)
 
@@ -94,7 +94,7 @@ def test_certificates_are_renewed_on_three_nodes_and_no_connection_ends(tmp_path
             connections.wait_for_reports()
             before, ended = leaders(cluster, clients), connections.ended()
             for _ in range(2):
-                issued = authority().issue("CN=node")  # a certificate with another name is refused (KIP-978)
+                issued = authority().issue("CN=node")  # a certificate with another name is rejected (KIP-978)
                 issued.write(tmp_path, "node")
                 ports = [port for node_id in NODE_IDS for port in cluster.ports_of(node_id)]
                 wait_until(lambda issued=issued, ports=ports: is_shown(issued, *ports))

@@ -1,4 +1,4 @@
-"""A cluster of three processes changes how its listeners are secured, and the clients see no error."""
+"""A cluster of three processes changes the security of its listeners, and clients see no error."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SECURE = ("CLIENTS", "QUORUM")
 
 
 class Steps:
-    """The settings of each node, step by step, as docs/operate/tls.md has them."""
+    """The settings of each node, step by step, as in docs/operate/tls.md."""
 
     def __init__(self, scratch: Path, cluster: ClusterOfThree, stack: ExitStack, *, voters_in_log: bool) -> None:
         self._scratch = scratch
@@ -46,7 +46,7 @@ class Steps:
         }
 
     def clients(self) -> dict[str, str]:
-        """Of librdkafka, at the secure listeners."""
+        """Of librdkafka, for the secure listeners."""
         return {
             **trusting(self._scratch),
             "bootstrap.servers": ",".join(f"127.0.0.1:{self.port(node_id, 'CLIENTS')}" for node_id in NODE_IDS),
@@ -60,7 +60,7 @@ class Steps:
         return self._ports[node_id][(*OPEN, *SECURE).index(listener)]
 
     def add(self, node_id: int) -> dict[str, str]:
-        """The secure listeners are there; nobody uses them yet."""
+        """Adds the secure listeners; they are not used yet."""
         login = f'{SCRAM_MODULE} required username="node" password="{PASSWORDS["node"]}";'
         return {
             **self._listening(node_id, (*OPEN, *SECURE)),
@@ -72,7 +72,7 @@ class Steps:
         }
 
     def switch(self, _: int) -> dict[str, str]:
-        """Nodes reach each other at the secure listeners; those that are still at the old ones find them."""
+        """Nodes use the secure listeners; nodes that still use the old ones find them."""
         at = {node_id: f"127.0.0.1:{self.port(node_id, 'QUORUM')}" for node_id in NODE_IDS}
         quorum = {"controller.quorum.bootstrap.servers": ",".join(at.values())}
         if not self._voters_in_log:
@@ -84,7 +84,7 @@ class Steps:
         }
 
     def remove(self, node_id: int) -> dict[str, str]:
-        """The open listeners are gone, and ACLs decide."""
+        """Removes the open listeners, and turns ACLs on."""
         return self._listening(node_id, SECURE) | {
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "allow.everyone.if.no.acl.found": "true",

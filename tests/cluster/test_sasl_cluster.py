@@ -1,4 +1,4 @@
-"""Three processes whose listeners all ask for SCRAM, from the first election on."""
+"""Three processes whose listeners all require SCRAM, from the first election on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PASSWORD = "of-all-nodes"
 
 
 class SaslCluster:
-    """`start` begins a life of all three."""
+    """`start` starts all three."""
 
     def __init__(self, scratch: Path) -> None:
         self._held = {node_id: (held_port(), held_port()) for node_id in NODE_IDS}
@@ -92,7 +92,7 @@ def cluster(tmp_path: Path) -> Iterator[SaslCluster]:
 
 
 def produce(cluster: SaslCluster) -> None:
-    """A record that all replicas have."""
+    """Writes a record that all replicas have."""
     errors: list[object] = []
     producer = Producer(cluster.client() | {"acks": "all", "message.timeout.ms": 1_000 * WAIT_S})
     producer.produce("orders", b"x", on_delivery=lambda error, _: errors.append(error))

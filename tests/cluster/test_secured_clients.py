@@ -1,4 +1,4 @@
-"""Our own clients at a broker in a process of its own, whose listeners have TLS and logins."""
+"""Our own clients with a broker in its own process, whose listeners have TLS and logins."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LISTENERS = ("SASL_SSL", "SSL", "SASL_PLAINTEXT", "PLAINTEXT")
 
 
 class SecuredBroker:
-    """A listener of each security protocol; alice has the same password by PLAIN and by SCRAM."""
+    """A listener of each security protocol; alice has the same password for PLAIN and SCRAM."""
 
     def __init__(self, scratch: Path) -> None:
         self.scratch = scratch
@@ -146,7 +146,7 @@ def test_a_client_that_stays_logs_in_again(broker: SecuredBroker) -> None:
 
 
 def moldau(*words: str, stdin: str = "", environment: dict[str, str] | None = None) -> tuple[int, str]:
-    """The exit code of a command, and all that it prints."""
+    """A command's exit code, and all its output."""
     done = subprocess.run(
         [sys.executable, "-m", "moldau.cli.main", *words],
         input=stdin,
@@ -162,7 +162,7 @@ def moldau(*words: str, stdin: str = "", environment: dict[str, str] | None = No
 
 @pytest.fixture(scope="module")
 def config(broker: SecuredBroker) -> str:
-    """A file of properties, as Kafka's tools take it."""
+    """A properties file, as Kafka's tools accept it."""
     path = broker.scratch / "client.properties"
     path.write_text("".join(f"{name}={text}\n" for name, text in broker.properties("SASL_SSL").items()))
     return str(path)

@@ -1,4 +1,4 @@
-"""docs/operate/security.md runs up to its users and ACLs, on ports of the test's own."""
+"""docs/operate/security.md runs as written, up to its users and ACLs, on ports of the test."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def run(words: list[str], directory: Path) -> str:
 
 def test_the_guide_runs_as_it_stands(tmp_path: Path) -> None:
     held = {9092: held_port(), 9093: held_port()}
-    # logins have a test of their own, and the commands of tokens name an id that a reader fills in
+    # logins have their own test, and the token commands need an id that a reader fills in
     text = PAGE.read_text(encoding="utf-8").partition("## Logins for the web console")[0]
     for port, one in held.items():
         text = text.replace(f"127.0.0.1:{port}", f"127.0.0.1:{port_of(one)}")

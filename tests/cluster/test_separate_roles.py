@@ -1,4 +1,4 @@
-"""A node that is a controller alone decides for nodes that are brokers alone: one quorum, one cluster."""
+"""A node with only the controller role decides for nodes with only the broker role: one quorum, one cluster."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def test_each_node_may_die_and_nothing_is_lost_or_comes_twice(tmp_path: Path) ->
 
 
 def told(*words: str) -> str:
-    """What one of our tools prints; fails unless it exits 0."""
+    """The output of one of our tools; fails unless it exits 0."""
     command = [sys.executable, "-m", "moldau.cli.main", *words]
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
 
 
 def quorum(flag: str, servers: str) -> list[list[str]]:
-    """Each node and what it is, as Kafka's tool says it."""
+    """Each node and its role, by Kafka's tool."""
     rows = told("kafka-metadata-quorum", flag, servers, "describe", "--replication").splitlines()[1:]
     return [[line.split()[0], line.split()[-1]] for line in rows]

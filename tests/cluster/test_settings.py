@@ -1,4 +1,4 @@
-"""Settings changed by a real client act while the broker runs, and are there after kill -9."""
+"""Settings changed by a real client take effect while the broker runs, and survive kill -9."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ RECORD = b"x" * 1_000
 
 
 class Brokers:
-    """One data directory, and the broker that has it now: at another port after each start."""
+    """One data directory, and its present broker, whose port is another one after each start."""
 
     def __init__(self, directory: Path) -> None:
-        # retention looks every 100 ms: it acts while the test waits for it
+        # retention runs every 100 ms, while the test waits for it
         self._arguments = (
             *("--data-dir", str(directory), "--listen", "127.0.0.1:0"),
             *("--set", "log.retention.check.interval.ms=100", "--set", "log.initial.task.delay.ms=0"),
@@ -63,7 +63,7 @@ class Brokers:
         self.admin.incremental_alter_configs([resource])[resource].result(timeout=30)
 
     def alter_for_all_brokers(self, setting: str, value: str | None) -> None:
-        """By hand: confluent-kafka names no resource ""."""
+        """A raw request: confluent-kafka cannot name the resource ""."""
         operation = int(AlterConfigOpType.DELETE.value if value is None else AlterConfigOpType.SET.value)
         configs = (IncrementalAlterableConfig(setting, operation, value),)
         request = IncrementalAlterConfigsRequest((IncrementalAlterConfigsResource(4, "", configs),))
@@ -77,7 +77,7 @@ class Brokers:
         return entry.value, ConfigSource(entry.source)
 
     def is_taken(self, topic: str, value: bytes = RECORD) -> bool:
-        """Whether the broker appends a record of `value`; it may only refuse it as too large."""
+        """Whether the broker appends a record of `value`; the only allowed error is too large."""
         errors = []
         producer = Producer(
             {
@@ -94,7 +94,7 @@ class Brokers:
         return self.wait_until_earliest(topic, 0)
 
     def wait_until_earliest(self, topic: str, offset: int) -> int:
-        """Until the log starts at `offset` or later; gives where it starts."""
+        """Waits until the log starts at `offset` or later; gives the log start."""
         consumer = Consumer({"bootstrap.servers": self.running.address, "group.id": "g"})
         try:
             for _ in range(100_000):
@@ -115,7 +115,7 @@ def brokers(tmp_path: Path) -> Iterator[Brokers]:
 
 @pytest.mark.slow
 def test_the_nearest_setting_counts_at_once_and_after_a_kill(brokers: Brokers) -> None:
-    """Default, all brokers, this broker, topic: each goes before the one before it; taking it away gives that back."""
+    """Default, all brokers, this broker, topic: each overrides the one before; deleting it restores that one."""
     brokers.create("t")
     assert brokers.is_taken("t")
 

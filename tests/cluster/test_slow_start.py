@@ -11,7 +11,7 @@ from tests.support.running_broker import RunningBroker
 
 
 def test_a_program_that_does_not_serve_in_time_is_ended() -> None:
-    """Nobody has it yet who would end it."""
+    """The caller has no process yet that it could end."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         program = RunningBroker("t", "-b", f"127.0.0.1:{silent.getsockname()[1]}", command="consume")
         with pytest.raises(AssertionError):

@@ -1,4 +1,4 @@
-"""What `moldau up` tells its operator: how the last run ended, in the format that was asked for."""
+"""The messages of `moldau up` to its operator: how the last run ended, in the chosen format."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_data_directory_that_is_a_file_is_told_in_words(tmp_path: Path) -> Non
 @pytest.mark.parametrize("brokers", ["1", "3"])
 def test_a_node_serves_also_where_nobody_reads_what_it_says(brokers: str, tmp_path: Path) -> None:
     read_end, write_end = os.pipe()
-    os.close(read_end)  # as `| head -1` does
+    os.close(read_end)  # as with `| head -1`
     words = (
         "up",
         "--no-console",

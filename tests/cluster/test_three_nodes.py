@@ -1,4 +1,4 @@
-"""Three processes are one cluster: each of them may die, and no acknowledged record does."""
+"""Three processes form one cluster: each may die, and no acknowledged record is lost."""
 
 from __future__ import annotations
 

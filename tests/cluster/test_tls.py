@@ -1,4 +1,4 @@
-"""Brokers in processes of their own whose listeners have TLS, with real clients."""
+"""Brokers in their own processes with TLS listeners, and real clients."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_nodes_reach_each_other_over_tls_and_each_may_die(tmp_path: Path) -> Non
             cluster.wait_in_sync()
             cluster.kill(node_id)
             written += cluster.produce(f"without-{node_id}", 300, producer)
-            authority().issue("CN=node").write(tmp_path, "node")  # those that run go on with it, too
+            authority().issue("CN=node").write(tmp_path, "node")  # running clients continue with it, too
             cluster.start(node_id)
         cluster.wait_in_sync()
         written += cluster.produce("after", 300)

@@ -1,4 +1,4 @@
-"""`moldau up`: says what runs, stops cleanly, refuses what cannot be."""
+"""`moldau up`: reports what runs, stops cleanly, rejects wrong options."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_records_are_there_after_a_stop_and_after_a_kill(tmp_path: Path) -> None
     assert read_one(broker.address) == b"one"
     broker.kill()
     broker = RunningBroker(*arguments).wait_until_ready()
-    # The group of `read_one` committed at its end, so another reader is needed to see the record again.
+    # The group of `read_one` has committed the end of the log: another group must read the record again.
     consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "other", "auto.offset.reset": "earliest"})
     consumer.subscribe(["events"])
     message = consumer.poll(30)

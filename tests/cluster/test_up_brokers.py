@@ -1,4 +1,4 @@
-"""`moldau up --brokers 3`: one command is a cluster, which outlives its processes and its starts."""
+"""`moldau up --brokers 3`: one command runs a cluster, whose data survives restarts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_killed_node_is_started_again_and_the_next_start_continues_the_cluster
     admin = AdminClient({"bootstrap.servers": cluster.address, "log_level": 0})
     admin.create_topics([NewTopic("events", 1)])["events"].result(WAIT_S)
     write(cluster.address, ["before"])
-    # acknowledged by all three, so that each of them knows the topic
+    # acknowledged by all three: each of them knows the topic
     partition = admin.list_topics("events", timeout=WAIT_S).topics["events"].partitions[0]
     assert sorted(partition.replicas) == [1, 2, 3]
     os.kill(process_of(cluster, partition.leader), signal.SIGKILL)
@@ -102,10 +102,10 @@ def test_replicas_are_moved_with_a_throttle_that_all_brokers_take(tmp_path: Path
 
 
 def voters_of(address: str) -> list[list[str]]:
-    """Id, directory, and the rest of the row of each node that votes."""
+    """The id, directory, and other columns of each voter."""
     words = ["kafka-metadata-quorum", "--bootstrap-server", address, "describe", "--replication"]
     done = subprocess.run([sys.executable, "-m", "moldau.cli.main", *words], capture_output=True, text=True, timeout=60)
-    print(done.stdout, done.stderr)  # shown where the test fails
+    print(done.stdout, done.stderr)  # shown if the test fails
     rows = [line.split() for line in done.stdout.splitlines()]
     return [row for row in rows if row[-1] in ("Leader", "Follower")]
 
@@ -125,7 +125,7 @@ def test_a_node_that_lost_its_directory_and_a_new_one_become_voters(tmp_path: Pa
     cluster = RunningBroker("--brokers", "4", *arguments).wait_until_ready()
     ids: list[str] = []
     stayed: set[str] = set()
-    for _ in range(WAIT_S):  # node 4 may become a voter before node 2's new directory has replaced the lost one
+    for _ in range(WAIT_S):  # node 4 may become a voter before node 2's new directory replaces the lost one
         voters = voters_of(cluster.address)
         ids, stayed = sorted(row[0] for row in voters), {row[1] for row in voters} & {row[1] for row in first}
         if ids == ["1", "2", "3", "4"] and len(stayed) == 2:
@@ -161,7 +161,7 @@ def test_after_two_directories_are_lost_the_third_is_recovered_and_copied(
 def test_no_node_outlives_the_command(tmp_path: Path) -> None:
     cluster = RunningBroker("--brokers", "3", "--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0")
     cluster.wait_until_ready()
-    # its nodes have its output: that ends when the last of them has ended
+    # its nodes hold its output open until the last of them has ended
     cluster.kill()
     assert sum("stopped" in line for line in cluster.output) == 3
 

@@ -1,4 +1,4 @@
-"""`moldau up --tls`: clients need what it prints, and nothing else; so do the page and the registry."""
+"""`moldau up --tls`: clients need only the settings that it prints; so do the console and the registry."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ WAIT_S = 60
 
 
 def told(broker: RunningBroker, beginning: str) -> str:
-    """The rest of the line that begins so."""
+    """The rest of the line with that beginning."""
     return next(line.partition(beginning)[2].strip() for line in broker.output if beginning in line)
 
 
 def librdkafka(broker: RunningBroker) -> dict[str, Any]:
-    """Of the line that was printed."""
+    """The settings of the printed line."""
     found = dict(word.split("=", 1) for word in told(broker, "librdkafka: ").split())
     return {**found, "bootstrap.servers": broker.address, "log_level": 0}
 
@@ -48,7 +48,7 @@ def page(url: str) -> str:
 
 
 def until_shown(url: str, word: str) -> None:
-    """The page asks its cluster once a moment."""
+    """The console polls its cluster at intervals."""
     deadline_s = time.monotonic() + WAIT_S
     while word not in page(url):
         assert time.monotonic() < deadline_s, page(url)

@@ -1,4 +1,4 @@
-"""A command that is pointed at an HTTP server says so, and the broker says that an HTTP client connected."""
+"""A command at an HTTP server says so, and the broker says that an HTTP client connected."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.running_broker import RunningBroker
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, format: str, *arguments: object) -> None:
-        """The log of a web server is of no interest here."""
+        """Silent: a web server's log does not matter here."""
 
 
 @pytest.fixture
