@@ -129,8 +129,7 @@ def many_partitions(peer: AllNodes, cluster: ThreeNodes) -> Figures:
 
 def write_to_each(bootstrap_servers: str, topic: str, partitions: int) -> int:
     """Writes one record to each partition with acks=all, because metadata names leaders before they lead. Gives the
-    number of failures.
-    """
+    number of failures."""
     taken: list[Message] = []
     producer = Producer({"bootstrap.servers": bootstrap_servers, "linger.ms": 50, **SETTINGS})
 

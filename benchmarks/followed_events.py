@@ -18,8 +18,7 @@ TOPICS = 20
 
 def measure(cluster: ThreeNodes) -> dict[str, float]:
     """Milliseconds from before the CreateTopics request to the timestamp on each broker's line. The controller's
-    decision lies in between, so this is an upper bound.
-    """
+    decision lies in between, so this is an upper bound."""
     waits: list[float] = []
     with _followed(cluster.bootstrap_servers) as lines:
         for number in range(TOPICS):

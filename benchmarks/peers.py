@@ -53,8 +53,7 @@ def fetch_jars(cache: Path, folder: str, artifacts: tuple[str, ...]) -> Path:
 
 def fetch_artifacts(libraries: Path, coordinates: tuple[str, ...]) -> Path:
     """`libraries` with these artifacts (`group:name:version`) and their dependencies, fetched once. Raises like
-    `fetch_kafka`.
-    """
+    `fetch_kafka`."""
     _, name, version = coordinates[-1].split(":")
     if not (libraries / f"{name}-{version}.jar").exists():
         cache = libraries.parent

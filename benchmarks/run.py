@@ -82,8 +82,7 @@ class Bench:
 
     def peers_of(self, workload: Workload) -> list[Peer]:
         """The first row with TLS starts the peers of all rows with TLS; the first other row starts those of all
-        others.
-        """
+        others."""
         if workload.has_tls:
             self.tls_peers = self.tls_peers or self._started("-tls", has_tls=True)
             return self.tls_peers
@@ -415,8 +414,7 @@ def say(text: str) -> None:
 
 def makers(folder: Path, cache: Path, *, has_apache: bool) -> dict[str, Callable[..., Peer]]:
     """The functions that make each peer in a folder of the given name. Raises PeerError if Apache Kafka cannot be
-    fetched.
-    """
+    fetched."""
 
     def moldau(name: str, *, has_tls: bool = False) -> Peer:
         return Moldau("moldau", folder / name, has_tls=has_tls)

@@ -66,8 +66,7 @@ class KafkaNode(ApacheKafka):
 @dataclass
 class ThreeNodes:
     """`nodes` by id; `start` formats them and returns when all three serve. `settings`: of every node, where they
-    differ from Kafka's defaults.
-    """
+    differ from Kafka's defaults."""
 
     name: str
     nodes: dict[int, MoldauNode | KafkaNode]
@@ -138,8 +137,7 @@ class ThreeNodes:
 
     def is_whole(self, admin: ClusterAdmin, name: str) -> bool:
         """Whether all replicas are in sync and the first one of each partition leads; otherwise requests an
-        election.
-        """
+        election."""
         found = list_topics(admin).get(name)
         if found is None:  # the broker does not know the topic yet
             return False

@@ -39,8 +39,7 @@ class WarmMemory:
 
     def take(self) -> None:
         """Takes the memory that has become free. Call it between measurements: it takes seconds. Raises
-        RuntimeError.
-        """
+        RuntimeError."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print("take", file=self._process.stdin, flush=True)

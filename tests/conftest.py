@@ -1,4 +1,4 @@
-"""What every test run shares."""
+"""Fixtures and hooks of every test run."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import pytest
 from hypothesis import settings
 
 settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=50)
-# For one more version of Python: what depends on the version shows in any example.
+# For another version of Python: version-dependent behavior shows in any example.
 settings.register_profile("few", settings.get_profile("fixed"), max_examples=5)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # A shell lets what it starts in the background ignore Ctrl-C, and so would the commands that tests start.
+    # A shell lets background processes ignore Ctrl-C, and the commands that tests start would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Spark's JVMs of the tests run little of their code often: what the second compiler makes does not pay.
+# The Spark JVMs of tests run little code often: the second compiler does not pay off.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 SLOW_TIMEOUT_S = 1200
 
 
 class Durations:
-    """Appends the seconds of each test to `file`, so that one table can show the tests of several runs."""
+    """Appends the seconds of each test to `file`; one table can then show the tests of several runs."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -42,12 +42,12 @@ class Durations:
 
 def pytest_configure(config: pytest.Config) -> None:
     file = os.environ.get("MOLDAU_TEST_DURATIONS")
-    if file and not hasattr(config, "workerinput"):  # a worker of xdist reports to the run that started it
+    if file and not hasattr(config, "workerinput"):  # an xdist worker reports to the run that started it
         config.pluginmanager.register(Durations(Path(file)), "moldau-durations")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What kills brokers thirty times or starts a JVM may take longer than the time-out of pyproject.toml."""
+    """A test that kills brokers thirty times or starts a JVM may take longer than the time-out of pyproject.toml."""
     for item in items:
         if any(item.get_closest_marker(name) for name in ("slow", "java", "foreign")):
             item.add_marker(pytest.mark.timeout(SLOW_TIMEOUT_S))
@@ -55,7 +55,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
-    """CI installs all that tests ask for, so there a skipped test is a failed one."""
+    """CI installs all requirements of tests, so a skipped test is a failed test there."""
     outcome = yield
     report = outcome.get_result()
     if report.skipped and os.environ.get("MOLDAU_NO_SKIP") and not hasattr(report, "wasxfail"):

@@ -59,8 +59,7 @@ def rate_of_bare_loop(context: ssl.SSLContext, key: Path, handshakes: int) -> fl
 
 def serve(key: Path, found: Connection) -> None:
     """One thread that accepts a connection, completes its handshake and waits for its end, until the process is
-    killed.
-    """
+    killed."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(key)
     with socket.create_server(("127.0.0.1", 0), backlog=BACKLOG) as server:

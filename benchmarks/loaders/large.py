@@ -62,8 +62,7 @@ def measure(
     requests: int,
 ) -> dict[str, float]:
     """Broker CPU in microseconds and minor page faults per request, by number of connections. `request`: fetch or
-    produce. Raises PeerError if a Fetch response is too short.
-    """
+    produce. Raises PeerError if a Fetch response is too short."""
     is_fetch = request == "fetch"
     frame = fetch_frame(topic, partitions, request_bytes) if is_fetch else produce_frame(topic, batch_of(request_bytes))
     least_bytes = partitions * (request_bytes - FILL_BATCH_BYTES) if is_fetch else 0

@@ -44,8 +44,7 @@ def _consume(bootstrap_servers: str, topic: str, count: int, results: Connection
 
 def measure(peer: Peer, topic: str, *, rate: int, records: int, warm_up: int, value_bytes: int) -> dict[str, float]:
     """Gives p50 and p99 in ms over `records`, after `warm_up` records at the same rate, and the broker's cost of a
-    record.
-    """
+    record."""
     ours, theirs = multiprocessing.Pipe()
     context = multiprocessing.get_context("spawn")
     reader = context.Process(target=_consume, args=(peer.bootstrap_servers, topic, warm_up + records, theirs))

@@ -32,8 +32,7 @@ print(first, started)
 
 def in_process(rounds: int) -> dict[str, float]:
     """Medians: from import to the first acknowledged record in a fresh interpreter, and a second cluster in that
-    process.
-    """
+    process."""
     firsts, seconds = [], []
     for _ in range(rounds):
         done = subprocess.run([sys.executable, "-c", FIRST_RECORD], capture_output=True, text=True, check=True)

@@ -60,8 +60,7 @@ def spec_of_cases() -> str:
 def measure(peer: Peer, folder: Path, python: str) -> dict[str, float]:
     """Seconds, each from the start of a command. `check_s`: a pipeline file of 20 flows. `test_cold_s`: ten cases;
     `test_warm_s`: ten more in the same session. `first_rows_s`: `init`, `plan` and `run` of the first pipeline file,
-    until rows can be read. Raises PeerError if a command fails.
-    """
+    until rows can be read. Raises PeerError if a command fails."""
     folder.mkdir(parents=True)
     (folder / "flows.yaml").write_text(spec_of_flows())
     (folder / "cases.yaml").write_text(spec_of_cases())

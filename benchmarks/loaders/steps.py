@@ -1,6 +1,5 @@
 """Where a Spark program spends its time: its micro-batches' steps in Spark's event log, and the CPU time of its
-processes.
-"""
+processes."""
 
 from __future__ import annotations
 
@@ -30,8 +29,7 @@ def event_log_settings(folder: Path) -> dict[str, str]:
 
 def seconds_of_steps(folder: Path) -> dict[str, float]:
     """The seconds of each of `PHASES` over all batches of the newest session that wrote there. Raises PeerError if none
-    did.
-    """
+    did."""
     logs = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime_ns)
     if not logs:
         raise PeerError(f"{folder}: Spark kept no event log")
@@ -52,8 +50,7 @@ def durations(log: Path) -> Iterator[dict[str, int]]:
 
 def cpu_seconds(pid: int) -> dict[str, float]:
     """User and system time so far of a process and its descendants, JVM and Python separately. The time of ended
-    processes counts for the process that waited for them.
-    """
+    processes counts for the process that waited for them."""
     seconds = {"jvm_cpu_s": 0.0, "python_cpu_s": 0.0}
     process = psutil.Process(pid)
     for one in (process, *process.children(recursive=True)):

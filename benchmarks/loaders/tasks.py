@@ -1,6 +1,5 @@
 """Runs tasks of `benchmarks.tasks` as their users would: one process per program, topics of two partitions, output
-checked.
-"""
+checked."""
 
 from __future__ import annotations
 
@@ -48,8 +47,7 @@ SETTLE_S = 2.0
 """Between the last row and the stop: a user does not stop a program right after its last row."""
 QUIET_S, LACKING_S = 15.0, 75.0
 """The output of a killed program is complete after a silence of QUIET_S. With rows missing it is LACKING_S: a consumer
-group reassigns the partitions of a killed member after 45 s.
-"""
+group reassigns the partitions of a killed member after 45 s."""
 KILL_AFTER_S = (8.0, 20.0)
 KILL_RECORDS, KILL_RATE = 200_000, 4_000
 AVRO_SCHEMA = fastavro.parse_schema(json.loads((FOLDER / "order.avsc").read_text()))
@@ -75,9 +73,8 @@ def as_avro(one: dict[str, Any]) -> bytes:
 
 @dataclass
 class Program:
-    """A task in one of its three forms. `folder`: its state and its files; `spark`: Spark settings for a
-    pipeline file.
-    """
+    """A task in one of its three forms. `folder`: its state and its files; `spark`: Spark settings for a pipeline
+    file."""
 
     task: str
     form: str
@@ -284,8 +281,7 @@ class Trial:
 
     def until_whole(self) -> dict[str, float]:
         """Starts the program and stops it when its output is complete. Gives `whole_s` (from start to then), the CPU
-        time, and for a Spark program the steps of its batches. Raises PeerError if the output does not come.
-        """
+        time, and for a Spark program the steps of its batches. Raises PeerError if the output does not come."""
         wanted, begin = expected(self.task, self.orders).total(), time.perf_counter()
         broker_before = self.peer.cpu_seconds()
         with self.program.running() as process:
@@ -339,8 +335,7 @@ def late(number: int) -> list[dict[str, Any]]:
 def measure(trial: Trial, records: int) -> dict[str, float]:
     """`first_s` until all records are processed, `restart_s`, and `rate`: records per second of the difference. Also
     the first start's CPU seconds, and with Spark the steps of its batches. Raises PeerError for an incomplete output;
-    `kill` counts rows that a stop duplicated.
-    """
+    `kill` counts rows that a stop duplicated."""
     trial.feed([order(number) for number in range(records)])
     spent = trial.until_whole()
     first_s = spent.pop("whole_s")
@@ -394,8 +389,7 @@ def warm_up() -> None:
 
 def spec_environment() -> dict[str, str]:
     """The Python environment is kept over checkouts, but a pipeline runs with the code of this one. Modules are
-    compiled once, as after an installation by pip.
-    """
+    compiled once, as after an installation by pip."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**kept, "PYTHONPATH": str(ROOT / "src")}
 

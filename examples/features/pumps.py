@@ -1,7 +1,6 @@
 """Readings of twenty pumps, one a minute, as JSON lines: `python pumps.py yesterday`, or `today`. Some pumps wear out,
 shake more and more, and fail: `python pumps.py failures yesterday` prints the times of failures. Others shake for a
-moment, without a failure.
-"""
+moment, without a failure."""
 
 import json
 import sys

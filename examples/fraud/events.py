@@ -1,6 +1,5 @@
 """Log-ins and payments of a day as JSON lines: `python events.py logins`, `python events.py payments`. Now and then a
-user logs in from another country, and pays a lot soon after.
-"""
+user logs in from another country, and pays a lot soon after."""
 
 import json
 import sys

@@ -1,6 +1,5 @@
 """Three hours of a web server's log. From 13:40 to 13:50 a third of the requests fail. Any log in the same format works
-too: `moldau produce access-log < /var/log/nginx/access.log`.
-"""
+too: `moldau produce access-log < /var/log/nginx/access.log`."""
 
 from datetime import datetime, timedelta
 from random import Random

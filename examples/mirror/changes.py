@@ -1,6 +1,5 @@
 """Changes of a customer table from a database's log, as JSON lines: c(reated), u(pdated), d(eleted), with the number of
-the change (lsn). Some changes come twice or late, as after a restart of the program that reads the log.
-"""
+the change (lsn). Some changes come twice or late, as after a restart of the program that reads the log."""
 
 import json
 from random import Random

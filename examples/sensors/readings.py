@@ -1,6 +1,5 @@
 """Three hours of readings of five sensors as JSON lines, one every ten seconds. `sensor-3` is offline in the second
-hour: `python readings.py late` prints the readings that it sends when it is online again.
-"""
+hour: `python readings.py late` prints the readings that it sends when it is online again."""
 
 import json
 import math

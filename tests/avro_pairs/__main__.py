@@ -35,8 +35,7 @@ def read_differences(pairs: list[Pair], answers: list[dict[str, Any]], outcomes:
 
 def write_differences(pairs: list[Pair], generators: list[Generator]) -> tuple[list[str], int]:
     """Reads values of the reader's schema and writes them again, with some fields left to defaults. Also gives the
-    number of rows.
-    """
+    number of rows."""
     lots: list[tuple[Pair, Written]] = []
     for pair, generator in zip(pairs, generators, strict=True):
         lots.append((pair, written(pair.reader, generator.values(pair.reader), generator.left_out(pair.reader))))

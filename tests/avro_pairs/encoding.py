@@ -1,6 +1,5 @@
 """Avro's binary encoding, straight from its specification ("Binary Encoding"): of values below logical types, with the
-chosen branch of each union.
-"""
+chosen branch of each union."""
 
 from __future__ import annotations
 

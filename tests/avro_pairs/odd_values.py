@@ -1,8 +1,7 @@
 """A table of odd values of every Avro type. It must include each new type.
 
 `read`: an encoded value, below its logical type, and its cell, or NoCell. `refused`: values of a column that the type
-does not have, each with the type of that column.
-"""
+does not have, each with the type of that column."""
 
 from __future__ import annotations
 

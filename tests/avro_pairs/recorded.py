@@ -14,8 +14,7 @@ RECORDED = Path(__file__).parent / "recorded.jsonl"
 
 def is_same(java: dict[str, Any], own: dict[str, Any]) -> bool:
     """An error or a value that a column cannot hold ("!") is a dead letter of Moldau: a time outside of the years 1 to
-    9999, a decimal with more digits than its precision, and invalid UTF-8.
-    """
+    9999, a decimal with more digits than its precision, and invalid UTF-8."""
     is_row = "value" in java and '"! ' not in json.dumps(java)
     return java == own if is_row else "error" in own
 

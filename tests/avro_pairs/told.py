@@ -53,8 +53,7 @@ def rows(writer: Json, reader: Json, values: list[bytes]) -> list[dict[str, Any]
 
 class Written(NamedTuple):
     """Rows that were written. `values`: with defaults for the fields that are `left_out`; `shorter`: with `schema`,
-    which lacks those fields; `told`: the fields that the rows had.
-    """
+    which lacks those fields; `told`: the fields that the rows had."""
 
     values: list[bytes]
     schema: Json

@@ -1,6 +1,5 @@
 """The web console with logins in a real browser: login, wrong login, logout, a stolen cookie, a form of another
-site.
-"""
+site."""
 
 from __future__ import annotations
 
@@ -115,8 +114,7 @@ def test_a_form_of_another_site_changes_nothing(console: str, fresh: Chrome) -> 
 @contextmanager
 def elsewhere(form: str) -> Iterator[str]:
     """A page of another site, with a form and its button. A browser takes `localhost` for another site than
-    127.0.0.1.
-    """
+    127.0.0.1."""
 
     class Page(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:

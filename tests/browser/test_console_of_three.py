@@ -50,8 +50,7 @@ def behind(rows: Rows) -> list[list[str]]:
 
 def check_without_script(browser: Chrome, page: str) -> None:
     """Without script the page shows the same tables, and the dead broker's page says that no broker returned
-    settings.
-    """
+    settings."""
     browser.get(f"{page}/brokers")
     shown = browser.find_element("tag name", "main").text
     for text in ("Fenced", "Under-replicated partitions", "Reassignments", "Metadata quorum"):

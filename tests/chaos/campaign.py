@@ -58,8 +58,7 @@ def judged(
     folder: Path, nodes: Judged, rate: int, choices: random.Random, act: Act, *, copies: bool = True
 ) -> list[str]:
     """Gives what is wrong; empty if every guarantee was kept. Ends the nodes. `rate`: records per second of all
-    producers. `copies`: whether a transactional copier also runs.
-    """
+    producers. `copies`: whether a transactional copier also runs."""
     path = folder / "history.jsonl"
     try:
         nodes.format()

@@ -37,8 +37,7 @@ def make_topics(bootstrap_servers: str) -> None:
 
 class Clients:
     """From `start` to `finish`. `problems`: errors that a client with default retries should never see.
-    `ended_copiers`: how often the copier ended by itself, which `check` finds. `copies`: whether the copier runs.
-    """
+    `ended_copiers`: how often the copier ended by itself, which `check` finds. `copies`: whether the copier runs."""
 
     def __init__(
         self,

@@ -1,7 +1,6 @@
 """Network namespaces as the machines of nodes: each has its own address and cable, and a cut link loses packets. For
 root, on Linux. The campaign itself runs in its own namespaces: nothing is seen outside, and nothing is left when its
-last process ends.
-"""
+last process ends."""
 
 from __future__ import annotations
 
@@ -32,8 +31,7 @@ COMMAND_S = 60
 
 def enter_own(program: str) -> None:
     """Restarts this program (`python -m program`) in its own network and mount namespaces, unless it has them
-    already.
-    """
+    already."""
     network = os.readlink("/proc/self/ns/net")
     if os.environ.setdefault(OUTSIDE, network) == network:
         again = [sys.executable, "-m", program, *sys.argv[1:]]

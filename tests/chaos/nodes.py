@@ -38,8 +38,7 @@ LIMIT_BYTES = 4_000
 class Nodes:
     """`folder` gets a directory, a properties file and a log for each node. `command`: starts each, unless `become`
     changes that; Apache Kafka formats its own directories, with its default features. `is_dynamic`: the voters are in
-    the log (KIP-853), not in the properties. `links`: connects the nodes.
-    """
+    the log (KIP-853), not in the properties. `links`: connects the nodes."""
 
     def __init__(
         self,
@@ -196,8 +195,7 @@ class Nodes:
 
     def wait_said(self, node_id: int, text: str, since: int, cause: Callable[[], None] = lambda: None) -> None:
         """Waits until the node prints it after its earlier output; calls `cause` before each look. Raises
-        AssertionError.
-        """
+        AssertionError."""
         end_s = time.monotonic() + STOP_S
         while time.monotonic() < end_s:
             cause()
@@ -212,8 +210,7 @@ class Nodes:
 
     def wait_whole(self, meanwhile: Callable[[], None] = lambda: None) -> None:
         """Waits until all brokers are registered, all controllers vote, and every replica is in sync. Calls `meanwhile`
-        again and again. Raises AssertionError.
-        """
+        again and again. Raises AssertionError."""
         wait_whole({node_id: _text(clients) for node_id, (clients, _, _) in self._reached.items()}, NODE_IDS, meanwhile)
 
     def controller(self) -> int | None:
@@ -251,8 +248,7 @@ class Nodes:
 
     def _change_voters(self, node_id: int, ask: Callable[[ClusterAdmin, Uuid], None], *, is_voter: bool) -> None:
         """Retries until the leader reports the change: the outcome of a request without a response is unknown. `ask`
-        gets the directory of a voter.
-        """
+        gets the directory of a voter."""
         end_s = time.monotonic() + PATIENCE_S
         seen = ""
         while time.monotonic() < end_s:

@@ -62,8 +62,7 @@ class Operator:
         """One fault and its end; returns when the cluster is whole again. Raises AssertionError.
 
         Each comes once, in a random order, before any repeats. Draws never depend on the cluster: a seed gives one
-        sequence.
-        """
+        sequence."""
         if not self._left:
             self._left = self._choices.sample(self._troubles, len(self._troubles))
         self._left.pop()()
@@ -233,8 +232,7 @@ class Operator:
 
     def kill_between_voter_changes(self) -> None:
         """Two voters are left, and both are needed for a majority; or the removed third node is killed, which does not
-        count.
-        """
+        count."""
         node_id, killed = self._pick(), self._pick()
         directory_id = self._remove_voter(node_id)
         self._kill("kill -9 between voter changes", killed)

@@ -1,6 +1,5 @@
 """A broker's memory is bounded with peers that announce, drip, pipeline or never read, and other clients notice
-nothing. Covers section "Frame and header" of the table of bad input: its rows on frames that are only announced.
-"""
+nothing. Covers section "Frame and header" of the table of bad input: its rows on frames that are only announced."""
 
 from __future__ import annotations
 

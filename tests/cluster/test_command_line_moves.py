@@ -81,8 +81,7 @@ def taking_out_slowly(cluster: Cluster, admin: AdminClient, topic: str) -> Itera
 @contextmanager
 def moving_slowly(cluster: Cluster, admin: AdminClient, topic: str, *words: str) -> Iterator[TalkingProcess]:
     """As `taking_out_slowly`, for any command that moves the topic away from broker 4. Killed at the end of the
-    block.
-    """
+    block."""
     create_on(admin, topic, 4, 1)
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
     for _ in range(30):
@@ -262,8 +261,7 @@ def test_a_deleted_topic_in_the_file_keeps_no_throttle_on_the_others(cluster: Cl
 
 def with_two_log_directories(tmp_path: Path) -> tuple[RunningBroker, Path, Path]:
     """A node with the topic orders of one partition; gives the log directory that holds the partition, and the other
-    one.
-    """
+    one."""
     first, second = tmp_path / "first", tmp_path / "second"
     config = tmp_path / "node.properties"
     config.write_text(f"listeners=PLAINTEXT://127.0.0.1:0\nlog.dirs={first},{second}\n")

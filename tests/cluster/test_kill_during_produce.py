@@ -21,8 +21,7 @@ KILLS = 12
 
 def produce_until_killed(broker: RunningBroker, recorder: history.Recorder, kill_after: int, first: int) -> int:
     """Writes records without a pause, and kills the broker after `kill_after` acknowledgements; gives the next
-    number.
-    """
+    number."""
     seen = 0
 
     def delivered(error: object, message: object) -> None:

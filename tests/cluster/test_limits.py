@@ -1,6 +1,5 @@
 """Rows of the table of bad input that need a broker with other settings: section "Limits", idle connections and the log
-of section "Frame and header", `auto.create.topics.enable`, full groups. Each broker has a canary.
-"""
+of section "Frame and header", `auto.create.topics.enable`, full groups. Each broker has a canary."""
 
 from __future__ import annotations
 
@@ -155,8 +154,7 @@ def test_no_stranger_writes_a_line_of_the_log(tmp_path: Path) -> None:
 
 def test_a_log_directory_that_fails_is_offline_with_56(tmp_path: Path) -> None:
     """Partitions on another directory, such as the canary's, are still served. The failure: files may not grow any
-    more.
-    """
+    more."""
     directories = (tmp_path / "data", tmp_path / "second")
     broker = WatchedBroker(directory=Path(",".join(map(str, directories))))
     connection = broker.connect()

@@ -141,8 +141,7 @@ def check_that_it_serves_what_it_said(cluster: ClusterOfThree, told: str, state:
 @pytest.mark.slow
 def test_records_written_while_the_survivor_was_frozen_are_missing_as_it_says(tmp_path: Path) -> None:
     """The survivor never learns that it is out of sync: its own metadata says the contrary. A live broker knows
-    more.
-    """
+    more."""
     with cluster_of_three(tmp_path, dict.fromkeys(NODE_IDS, moldau_command), settings=SETTINGS) as cluster:
         cluster.create_topic()
         cluster.wait_in_sync()

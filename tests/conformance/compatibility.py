@@ -1,8 +1,9 @@
-"""The tables of docs/reference/compatibility.md from what was seen: `python -m tests.conformance.compatibility`.
+"""Makes the tables of docs/reference/compatibility.md from recorded results: `python -m
+tests.conformance.compatibility`.
 
 results/*.json are reports of the conformance tests against one broker, against three (`moldau up --brokers 3`, then
 `make clients AGAINST=`) and against two releases of Apache Kafka; the recorded exchanges are those of
-tests/differential. A test checks that the page is what this module makes of them.
+tests/differential. A test checks that this module still makes the same page.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def spans(versions: list[int]) -> str:
 
 
 def api_table(moldau: dict[str, Any]) -> list[str]:
-    """Each API: the versions that each client used, and those whose answers were compared with recorded ones."""
+    """Each API: the versions that each client used, and those whose responses were compared with recorded ones."""
     answers = {(answer["api"], answer["version"]) for answers in recorded() for answer in answers}
     lines = ["| API | versions | used by clients | compared with recorded answers |", "|---|---|---|---|"]
     for key, row in API_VERSIONS.items():

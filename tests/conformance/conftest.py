@@ -1,4 +1,4 @@
-"""The broker under test: Moldau, or any running cluster (`--against HOST:PORT`): the same assertions."""
+"""The broker under test: Moldau, or any running cluster (`--against HOST:PORT`), with the same assertions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With --secured: what every client does, and what it may not."""
+    """With --secured: tests of every client, and of denied rights."""
     is_secured = config.getoption("--secured")
     kept = [
         item
@@ -75,7 +75,7 @@ def client(request: pytest.FixtureRequest, bootstrap_servers: str) -> Client:
 
 @pytest.fixture(autouse=True)
 def log_levels_as_before() -> Iterator[None]:
-    """The broker runs in this process: a level that a request sets must not hide lines from later tests."""
+    """The broker runs in this process: a level that a request sets must not hide log lines of later tests."""
     ours = logging.getLogger("moldau")
     before = ours.level
     yield

@@ -1,7 +1,7 @@
 """`python -m tests.conformance.foreign` (`make clients`): the conformance tests with clients in other languages.
 
-A run against Moldau that passes records its commit in foreign_run.json. `--changed` (in CI) runs the tests only where
-that commit is unknown, or where a file has changed since then that these clients can notice.
+A run against Moldau that passes records its commit in foreign_run.json. `--changed` (in CI) runs the tests only if that
+commit is unknown, or if a file that can affect these clients has changed since.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NOTICED = (
     "pyproject.toml",
     "tests/conformance",
 )
-"""Where a change can make these clients fail. `testing` starts the broker."""
+"""Paths whose changes can make these clients fail. `testing` starts the broker."""
 IGNORED = (f"tests/conformance/{RUN_FILE.name}", "tests/conformance/results/")
 FETCHES = 3
 RUN_TIMEOUT_S = 1_800
@@ -36,11 +36,11 @@ WITH_A_LOGIN = tuple(
         "test_groups.py::test_a_group_resumes_where_it_committed",
     )
 )
-"""What runs a second time, on SASL_SSL with ACLs; all of them do by `pytest --secured tests/conformance`."""
+"""Tests that run a second time, on SASL_SSL with ACLs; `pytest --secured tests/conformance` runs all of them so."""
 
 
 def recorded_commit() -> str:
-    """Of the last run that passed; "" where none is recorded."""
+    """The commit of the last run that passed; "" if none is recorded."""
     try:
         return str(json.loads(RUN_FILE.read_text())["commit"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -48,12 +48,12 @@ def recorded_commit() -> str:
 
 
 def is_noticed(path: str) -> bool:
-    """Whether a change of this file, one of NOTICED, can concern the clients: recorded results cannot."""
+    """Whether a change of this file, one of NOTICED, can affect the clients: recorded results cannot."""
     return not path.startswith(IGNORED)
 
 
 def reason_to_run(commit: str) -> str:
-    """Why the clients must run after the run at `commit`; "" where nothing that they can notice has changed."""
+    """Why the clients must run after the run at `commit`; "" if no relevant file has changed."""
     changed = changed_since(commit, *NOTICED)
     if changed is None:
         return "the recorded run is missing, or its commit is not in this history"
@@ -62,7 +62,7 @@ def reason_to_run(commit: str) -> str:
 
 
 def fetch() -> None:
-    """Fetches and builds the clients, so that no test waits for a registry."""
+    """Fetches and builds the clients: no test waits for a registry."""
     os.environ["MOLDAU_KAFKA_LIBS"] = str(fetch_kafka(CACHE))
     for name, kind in FOREIGN_CLIENTS.items():
         kind.command()
@@ -70,7 +70,7 @@ def fetch() -> None:
 
 
 def fetch_patiently() -> None:
-    """As `fetch`. A registry that fails is asked again, up to FETCHES times in all."""
+    """As `fetch`, with up to FETCHES attempts in all if a registry fails."""
     for attempt in range(1, FETCHES + 1):
         try:
             fetch()
@@ -81,7 +81,7 @@ def fetch_patiently() -> None:
 
 
 def main() -> int:
-    """The exit code of pytest; 0 where nothing needs to run."""
+    """The exit code of pytest; 0 if no test needs to run."""
     parser = argparse.ArgumentParser(prog="python -m tests.conformance.foreign", description=__doc__)
     parser.add_argument("--changed", action="store_true", help="only if these clients can notice a change")
     parser.add_argument("--against", default="moldau", help="moldau (default), or HOST:PORT of a running cluster")

@@ -1,8 +1,7 @@
-"""What each client did in a run of the conformance tests, and which versions of which APIs it used.
+"""Reports the results of each client in a run of the conformance tests, and the API versions that it used.
 
-`pytest tests/conformance --report FILE` adds to FILE, so that several runs make one report. Versions are seen by a
-handler of frames in front of the dispatcher, so only where Moldau runs in this process; a client is known by the client
-id that it is given.
+`pytest tests/conformance --report FILE` adds to FILE, so that several runs make one report. A frame handler in front of
+the dispatcher sees the versions, so only if Moldau runs in this process; a client is known by its client id.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ FEATURES = {
 
 
 class Observer:
-    """Notes key, version and client id of every request that has a header, then hands the frame on."""
+    """Records key, version and client id of every request that has a header, then passes the frame on."""
 
     def __init__(self, handler: Any) -> None:
         self._handler = handler
@@ -58,7 +57,7 @@ class Observer:
 
 
 class Report:
-    """A pytest plugin: gathers outcomes, writes them at the end."""
+    """A pytest plugin: collects outcomes, writes them at the end."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)

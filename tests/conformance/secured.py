@@ -1,4 +1,4 @@
-"""A cluster on SASL_SSL with ACLs, of Moldau or of Apache Kafka, and the user as whom all clients log in."""
+"""A cluster on SASL_SSL with ACLs, of Moldau or of Apache Kafka, and the user of all clients."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from tests.conformance.clients.interface import TIMEOUT_S
 USER = "alice"
 ALLOWED = (
     (ResourceType.TOPIC, "topic-", ResourcePatternType.PREFIXED, AclOperation.ALL),
-    # kafkajs reads as a group that has the topic's name
+    # kafkajs reads as a group with the topic's name
     (ResourceType.GROUP, "topic-", ResourcePatternType.PREFIXED, AclOperation.ALL),
     (ResourceType.GROUP, "group-", ResourcePatternType.PREFIXED, AclOperation.ALL),
-    # of a consumer of librdkafka that is no member
+    # of a librdkafka consumer that is not a member
     (ResourceType.GROUP, "unused", ResourcePatternType.LITERAL, AclOperation.READ),
     (ResourceType.TRANSACTIONAL_ID, "id-", ResourcePatternType.PREFIXED, AclOperation.ALL),
 )
 
 
 def give_rights(own: AdminClient) -> None:
-    """To the user: all that the tests do to names that they make up."""
+    """Gives the user all rights that the tests need on their names."""
     acls = [
         AclBinding(kind, name, pattern, f"User:{USER}", "*", operation, AclPermissionType.ALLOW)
         for kind, name, pattern, operation in ALLOWED
@@ -46,7 +46,7 @@ def give_rights(own: AdminClient) -> None:
 
 @contextmanager
 def secured_cluster(against: str) -> Iterator[str]:
-    """Gives the bootstrap servers; the environment names the login meanwhile. `against`: moldau or apache."""
+    """Gives the bootstrap servers; the environment has the login meanwhile. `against`: moldau or apache."""
     password = secrets.token_hex(8)
     with tempfile.TemporaryDirectory(prefix="moldau-secured-") as folder:
         start = {"moldau": _moldau, "apache": _apache}[against]

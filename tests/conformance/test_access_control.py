@@ -1,4 +1,4 @@
-"""ACLs with confluent-kafka: written through any broker of three, and in force for a client that is no super user."""
+"""ACLs with confluent-kafka: written through any broker of three, and in force for an ordinary client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients change and ask beside records: partitions, configs, deletions, groups, offsets by time."""
+"""Administration by clients: partitions, configs, deletions, groups, offsets by time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.conformance.clients import ALL_CLIENTS, FOREIGN_CLIENTS, Client, Rece
 
 
 def clients_that(*operations: str) -> pytest.MarkDecorator:
-    """Runs the test with every client whose administrative half knows these operations."""
+    """Runs the test with every client whose `administer` has these operations."""
     return pytest.mark.parametrize(
         "client",
         [
@@ -27,7 +27,7 @@ KNOWN_WITHIN_S = 30
 
 
 def eventually(condition: Callable[[], bool]) -> None:
-    """Of several brokers, those that did not make a change learn of it a moment later."""
+    """With several brokers, those that did not make a change learn it a moment later."""
     end_s = time.monotonic() + KNOWN_WITHIN_S
     while not condition():
         assert time.monotonic() < end_s
@@ -45,7 +45,7 @@ def test_partitions_are_added_and_written_to(client: Client, new_topic: Callable
 @clients_that("add_partitions", "partition_count")
 def test_fewer_partitions_are_refused_and_change_nothing(client: Client, new_topic: Callable[..., str]) -> None:
     topic = new_topic(partitions=3)
-    # each client has an error of its own for code 37
+    # each client has its own error for code 37
     with pytest.raises(Exception, match=r"(?i)partition|37"):
         client.administer("add_partitions", topic=topic, total=2)
     eventually(lambda: client.administer("partition_count", topic=topic) == 3)
@@ -57,7 +57,7 @@ def test_a_changed_config_is_described_and_acts(client: Client, new_topic: Calla
     assert client.administer("config", topic=topic, name="retention.ms") == "604800000"
     client.administer("set_config", topic=topic, name="max.message.bytes", value="1000")
     assert client.administer("config", topic=topic, name="max.message.bytes") == "1000"
-    # each client has an error of its own for code 10
+    # each client has its own error for code 10
     with pytest.raises(Exception, match=r"(?i)large|size|10"):
         client.produce(topic, [Received(None, b"x" * 2_000)])
     client.produce(topic, [Received(None, b"small")])

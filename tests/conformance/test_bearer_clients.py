@@ -1,4 +1,4 @@
-"""Clients that log in by OAUTHBEARER with tokens of an issuer: ours, and those of other projects."""
+"""Clients that log in by OAUTHBEARER with an issuer's tokens: ours, and those of other projects."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ LOGIN_HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCa
 
 
 class World:
-    """An issuer, and a broker that believes it."""
+    """An issuer, and a broker that trusts it."""
 
     def __init__(self, servers: str, issuer: Issuer) -> None:
         self.servers = servers
         self.issuer = issuer
 
     def properties(self, **more: str) -> dict[str, str]:
-        """Of a client of Kafka."""
+        """Of a Kafka client."""
         return {
             "bootstrap.servers": self.servers,
             "security.protocol": "SASL_PLAINTEXT",
@@ -76,7 +76,7 @@ def test_our_own_clients_log_in(world: World) -> None:
 
 
 def test_a_session_of_ours_goes_on_with_new_tokens(world: World) -> None:
-    """Tokens of 3 s: sessions end while requests go on."""
+    """Tokens of 3 s: sessions end while requests continue."""
     world.issuer.lifetime_s = 3
     try:
         access, asked = world.access(**{"client.id": "going"}), world.issuer.requests.count("/token")
@@ -113,7 +113,7 @@ def test_no_broker_is_asked_without_a_token(world: World) -> None:
 
 
 def librdkafka_copies(settings: dict[str, Any], topic: str) -> None:
-    """One record there and back."""
+    """Writes and reads one record."""
     own: dict[str, Any] = {**settings, "log_level": 0}
     found: list[KafkaError | None] = []
     producer = Producer(own)
@@ -246,7 +246,7 @@ def test_kafkas_java_client_logs_in(world: World, tmp_path: Path, is_jaas: bool)
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=NEEDS_APACHE_KAFKA) for kind in ("RSA", "EC")])
 @pytest.mark.parametrize("retriever", ["DefaultJwtRetriever", "JwtBearerJwtRetriever"])
 def test_kafkas_java_client_signs_as_ours(world: World, tmp_path: Path, kind: Kind, retriever: str) -> None:
-    """The same settings give the issuer the same form, but for times and signatures."""
+    """With the same settings the issuer gets the same form, except times and signatures."""
     key, path, config = SigningKey(kind), tmp_path / "key.pem", tmp_path / "client.properties"
     path.write_text(key.private_pem)
     world.issuer.clients["signer"] = Client(key=key)

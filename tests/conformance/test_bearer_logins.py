@@ -1,4 +1,4 @@
-"""Logins by OAUTHBEARER: which tokens let a client in, at Moldau and at Apache Kafka, and how long its session is."""
+"""Logins by OAUTHBEARER: the tokens that Moldau and Apache Kafka accept, and the length of the session."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def issuer() -> Iterator[Issuer]:
 
 
 def settings_of(issuer: Issuer, url: str) -> dict[str, str]:
-    """Of a listener OAUTH, for Apache Kafka as well."""
+    """Of a listener OAUTH, for Apache Kafka too."""
     return {
         "listener.name.oauth.sasl.enabled.mechanisms": "OAUTHBEARER",
         "listener.name.oauth.oauthbearer.sasl.jaas.config": f"{BEARER_MODULE} required;",

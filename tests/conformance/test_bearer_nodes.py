@@ -1,4 +1,4 @@
-"""Nodes that log in at each other by OAUTHBEARER, with tokens of the issuer that their clients have theirs from."""
+"""Nodes log in to each other by OAUTHBEARER, with tokens of the same issuer as their clients."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`moldau kafka-delegation-tokens` beside Kafka's own tool: the same words and columns, on Moldau and on Apache Kafka;
-and a token that one of them made logs in with the other."""
+"""`moldau kafka-delegation-tokens` and Kafka's own tool have the same words and columns, on Moldau and on Apache Kafka.
+A token that one of them made logs in with the other."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SHOWN = (
 
 
 class Users:
-    """The files of client settings, and the tools that take them."""
+    """The client settings files, and the tools that take them."""
 
     def __init__(self, servers: str, access: ClusterAccess, folder: Path, passwords: dict[str, str]) -> None:
         self.servers, self.access, self.folder = servers, access, folder
@@ -52,7 +52,7 @@ class Users:
         return tool([TOOL, "--bootstrap-server", self.servers, "--command-config", config, *words], "")
 
     def wait_until_known(self, hmac: str) -> None:
-        """Apache Kafka's broker knows of a token a moment after its controller has answered."""
+        """Apache Kafka's broker knows a token a moment after its controller has answered."""
         deadline_s = time.monotonic() + KNOWN_S
         with open_admin(self.access) as admin:
             while hmac not in [token.password for token in describe_tokens(admin)]:
@@ -67,7 +67,7 @@ def users(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def shown(ran: Ran) -> tuple[int, str, str]:
-    """Exit code, output, and the first line of errors, without what each run makes up."""
+    """Exit code, output, and the first line of errors, without the random parts."""
     output = ran[1]
     for pattern, replacement in SHOWN:
         output = re.sub(pattern, replacement, output, flags=re.MULTILINE)
@@ -75,7 +75,7 @@ def shown(ran: Ran) -> tuple[int, str, str]:
 
 
 def life_of_a_token(users: Users, tool: Tool) -> list[tuple[int, str, str]]:
-    """What the tool prints of it, from its creation to its end."""
+    """The tool's output for a token, from its creation to its end."""
     words = ("--max-life-time-period", "7200000", "--renewer-principal", "User:bob")
     made = users.run(tool, "alice", "--create", *words)
     found = re.search(r"[A-Za-z0-9+/]{86}==", made[1])
@@ -108,6 +108,6 @@ def test_a_token_of_one_tool_logs_in_with_the_other(users: Users, maker: Tool, u
     users.wait_until_known(row[1])
     users.write("token", {"username": row[0], "password": row[1], "tokenauth": "true"})
     asked = users.run(user, "token", "--create", "--max-life-time-period", "-1")
-    # it is in, and a token makes no token
+    # it is logged in, and a token cannot create a token
     refusal = "org.apache.kafka.common.errors.UnsupportedByAuthenticationException: Delegation Token requests are not"
     assert (asked[0], asked[2][: len(refusal)]) == (1, refusal)

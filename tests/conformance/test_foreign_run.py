@@ -1,4 +1,4 @@
-"""When the clients in other languages must run again."""
+"""The rule when the clients in other languages must run again."""
 
 from __future__ import annotations
 

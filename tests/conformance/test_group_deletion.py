@@ -1,4 +1,4 @@
-"""Groups and positions are deleted by the clients that people do it with."""
+"""Common clients delete groups and committed offsets."""
 
 from __future__ import annotations
 

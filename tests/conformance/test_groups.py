@@ -1,4 +1,4 @@
-"""Consumer groups: partitions move when members come, go and die; offsets stay."""
+"""Consumer groups: partitions move when members join, leave and die; offsets stay."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_third_member_of_two_partitions_is_idle(
     admin = AdminClient({"bootstrap.servers": client.bootstrap_servers, **login.librdkafka()})
 
     def owned_as_described() -> list[list[int]] | None:
-        """What each member owns in the broker's words, or None while the group is not stable."""
+        """The partitions of each member by the broker's description, or None while the group is not stable."""
         description = admin.describe_consumer_groups([group])[group].result(timeout=30)
         if description.state.name != "STABLE" or len(description.members) != len(members):
             return None

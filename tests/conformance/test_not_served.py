@@ -1,4 +1,4 @@
-"""A client that asks for what is not served hears so at once: it does not wait for a coordinator that never comes."""
+"""A client learns at once that a feature is not served: it does not wait for a coordinator that never comes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Two requests in one segment, one that changes something and one that asks for it: the second sees the first.
+"""Two requests in one segment, a change and a question about it: the second sees the first.
 
-Apache Kafka, too, begins no request of a connection before it has answered the one before; what its controller decided
-may still be on its way to its broker then, and a marker of a transaction on its way to a partition, so there the
-question may be asked again.
+Apache Kafka, too, starts a request of a connection only after it has answered the one before. A decision of its
+controller may still be on its way to its broker then, and a transaction marker on its way to a partition, so the
+question may be repeated with Apache Kafka.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from tests.support.wire import RawConnection, request_bytes, row_of
 
 PATIENCE_S = 10
 ON_ITS_WAY = {3, 5, 6, 14, 15, 16, 19}
-"""Of a topic or coordinator that was just made, by Apache Kafka: a client asks again."""
+"""Errors of Apache Kafka for a new topic or coordinator: a client retries."""
 ENDING = 51
-"""The transaction before is not ended everywhere."""
+"""The transaction before has not ended on every partition."""
 
 EXCUSED = {
     ApiKey.DESCRIBE_ACLS: "54 without an authorizer: there is nothing to see",
@@ -59,7 +59,7 @@ EXCUSED = {
     ApiKey.REMOVE_RAFT_VOTER: "needs a second node: tests/unit/shell/quorum/test_voter_changes.py",
     ApiKey.DESCRIBE_QUORUM: "needs a second node: tests/unit/shell/quorum/test_voter_changes.py",
 }
-"""APIs that are neither a change nor a question of any pair, and why."""
+"""APIs that are neither the change nor the question of a pair, with the reason."""
 
 
 def is_said(said: Any, expected: Any, name: str) -> bool:
@@ -77,7 +77,7 @@ def ask(connection: RawConnection, request: Any) -> Any:
 
 
 def prepare(connection: RawConnection, make: Callable[[Subject], Any], on: Subject) -> None:
-    """Asks until it is done, and what it made can be seen."""
+    """Repeats until it succeeds and its result is visible."""
     for answer in repeated(lambda: ask(connection, make(on))):
         if not codes(answer) & {*ON_ITS_WAY, ENDING}:
             break
@@ -88,7 +88,7 @@ def prepare(connection: RawConnection, make: Callable[[Subject], Any], on: Subje
 
 
 def repeated(act: Callable[[], Any]) -> Iterator[Any]:
-    """What `act` gives, again and again for a time; then the test fails."""
+    """Calls `act` again and again for a time; then the test fails."""
     deadline_s = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline_s:
         given = act()
@@ -128,12 +128,12 @@ def test_the_second_of_two_requests_sees_the_first(
 
 
 def is_to_be_repeated(pair: Pair, changed: Any) -> bool:
-    """Whether Apache Kafka has not taken the change yet."""
+    """Whether Apache Kafka has not applied the change yet."""
     return bool(codes(changed) & (ON_ITS_WAY | ({ENDING} if pair.change is write_and_join else set())))
 
 
 def ask_together(connection: RawConnection, change: Any, question: Any) -> tuple[Any, Any]:
-    """Sends both in one segment; gives both answers, None for the one that nobody gets."""
+    """Sends both in one segment; gives both responses, None for the one that never comes."""
     together = in_version(change), in_version(question)
     connection.send(
         b"".join(

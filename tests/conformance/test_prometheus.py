@@ -1,6 +1,6 @@
-"""Prometheus itself, with the configuration of `deploy/prometheus.yml`: what it may scrape, and what it may not.
+"""Prometheus itself, with the configuration of `deploy/prometheus.yml`: allowed and denied scrapes.
 
-Run by `make prometheus`. Debian has it as `prometheus`; where it is elsewhere, PROMETHEUS says so.
+Run by `make prometheus`. Uses Debian's `prometheus`; PROMETHEUS names another place.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def registry(folder: Path, cluster: Cluster) -> Iterator[str]:
 
 
 class Scraping:
-    """Prometheus over a configuration, from the constructor's return to `close`."""
+    """Prometheus with a configuration, from the constructor's return to `close`."""
 
     def __init__(self, folder: Path, jobs: list[dict[str, Any]]) -> None:
         config = folder / "prometheus.yml"
@@ -114,7 +114,7 @@ class Scraping:
         return {target["labels"]["job"]: f"{target['health']} {target['lastError']}".strip() for target in targets}
 
     def knows(self, jobs: int) -> bool:
-        """Whether so many were scraped at least once."""
+        """Whether that many were scraped at least once."""
         health = self.health()
         return len(health) == jobs and "unknown" not in health.values()
 

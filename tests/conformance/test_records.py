@@ -1,4 +1,4 @@
-"""Records written by a client come back as they were, to it and to the others."""
+"""A client and all others read the records that it wrote, unchanged."""
 
 from __future__ import annotations
 

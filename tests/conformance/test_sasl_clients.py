@@ -1,4 +1,4 @@
-"""Clients of librdkafka on a listener of SASL: who gets in, who does not, and for how long."""
+"""librdkafka clients on a SASL listener: accepted and rejected logins, and the length of sessions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.running_broker import RunningBroker
 
 pytestmark = pytest.mark.slow
 SESSION_MS = 6_000
-"""A client that stands still for a seventh of it comes too late to log in again."""
+"""A client that pauses for a seventh of it is too late to log in again."""
 PATIENCE_S = 20
 CLUSTER_ID = "tBkDQh1jQTWVvPkPqJ9o1w"
 USERS = (("PLAIN", "alice"), ("SCRAM-SHA-256", "bob"), ("SCRAM-SHA-512", "carol"), ("SCRAM-SHA-256", "dave"))
@@ -39,7 +39,7 @@ def run_moldau(*words: str) -> None:
 
 
 class SaslBroker:
-    """One broker; `plain` is its listener without SASL, where users are made."""
+    """One broker; `plain` is its listener without SASL, for creating users."""
 
     def __init__(self, scratch: Path) -> None:
         self._held = [held_port() for _ in range(3)]
@@ -99,7 +99,7 @@ def password_of(name: str) -> str:
 
 
 def refusal(broker: SaslBroker, mechanism: str, name: str, password: str) -> KafkaError:
-    """What librdkafka says of a login."""
+    """librdkafka's message about a login."""
     errors: list[KafkaError] = []
     client = AdminClient(broker.client(mechanism, name, password) | {"error_cb": errors.append})
     deadline_s = time.monotonic() + PATIENCE_S

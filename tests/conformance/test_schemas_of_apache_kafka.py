@@ -1,6 +1,6 @@
-"""Every message that is declared here is the one of Apache Kafka's own schemas: versions, fields, types, defaults.
+"""Every declared message equals Apache Kafka's own schema: versions, fields, types, defaults.
 
-The schemas lie as JSON in the jars of Apache Kafka: MOLDAU_KAFKA_LIBS names their directory. No Java is started.
+The jars of Apache Kafka have the schemas as JSON: MOLDAU_KAFKA_LIBS names their directory. No Java is started.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ Schema = dict[str, Any]
 
 PRIMITIVES = ("bool", "int8", "int16", "uint16", "int32", "int64", "float64", "string", "bytes", "records", "uuid")
 KNOWN_DIFFERENCES = (
-    "ElectLeadersResponse.ErrorCode: is_ignorable True, not False",  # v0 has no place for it, and must be answered too
-    "SaslAuthenticateResponse.ErrorMessage: default None, not ''",  # null where there is no error, as brokers answer
-    # version 0 of a transaction's state is written for an older Kafka, which knows nothing of these
+    "ElectLeadersResponse.ErrorCode: is_ignorable True, not False",  # v0 has no field for it, and must be answered too
+    "SaslAuthenticateResponse.ErrorMessage: default None, not ''",  # null if no error, as brokers answer
+    # version 0 of a transaction's state is for an older Kafka, which does not know these
     "TransactionLogValue.PreviousProducerId: is_ignorable True, not False",
     "TransactionLogValue.NextProducerId: is_ignorable True, not False",
     "TransactionLogValue.ClientTransactionVersion: is_ignorable True, not False",
@@ -51,7 +51,7 @@ KNOWN_DIFFERENCES = (
 
 
 def without_comments(text: str) -> str:
-    """JSON of what may have `//` comments behind its lines; a text may have them too."""
+    """JSON that may have `//` comments at the ends of lines; strings may contain `//` too."""
     lines = []
     for line in text.splitlines():
         pieces = line.split("//")
@@ -66,7 +66,7 @@ def without_comments(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def schemas() -> dict[str, Schema]:
-    """Of each message of Apache Kafka, by its name."""
+    """By the name of each message of Apache Kafka."""
     found = {}
     for jar in sorted(Path(os.environ["MOLDAU_KAFKA_LIBS"]).glob("kafka*.jar")):
         with zipfile.ZipFile(jar) as opened:
@@ -85,7 +85,7 @@ DECLARED = {
 
 
 def span(versions: Versions, within: Versions) -> tuple[int, int]:
-    """What is left of `versions`; one and the same for all that leave nothing."""
+    """The rest of `versions`; the same value for all empty ones."""
     first, last = max(versions.first, within.first), min(versions.last, within.last)
     return (first, last) if first <= last else (0, -1)
 
@@ -111,7 +111,7 @@ def kind_in(schema: Schema) -> str:
 
 
 def default_in(schema: Schema) -> object:
-    """What Apache Kafka takes for a field that is not given."""
+    """Apache Kafka's default for a missing field."""
     kind, said = kind_in(schema), schema.get("default")
     if said == "null":
         return None
@@ -131,7 +131,7 @@ def versions_in(schema: Schema) -> Versions:
 
 
 class Comparison:
-    """Of one message: `differences` has a sentence for each."""
+    """Of one message: `differences` has a sentence for each difference."""
 
     def __init__(self, schema: Schema) -> None:
         self.differences: list[str] = []

@@ -1,4 +1,4 @@
-"""The tables of settings name what Apache Kafka describes: names, types, defaults, and what a running broker changes.
+"""The tables of settings agree with Apache Kafka: names, types, defaults, and which of them are dynamic.
 
 Needs a Java (JAVA_HOME, or on the PATH) and the jars of Apache Kafka: MOLDAU_KAFKA_LIBS names their directory.
 """
@@ -28,10 +28,10 @@ from tests.support.apache_kafka import NEEDS_APACHE_KAFKA, apache_kafka, create_
 pytestmark = NEEDS_APACHE_KAFKA
 
 OTHER_DEFAULTS = {"listeners", "log.dir", "node.id", "process.roles", "controller.listener.names"}
-"""Where our default is another one, or Apache Kafka has none: the page of settings says so."""
+"""Settings whose default differs from Apache Kafka's, or that have none there: the reference of settings says so."""
 
 Row = tuple[int, bool, bool, str | None, tuple[str, ...]]
-"""Type, whether it is read-only, whether it is secret, its default, the names under which it may stand."""
+"""Type, whether it is read-only, whether it is secret, its default, its synonyms."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Transactions of each client that has them: records and positions count once they are committed."""
+"""Transactions of each client: records and offsets count once they are committed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CLIENTS_WITH_TRANSACTIONS = pytest.mark.parametrize(
 
 
 def committed_values(bootstrap_servers: str, topic: str, count: int) -> list[bytes | None]:
-    """librdkafka reads committed records only."""
+    """librdkafka reads only committed records."""
     return [received.value for received in ConfluentKafka(bootstrap_servers).read(topic, count)]
 
 

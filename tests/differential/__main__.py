@@ -1,9 +1,10 @@
-"""Random legal request sequences to two brokers, compared: `python -m tests.differential --sequences 2000`.
+"""Compares the responses of two brokers to random legal request sequences: `python -m tests.differential --sequences
+2000`.
 
-Apache Kafka is started from its jars (MOLDAU_KAFKA_LIBS, or fetched from Maven Central) unless --theirs names one that
-runs. `--users`: each request is of one of three users with random ACLs, and what the requests changed is compared too
-(users.py); `--tokens`: their requests of delegation tokens (tokens.py). Ends with 1 if any answer differs and no row of
-exemptions.py covers it.
+Apache Kafka is started from its jars (MOLDAU_KAFKA_LIBS, or fetched from Maven Central) unless --theirs names a running
+one. `--users`: each request comes from one of three users with random ACLs, and the resulting state is compared too
+(users.py). `--tokens`: requests of delegation tokens by these users (tokens.py). Exits with 1 if a response differs and
+no row of exemptions.py covers it.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ STEPS = 12
 BASE_BEFORE_NOW_MS = 3_600_000
 SETTLE_S = 0.02
 REFUSALS = (29, 30, 31, 53, 63, 65)
-"""Of a topic, a group, the cluster, a transactional id and a token: *_AUTHORIZATION_FAILED, and tokens of others."""
+"""For a topic, a group, the cluster, a transactional id and a token: *_AUTHORIZATION_FAILED, and tokens of others."""
 
 
 class Comparison:
-    """Two brokers, what they answered differently, and how many of the differences no exemption covers."""
+    """Two brokers, their different responses, and the number of differences without an exemption."""
 
     def __init__(self, ours: Broker, theirs: Broker, run: int) -> None:
         self.ours, self.theirs, self.run = ours, theirs, run
@@ -48,7 +49,7 @@ class Comparison:
             self._ask(f"seed {seed} step {number}", step, sequence, mine, other, OWN)
 
     def compare_users(self, seed: int) -> None:
-        """Runs one sequence, each request of a user; then the super user asks what has changed."""
+        """Runs one sequence, each request of a user; then the super user reads the state."""
         sequence, mine, other = self._begun(seed)
         for step in sequence.opening():
             self._ask(f"seed {seed} opening", step, sequence, mine, other, OWN)
@@ -65,7 +66,7 @@ class Comparison:
             print(*(f"    {acl}" for acl in acls), sep="\n")
 
     def compare_tokens(self, seed: int) -> None:
-        """Runs one sequence of delegation tokens; then the super user asks which there are."""
+        """Runs one sequence of delegation tokens; then the super user lists the tokens."""
         _, mine, other = self._begun(seed)
         sequence = TokenSequence(seed, f"s{self.run}x{seed}")
         acls = sequence.acls()
@@ -108,13 +109,13 @@ class Comparison:
 
 @contextmanager
 def both(theirs_at: str | None) -> Iterator[tuple[Broker, Broker]]:
-    """Without users: whoever asks may do everything."""
+    """Without users: any client may do everything."""
     with Cluster(settings=OUR_SETTINGS) as cluster, running_kafka(theirs_at) as address:
         yield Broker(cluster.bootstrap_servers), Broker(address, settle_s=SETTLE_S)
 
 
 def started(arguments: argparse.Namespace) -> AbstractContextManager[tuple[Broker, Broker]]:
-    """The two brokers that the command line asks for."""
+    """The two brokers that the command line names."""
     if arguments.tokens:
         return both_with_users(SETTLE_S, TOKEN_SETTINGS)
     return both_with_users(SETTLE_S) if arguments.users else both(arguments.theirs)

@@ -1,4 +1,4 @@
-"""An answer in plain values, without what two brokers cannot have in common: ids, addresses, the present time.
+"""A response in plain values, without values that differ between brokers: ids, addresses, the present time.
 
 Lists of structs are sorted: Kafka gives many of them in the order of a hash map.
 """
@@ -24,7 +24,7 @@ from tests.differential.step import Bindings
 DROPPED = frozenset(
     ("throttle_time_ms", "cluster_id", "host", "port", "total_bytes", "usable_bytes", "log_dir", "client_host")
 )
-"""Of the machine, the address, the moment. `partition_size` and offsets stay."""
+"""They depend on the machine, the address or the moment. `partition_size` and offsets stay."""
 HOUR_MS = 3_600_000
 TOKEN_GRAIN_MS = 300_000
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -34,18 +34,18 @@ GROWING = {
     "DescribeQuorumResponse": frozenset(("high_watermark", "log_end_offset", "leader_epoch")),
     "ApiVersionsResponse": frozenset(("finalized_features_epoch",)),
 }
-"""Offsets of the metadata log: each broker writes into it what it likes."""
+"""Offsets of the metadata log, into which each broker writes its own records."""
 OWNED = {"ListedGroup": "group_id", "ListedConfigResource": "resource_name", "ListedTransaction": "transactional_id"}
-"""Lists of all there is: what other sequences made is left out."""
+"""Lists of everything: entries of other sequences are left out."""
 
 
 def plain(answer: Any, version: int, bindings: Bindings, prefix: str) -> Any:
-    """JSON values of what this version of the answer carries, in an order of its own. `prefix`: of the sequence."""
+    """The JSON values of this version's response, in a canonical order. `prefix`: of the sequence."""
     return _struct(answer, version, Words(bindings, prefix, GROWING.get(type(answer).__name__, frozenset())))
 
 
 class Words:
-    """What stands for a value that each broker makes up: the name under which the sequence knows it."""
+    """Replaces a value that each broker makes up: by the sequence's name for it."""
 
     def __init__(self, bindings: Bindings, prefix: str, dropped: frozenset[str]) -> None:
         self.prefix = prefix
@@ -64,7 +64,7 @@ class Words:
 
     def is_mine(self, item: Any) -> bool:
         if isinstance(item, ApiVersion):
-            # what is not served is not advertised
+            # features that are not served are not advertised
             return item.api_key in API_VERSIONS
         if isinstance(item, DescribedDelegationToken):
             return item.token_id in self.names
@@ -72,7 +72,7 @@ class Words:
         return name is None or self.prefix in getattr(item, name)
 
     def word_of_token(self, field: str, value: Any) -> Any:
-        """Of a delegation token: its times to five minutes, so that a slow answer is none that differs."""
+        """Of a delegation token: its times in steps of five minutes, so a slow response is no difference."""
         if field in ("token_id", "hmac"):
             return self.names.get(value, value)
         if "timestamp" in field and value > 0:
@@ -99,7 +99,7 @@ class Words:
 def _struct(message: msgspec.Struct, version: int, words: Words) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if isinstance(message, DescribeTransactionsTopic) and message.topic == OFFSETS_TOPIC:
-        # by the hashes of the groups, which have other names in each run
+        # by the hashes of the groups, whose names differ in each run
         message = DescribeTransactionsTopic(message.topic)
     for field in fields_of(type(message)):
         if field.name in words.dropped or not field.is_present(version):
@@ -126,7 +126,7 @@ def _struct(message: msgspec.Struct, version: int, words: Words) -> dict[str, An
 
 
 def _joined(topics: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A topic stands once for each run of its partitions, and their order is free."""
+    """Merges the entries of a topic: it repeats for each run of its partitions, in any order."""
     joined: dict[str, dict[str, Any]] = {}
     for topic in topics:
         known = joined.setdefault(topic.get("topic") or topic["topic_id"], {**topic, "partitions": []})
@@ -139,7 +139,7 @@ def _value(value: Any) -> Any:
 
 
 def _records(data: memoryview, words: Words) -> list[Any]:
-    """Each batch: what its header says, and its records. A batch that is cut at the end is left out."""
+    """Each batch: its header fields, and its records. A batch that is cut off at the end is left out."""
     rows: list[Any] = []
     for position, header in iterate_batches(data):
         batch = bytes(data[position : position + header.size])
@@ -162,7 +162,7 @@ def _records(data: memoryview, words: Words) -> list[Any]:
 
 
 def differences(ours: Any, theirs: Any, path: str = "") -> list[tuple[str, Any, Any]]:
-    """(path, ours, theirs) of every leaf that differs; list positions are left out of the path."""
+    """(path, ours, theirs) of every leaf that differs; the path has no list positions."""
     if isinstance(ours, dict) and isinstance(theirs, dict) and ours.keys() == theirs.keys():
         return [row for name in ours for row in differences(ours[name], theirs[name], f"{path}.{name}")]
     if isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):

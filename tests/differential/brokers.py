@@ -1,4 +1,4 @@
-"""A broker that is asked step after step, and the time it needs to know of its own changes."""
+"""A broker that gets step after step, and the time that it needs to see its own changes."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ from tests.support.wire import Closed, RawConnection, log_in
 READY_S = 60.0
 TRANSACTION = 1
 OWN = "moldau"
-"""Who asks what no step asks: a super user, where there are users."""
+"""The client of all other requests: a super user, if users exist."""
 OUR_SETTINGS = {
     "node.id": "1",
-    # the test kit looks every second for what ends; Apache Kafka every ten minutes
+    # the test kit checks every second for expiry; Apache Kafka every ten minutes
     "offsets.retention.check.interval.ms": "600000",
-    # with the test kit's four, groups share a partition that lie in two of Apache Kafka's: either adds the other's
+    # with the test kit's four, groups share a partition that are in two of Apache Kafka's: each adds the other's
     "offsets.topic.num.partitions": "50",
 }
 LONG_SETTLE_S = 1.0
-"""Before a question that changes nothing is asked once more: a change may take Apache Kafka's broker half that long."""
+"""The pause before a read is repeated: Apache Kafka's broker half may take that long to see a change."""
 
 
 class Broker:
-    """`settle_s`: Apache Kafka answers a change before its broker half knows of it; we do not. `logins`: of the users
-    who log in; OWN among them may do everything."""
+    """`settle_s`: Apache Kafka answers a change before its broker half knows it; Moldau does not. `logins`: of the
+    users that log in; OWN among them may do everything."""
 
     def __init__(
         self, bootstrap_servers: str, *, settle_s: float = 0.0, logins: Mapping[str, Credentials] | None = None
@@ -80,14 +80,14 @@ class Broker:
         time.sleep(LONG_SETTLE_S)
 
     def give(self, acls: tuple[Acl, ...]) -> None:
-        """Takes all ACLs that there are, and gives these; returns once the broker knows of it."""
+        """Deletes all ACLs, and creates these; returns when the broker knows it."""
         everything = DeleteAclsFilter(*msgspec.structs.astuple(AclFilter()))
         assert self.ask(DeleteAclsRequest((everything,)), 3).filter_results[0].error_code == 0
         self._wait_for_acls(0)
         made = tuple(AclCreation(*msgspec.structs.astuple(acl)) for acl in acls)
         assert not any(one.error_code for one in self.ask(CreateAclsRequest(made), 3).results)
         self._wait_for_acls(len(acls))
-        # Apache Kafka's controller decides what is forwarded, and learns of an ACL by itself
+        # Apache Kafka's controller decides about forwarded requests, and learns an ACL separately
         time.sleep(self.settle_s)
 
     def _wait_for_acls(self, count: int) -> None:
@@ -107,7 +107,7 @@ class Broker:
         while any(one.error_code for one in self._connection.ask(request, 6).coordinators):
             assert time.monotonic() < end, "no transaction coordinator"
             time.sleep(0.1)
-        # Apache Kafka asks its controller for the first block of producer ids, and refuses until it has it
+        # Apache Kafka asks its controller for the first block of producer ids, and rejects requests until then
         while self._connection.ask(
             InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), 4
         ).error_code:
@@ -115,8 +115,8 @@ class Broker:
             time.sleep(0.1)
 
     def wait_for_tokens(self, expiries: Mapping[str, int | None]) -> None:
-        """Until the broker describes the delegation tokens that it has answered, by id; None: it is gone. Apache Kafka
-        also renews and ends tokens by what it knew before."""
+        """Waits until the broker describes the delegation tokens of its responses, by id; None: deleted. Apache Kafka
+        also renews and expires tokens by its earlier state."""
         end = time.monotonic() + READY_S
         while True:
             known = {
@@ -128,7 +128,7 @@ class Broker:
             time.sleep(0.01)
 
     def take(self, step: Step, bindings: Bindings, prefix: str, user: str = OWN) -> Any:
-        """The answer in plain values, or the string "closed"."""
+        """The response in plain values, or the string "closed"."""
         request = trimmed(step.make(bindings), step.version)
         try:
             answer = self._connection_of(user).ask(request, step.version, client_id="differential")
@@ -147,7 +147,7 @@ class Broker:
         return {"api": ApiKey(step.key).name, "version": step.version, **plain(answer, step.version, bindings, prefix)}
 
     def _wait_for_markers(self, transactional_ids: tuple[str, ...]) -> None:
-        """Until no transaction is about to end: a coordinator answers before it has written the markers."""
+        """Waits until no transaction is about to end: a coordinator answers before it has written the markers."""
         end = time.monotonic() + READY_S
         request = DescribeTransactionsRequest(transactional_ids)
         while any(
@@ -158,7 +158,7 @@ class Broker:
             time.sleep(0.01)
 
     def _learn_topic(self, name: str, expected: int | None, bindings: Bindings) -> None:
-        """Its id, once the broker half agrees with what the controller answered and leads the partitions."""
+        """Its id, once the broker half agrees with the controller's response and leads the partitions."""
         request = MetadataRequest((MetadataRequestTopic(name=name),), allow_auto_topic_creation=False)
         end = time.monotonic() + READY_S
         while True:
@@ -171,7 +171,7 @@ class Broker:
             bindings.values[f"topic:{name}"] = topic.topic_id
 
     def _leads(self, name: str, count: int) -> bool:
-        """Whether all partitions answer: Apache Kafka knows of a topic a moment before it leads it."""
+        """Whether all partitions answer: Apache Kafka knows a topic a moment before it leads it."""
         items = tuple(ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(count))
         request = ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(name=name, partitions=items),))
         answer = self._connection.ask(request, 5, client_id="differential")

@@ -1,6 +1,6 @@
-"""What Apache Kafka 4.4.0 answered to every version of every API that we serve: recorded once, compared everywhere.
+"""Recorded responses of Apache Kafka 4.4.0 to every version of every API that we serve, for comparison everywhere.
 
-Record anew after a change of steps.py: `MOLDAU_KAFKA_LIBS=... python -m tests.differential.exchanges`.
+Record again after a change of steps.py: `MOLDAU_KAFKA_LIBS=... python -m tests.differential.exchanges`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def round_of(number: int, prefix: str) -> list[Step]:
 
 
 def answers_of(broker: Broker, number: int) -> list[Any]:
-    """Under names that no run before has used; in the answers they are those of the round."""
+    """With unique names of the run; in the responses these become the names of the round."""
     now_ms = int(time.time() * 1000)
     prefix = f"run{now_ms}-round{number}"
     bindings = Bindings(now_ms - BASE_BEFORE_NOW_MS)
@@ -39,7 +39,7 @@ def answers_of(broker: Broker, number: int) -> list[Any]:
 
 
 def recorded() -> list[list[Any]]:
-    """The answers of each round, in the order of its steps."""
+    """The responses of each round, in the order of its steps."""
     rounds: list[list[Any]] = json.loads(gzip.decompress(RECORDED.read_bytes()))
     return rounds
 
@@ -49,7 +49,7 @@ def main() -> int:
         broker = Broker(bootstrap_servers, settle_s=SETTLE_S)
         broker.wait_for_coordinator("any")
         rounds = [answers_of(broker, number) for number in range(ROUNDS)]
-    # without the time of day, so that recording the same again gives the same file
+    # without the time of day: the same recording gives the same file
     RECORDED.write_bytes(gzip.compress(json.dumps(rounds).encode(), mtime=0))
     print(f"{sum(len(answers) for answers in rounds)} answers in {RECORDED.name}")
     return 0

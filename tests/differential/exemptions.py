@@ -1,7 +1,7 @@
-"""Where Moldau answers otherwise than Apache Kafka 4.4.0 on purpose: at most 20 rows, each with its reason.
+"""Intended differences between the responses of Moldau and Apache Kafka 4.4.0: at most 20 rows, each with its reason.
 
-A row is (API, a pattern of the differing field's path, what differs as "ours / theirs" or "" for whatever, reason). The
-differences that bad input makes stand in the bad-input tests instead: here every request is legal.
+A row is (API, a pattern of the differing field's path, the difference as "ours / theirs" or "" for any, reason).
+Differences for bad input are in the bad-input tests: here every request is legal.
 """
 
 from __future__ import annotations
@@ -63,16 +63,16 @@ OF_USERS: tuple[tuple[str, str, str, str], ...] = (
         "Moldau asks for the right before it says that the protocol is not served",
     ),
 )
-"""As EXEMPTIONS, where a user lacks a right; all four are patterns. No row covers an effect, or what is told of a
+"""Like EXEMPTIONS, for users who lack a right; all four are patterns. No row covers an effect, or the data of a
 resource."""
 
 NOT_ADVERTISED = ("group.version", "share.version", "streams.version")
-"""Features of what is not served yet: the new group protocols (KIP-848), share and streams groups. A client that sees
-one begins to rely on it. Otherwise the features of both brokers are the same."""
+"""Features that are not served yet: the new group protocols (KIP-848), share and streams groups. A client that sees one
+begins to rely on it. Otherwise the features of both brokers are the same."""
 
 
 def exemption(api: str, path: str, ours: Any, theirs: Any, *, is_of_user: bool = False) -> str | None:
-    """The reason of the row that covers the difference, or None. `is_of_user`: one who may lack rights."""
+    """The reason of the row that covers the difference, or None. `is_of_user`: the client may lack rights."""
     for pattern_of_api, pattern, pattern_of_values, reason in OF_USERS if is_of_user else ():
         is_covered = re.fullmatch(pattern_of_api, api) and re.fullmatch(pattern, path)
         if is_covered and re.fullmatch(pattern_of_values, f"{ours} / {theirs}", re.DOTALL):

@@ -1,4 +1,4 @@
-"""An Apache Kafka to compare with: the one named, or a fresh one from its jars on loopback."""
+"""An Apache Kafka to compare with: the named one, or a new one from its jars on loopback."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from moldau.wire.protocol.messages.cluster import FeatureUpdateKey, UpdateFeatur
 from tests.support.wire import RawConnection, log_in
 
 LISTENER = "CLIENTS"
-"""Where clients and the broker itself reach Apache Kafka."""
+"""The listener of Apache Kafka for clients and for the broker itself."""
 MECHANISM = "SCRAM-SHA-512"
 
 
 def refuse_consumer_groups(bootstrap_servers: str, login: Credentials | None = None) -> None:
-    """Takes `group.version` back to 0, as it is with us: groups of KIP-848 are answered 35."""
+    """Downgrades `group.version` to 0, as in Moldau: requests of KIP-848 groups get error 35."""
     safe_downgrade = 2
     asked = FeatureUpdateKey("group.version", 0, upgrade_type=safe_downgrade)
     with RawConnection(bootstrap_servers) as connection:
@@ -46,14 +46,14 @@ def running_kafka(bootstrap_servers: str | None) -> Iterator[str]:
 
 
 def settings_with_users(own: str, password: str, protocol: str) -> dict[str, str]:
-    """Of an Apache Kafka whose clients log in by SCRAM-SHA-512, and that asks for their rights; `own` is a super user,
-    as which the broker reaches itself."""
+    """For an Apache Kafka with SCRAM-SHA-512 logins and ACLs; `own` is a super user, with which the broker reaches
+    itself."""
     jaas = f'{SCRAM_MODULE} required username="{own}" password="{password}";'
     return {
         "authorizer.class.name": STANDARD_AUTHORIZER,
         # on a busy machine it must not fence its own broker
         "broker.session.timeout.ms": "60000",
-        # of the connections to the controller's listener, which no client uses
+        # for connections to the controller's listener, which no client uses
         "super.users": f"User:{own};User:ANONYMOUS",
         "listener.security.protocol.map": f"CONTROLLER:PLAINTEXT,{LISTENER}:{protocol}",
         "sasl.enabled.mechanisms": MECHANISM,

@@ -1,4 +1,4 @@
-"""Requests of features that are not served: what they ask, legally, and whether the metadata may change."""
+"""Legal requests of features that are not served, and whether the metadata may change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One step of a sequence: a request that is built for each broker, and what its answer teaches."""
+"""One step of a sequence: a request that is built for each broker, and the values kept from its response."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NO_SUCH_ID = b"\x01" * 16
 
 
 class Bindings:
-    """What one broker has told so far. `base_ms` is the time from which the sequence counts."""
+    """The values from one broker's responses so far. `base_ms` is the start time of the sequence."""
 
     def __init__(self, base_ms: int) -> None:
         self.base_ms = base_ms
@@ -29,17 +29,17 @@ class Bindings:
 
 
 class Step(msgspec.Struct, frozen=True):
-    """`make` builds the request for one broker; `learn` takes from its answer what later steps need."""
+    """`make` builds the request for one broker; `learn` takes values from its response for later steps."""
 
     key: ApiKey
     version: int
     make: Callable[[Bindings], Any]
     learn: Callable[[Bindings, Any], None] | None = None
     changes: bool = False
-    """Whether the cluster's metadata may be another one afterwards."""
+    """Whether the cluster's metadata may differ afterwards."""
     names: tuple[str, ...] = ()
     """The topics whose state it may change."""
     expected: Callable[[Any], int | None] = lambda answer: None
-    """The number of partitions that they have after this answer, 0 for none; None: any."""
+    """The number of their partitions after this response, 0 for none; None: any."""
     transactional_ids: tuple[str, ...] = ()
-    """What the step may have begun to end: markers are written behind the answer."""
+    """The ids that the step may have begun to end: markers are written after the response."""

@@ -1,7 +1,7 @@
 """Random legal requests: a sequence is a list of steps, the same for every broker that is asked.
 
-What only a broker can know (topic ids, member ids, producer ids, session ids) is a binding: a step is built anew for
-each broker from that broker's own bindings, and teaches them what its answer says.
+A value that only a broker knows (topic ids, member ids, producer ids, session ids) is a binding: each broker has its
+own bindings. A step is built from them for each broker, and stores values from the response in them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ TOPIC_SETTINGS = (
 
 
 def trimmed(message: Any, version: int) -> Any:
-    """`message` with what this version does not carry back at its default, in nested structs too."""
+    """`message` with fields that this version lacks reset to their defaults, in nested structs too."""
     changes: dict[str, Any] = {}
     for field in fields_of(type(message)):
         value = getattr(message, field.name)
@@ -90,11 +90,11 @@ def subscription(*names: str) -> bytes:
 
 
 _OF_VOTERS = (ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER)
-"""Refused in every round, and so at its end."""
+"""Rejected in every round, and therefore at its end."""
 
 
 class Sequence(TransactionSteps):
-    """One random sequence, named after `prefix` so that sequences do not meet on a broker that lives on."""
+    """One random sequence. The unique `prefix` keeps sequences on a long-lived broker apart."""
 
     def __init__(self, seed: int, prefix: str) -> None:
         self.random = random.Random(seed)
@@ -119,7 +119,7 @@ class Sequence(TransactionSteps):
         return self.random.choice((0, 0, 1, 2, 3, 5, 8, 1000))
 
     def settings(self) -> list[tuple[str, str]]:
-        """No name twice: which of two wins has its own test."""
+        """No name repeats: another test covers repeated names."""
         picked = self.random.sample(TOPIC_SETTINGS, self.random.choice((0, 0, 1, 2)))
         return list(dict(picked).items())
 
@@ -144,7 +144,7 @@ class Sequence(TransactionSteps):
         return self.opening() + self.drawn_steps(count)
 
     def drawn_steps(self, count: int, but: tuple[ApiKey, ...] = ()) -> list[Step]:
-        """Those after the opening, none of an API of `but`."""
+        """The steps after the opening, none of an API of `but`."""
         if self.random.random() < 0.5:
             return self.transactional_steps(count)
         keys = [key for key in API_VERSIONS if key not in but]
@@ -152,12 +152,12 @@ class Sequence(TransactionSteps):
         return [self.step(key) for key in self.random.choices(keys, weights, k=count)]
 
     def transactional_steps(self, count: int) -> list[Step]:
-        """Only many requests of transactions in a row get anywhere."""
+        """Only many transactional requests in a row make progress."""
         self.transactional_share = 0.9
         return [self.step(key) for key in self.random.choices(OF_TRANSACTIONS, k=count)]
 
     def covering_steps(self, round_number: int) -> list[Step]:
-        """One step of each API; the versions that all rounds of ROUNDS take are all that there are."""
+        """One step of each API; all rounds of ROUNDS together cover every version."""
         steps = self.opening()
         drawn = [key for key in API_VERSIONS if key not in _OF_VOTERS]
         for key in (*self.random.sample(drawn, len(drawn)), *_OF_VOTERS):
@@ -322,7 +322,7 @@ class Sequence(TransactionSteps):
                 asked = metadata.MetadataRequestTopic(name=name, topic_id=ZERO_UUID)
             return metadata.MetadataRequest(topics=(asked,), allow_auto_topic_creation=version < 4)
 
-        # v0-3 always create, for those who may
+        # v0-3 always create, if the user may
         def expected(answer: Any) -> int | None:
             (topic,) = answer.topics
             return None if topic.error_code == TOPIC_AUTHORIZATION_FAILED else max(len(topic.partitions), 1)

@@ -1,4 +1,4 @@
-"""Every version of every API answers as Apache Kafka 4.4.0 did when its answers were recorded."""
+"""Every version of every API answers like the recorded responses of Apache Kafka 4.4.0."""
 
 from __future__ import annotations
 

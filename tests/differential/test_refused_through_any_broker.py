@@ -1,7 +1,7 @@
-"""No request of a user without a right has an effect, whichever broker it comes through.
+"""No request of a user without rights has an effect, through any broker.
 
-Brokers forward what the active controller decides. Every version of every API is asked of the two brokers of three that
-are not the active controller; then the metadata, the logs, the groups and the transactions are what they were.
+Brokers forward what the active controller decides. Every version of every API goes to the two of three brokers that are
+not the active controller; then the metadata, the logs, the groups and the transactions are unchanged.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ METADATA = (
 REFUSALS = (29, 30, 31, 53)
 """Of a topic, a group, the cluster and a transactional id."""
 FEWEST_REFUSED = 40
-"""Of one round's answers, about 85: the others have a fault that is found first, or are asked by everybody."""
+"""The minimum for one round of about 85 responses: the others have an earlier fault, or need no right."""
 OPEN_MS = 600_000
 END = "end"
 FLUSH_S = 30
 
 
 class Brokers:
-    """The three, each asked as the stranger and as the cluster's own user."""
+    """The three brokers, each with a connection of the stranger and of the cluster's own user."""
 
     def __init__(self, cluster: Cluster, password: str) -> None:
         self.cluster = cluster
@@ -60,16 +60,16 @@ class Brokers:
         self.refused: Counter[int] = Counter()
 
     def others(self) -> list[int]:
-        """Those that are not the active controller."""
+        """The brokers that are not the active controller."""
         return [number for number in self.by_id if number != self.cluster.controller]
 
     def take(self, number: int, step: Step, bindings: Bindings, prefix: str, user: str) -> Any:
-        """As `Broker.take`, without a wait: what is refused changes nothing, and three brokers lead the partitions."""
+        """As `Broker.take`, without a wait: rejected requests change nothing, and three brokers lead the partitions."""
         alone = msgspec.structs.replace(step, changes=False, transactional_ids=())
         return self.by_id[number].take(alone, bindings, prefix, user)
 
     def is_level(self, sequence: Sequence) -> bool:
-        """Whether followers, who answer a Fetch too, know where the committed records end."""
+        """Whether followers, which answer a Fetch too, know the high watermark."""
         steps = [step for step in state_steps(sequence) if step.key == ApiKey.FETCH]
         told = [[self.take(number, step, Bindings(0), sequence.prefix, OWN) for step in steps] for number in self.by_id]
         rows = [[topic for answer in answers for topic in answer["responses"]] for answers in told]
@@ -81,8 +81,8 @@ class Brokers:
         return any("Complete" in str(broker.ask(asked, 0)) for broker in self.by_id.values())
 
     def state(self, sequence: Sequence) -> dict[str, Any]:
-        """What the own user is told, by every broker, and the metadata without the topic that is made for this: once a
-        broker knows of it, it knows of all that went before."""
+        """Every broker's state for the own user, and the metadata without the topic created for this: a broker that
+        knows the topic knows all earlier changes."""
         self.cluster.create_topic(f"{END}-{sequence.prefix}-{secrets.token_hex(4)}")
         image = self.cluster.node.broker.image.copy()
         image.topics_by_name = {key: topic for key, topic in image.topics_by_name.items() if not key.startswith(END)}
@@ -96,7 +96,7 @@ class Brokers:
 
 
 def changed(before: dict[str, Any], after: dict[str, Any]) -> list[Any]:
-    """What differs: of answers where, of metadata both."""
+    """The differences: of responses the place, of metadata both."""
     found: list[Any] = []
     for name in before:
         if name in METADATA:
@@ -120,8 +120,8 @@ def brokers() -> Iterator[Brokers]:
 
 
 def fill(brokers: Brokers, sequence: Sequence, bindings: Bindings) -> Producer:
-    """What the requests would change: topics with records, offsets of groups, a quota, a credential, an ACL, a
-    transaction that ended and one that is open. The producer of the latter must live on."""
+    """Creates everything that the requests would change: topics with records, group offsets, a quota, a credential, an
+    ACL, an ended transaction and an open one, whose producer must stay alive."""
     cluster, prefix = brokers.cluster, sequence.prefix
     for count, name in enumerate(sequence.names, 1):
         cluster.create_topic(name, count)
@@ -156,7 +156,7 @@ def fill(brokers: Brokers, sequence: Sequence, bindings: Bindings) -> Producer:
         assert producer.flush(FLUSH_S) == 0
         if number == 0:
             producer.commit_transaction(FLUSH_S)
-            # the answer comes before the markers
+            # the response comes before the markers
             cluster.wait_for(lambda: brokers.has_ended(f"{prefix}-x0"))
     cluster.wait_for(lambda: brokers.is_level(sequence))
     return producer

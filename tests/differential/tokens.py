@@ -1,7 +1,7 @@
-"""Random requests of delegation tokens by three users and a super user: created for oneself and for others, renewed and
-expired by owners, renewers and strangers, described.
+"""Random requests of delegation tokens by three users and a super user. They create tokens for themselves and for
+others; owners, renewers and strangers renew, expire and describe them.
 
-A token is known by its number in the sequence; each broker has an id and an HMAC of its own for it.
+A token is known by its number in the sequence; each broker has its own id and HMAC for it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from tests.differential.users import USERS
 
 TOKEN_SETTINGS = {"delegation.token.secret.key": "sesame"}
 EXPIRIES = "expiries"
-"""The binding that has the expiry of each token by its id, None where it is gone: what the broker has answered."""
+"""The binding with each token's expiry by its id, from the broker's responses; None if it is deleted."""
 WHO = (*USERS, *USERS, OWN)
 PERIODS_MS = (-1, -1, -2, 0, 600_000, 3_600_000, 1 << 40, (1 << 63) - 1)
-"""None ends in a sequence: in five minutes at least, or never, or at once."""
+"""No token expires within a sequence: only in at least five minutes, never, or at once."""
 OTHERS = (("User", "nobody"), ("Group", "alice"), ("User", ""), ("", "alice"), ("", ""))
 HMACS = (b"", b"x", b"\0" * 64)
 """Of no token."""
@@ -41,14 +41,14 @@ APIS = (
 
 
 class TokenSequence:
-    """One random sequence of `count` requests, each with its user, and what the users may do."""
+    """One random sequence of `count` requests, each with its user, and the users' rights."""
 
     def __init__(self, seed: int, prefix: str) -> None:
         self.random, self.prefix = random.Random(seed), prefix
         self._created = 0
 
     def acls(self) -> tuple[Acl, ...]:
-        """On users and tokens; the ids of tokens are not known yet, so only `*` can name them."""
+        """On users and tokens; token ids are not known yet, so only `*` can name them."""
         found: dict[Acl, None] = {}
         for user in USERS:
             for kind, names in (
@@ -66,16 +66,16 @@ class TokenSequence:
         return tuple(found)
 
     def steps(self, count: int) -> list[tuple[str, Step]]:
-        """Each with the user who asks; the first two create."""
+        """Each with its user; the first two create tokens."""
         keys = [APIS[0], APIS[0], *self.random.choices(APIS, (3, 2, 2, 3), k=count - 2)]
         return [(self.random.choice(WHO), self._step(key)) for key in keys]
 
     def state(self) -> list[Step]:
-        """Asks for all tokens that there are."""
+        """Lists all tokens."""
         return [Step(ApiKey.DESCRIBE_DELEGATION_TOKEN, 3, lambda _: DescribeDelegationTokenRequest(None))]
 
     def clearing(self) -> list[Step]:
-        """Removes the tokens of this sequence; OWN is the owner or renewer of none, so their owners ask."""
+        """Removes the tokens of this sequence; OWN neither owns nor renews any, so their owners do it."""
         return [
             Step(ApiKey.EXPIRE_DELEGATION_TOKEN, 2, lambda bindings, number=number: _removed(bindings, number))  # type: ignore[misc]
             for number in range(self._created)

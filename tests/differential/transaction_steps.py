@@ -1,6 +1,6 @@
 """The random legal requests of transactions: both protocols, on a few transactional ids.
 
-Where a broker stands (producer id, epoch, next sequence of each partition) is a binding, as in steps.py.
+A broker's producer state (producer id, epoch, next sequence of each partition) is a binding, as in steps.py.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ OF_TRANSACTIONS = (
     ApiKey.DESCRIBE_PRODUCERS,
     ApiKey.WRITE_TXN_MARKERS,
 )
-"""What half of the sequences are made of."""
+"""The APIs of half of the sequences."""
 
 
 class TransactionSteps:
-    """The half of a sequence that is about transactions; the other half says which topics and groups there are."""
+    """The transactional half of a sequence; the other half has its topics and groups."""
 
     random: random.Random
     prefix: str
@@ -54,7 +54,7 @@ class TransactionSteps:
         return Step(key, version, make, learn, transactional_ids=(f"{self.prefix}-x0", f"{self.prefix}-x1"))
 
     def producer_begun(self, name: str) -> Step:
-        """So that the requests of this transactional id are not all refused."""
+        """Without it all requests of this transactional id would be rejected."""
 
         def learn(bindings: Bindings, answer: Any) -> None:
             bindings.values[f"producer:{name}"] = (answer.producer_id, answer.producer_epoch)

@@ -1,7 +1,7 @@
-"""Requests of three users who may do random things, to both brokers: each answer, and what all of them changed.
+"""Requests of three users with random rights to both brokers: compares each response, and the resulting state.
 
-Before each sequence a super user gives random ACLs; after it the super user asks both brokers for all that the sequence
-can have changed. So what one broker does and the other refuses shows, whatever was answered.
+Before each sequence a super user creates random ACLs; afterwards the super user reads from both brokers all that the
+sequence can have changed. A request that only one broker rejects therefore shows, in spite of equal responses.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from tests.differential.steps import TOPIC, TOPIC_SETTINGS, Sequence
 
 USERS = ("alice", "bob", "carol")
 LOGINS = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
-"""On a connection that has logged in they begin another login (KIP-368), which has tests of its own."""
+"""On a connection with a login they begin another login (KIP-368), which has its own tests."""
 HOSTS = ("*", "*", "*", "*", "127.0.0.1", "10.1.2.3")
 KINDS = (AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.TRANSACTIONAL_ID, AclResourceType.CLUSTER)
 MOST_OF_A_KIND = 4
 
 
 def drawn_acls(chance: random.Random, sequence: Sequence) -> tuple[Acl, ...]:
-    """What the users may do, and may not: a few ACLs for each kind of resource."""
+    """A few ACLs that allow or deny, for each kind of resource."""
     names = {
         AclResourceType.TOPIC: [*sequence.names, f"{sequence.prefix}-missing"],
         AclResourceType.GROUP: sequence.groups,
@@ -67,7 +67,7 @@ def drawn_acls(chance: random.Random, sequence: Sequence) -> tuple[Acl, ...]:
 
 
 def state_steps(sequence: Sequence) -> list[Step]:
-    """Asks for all that a sequence can have changed."""
+    """Reads all that a sequence can have changed."""
     names = [*sequence.names, f"{sequence.prefix}-missing"]
     asked: list[tuple[ApiKey, int, Any]] = []
     for name in names:
@@ -102,7 +102,7 @@ def state_steps(sequence: Sequence) -> list[Step]:
 
 
 def seen_by_all(broker: Broker, sequence: Sequence, bindings: Bindings) -> list[Any]:
-    """What the super user is told of the state."""
+    """The state that the super user sees."""
     return [broker.take(step, bindings, sequence.prefix) for step in state_steps(sequence)]
 
 

@@ -1,4 +1,4 @@
-"""`make exactly-once`: a transactional copy through kills of copier and broker; every record must be there once.
+"""`make exactly-once`: kills copier and broker during a transactional copy; every record must be there once.
 
 python -m tests.exactly_once [--records 100000] [--copier-kills 50] [--broker-kills 10] [--member] [--java] [--seed N]
 """

@@ -1,4 +1,4 @@
-"""A topic is copied by transactions while copier and broker are killed with -9; every record must be there once."""
+"""Transactions copy a topic while copier and broker are killed with -9; every record must be there once."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tests.support.talking_process import TalkingProcess
 
 SOURCE, TARGET = "source", "target"
 PATIENCE_S = 120.0
-"""A copier that says nothing for so long has failed."""
+"""A copier that is silent for so long has failed."""
 TRIES = 2
-"""On the average of all copiers: one that ended before it was killed was not killed."""
+"""On average over all copiers: a copier that ended before its kill was not killed."""
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """`after_commit_s`: how long after its first commit a copier lives."""
+    """`after_commit_s`: the life of a copier after its first commit."""
 
     records: int
     copier_kills: int
@@ -39,27 +39,27 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class Campaign:
-    """`say` gets a line of progress now and then. The history of what was fed and copied lies beside the data."""
+    """`say` gets lines of progress. The history of fed and copied records is next to the data."""
 
     def __init__(self, plan: Plan, data_directory: str, say: Callable[[str], None] = lambda line: None) -> None:
         self.plan = plan
         self.say = say
         self.choices = random.Random(plan.seed)
         self.ports = HeldPorts()
-        # one port for all lives, as an operator has it: held, so that no connection of a test beside is given it
+        # one port for all lives, as in production; it is held: a connection of a parallel test cannot get it
         (listener,) = self.ports.choose((Endpoint("PLAINTEXT", "127.0.0.1", 0),))
         self.arguments = ["--data-dir", data_directory, "--listen", f"127.0.0.1:{listener.port}"]
         self.arguments += plan.broker_arguments
         self.broker = RunningBroker(*self.arguments).wait_until_ready()
         self.broker_kills_due = set(self.choices.sample(range(plan.copier_kills), plan.broker_kills))
-        """In the life of which copiers, by how many were killed before."""
+        """The copiers during whose lives it happens, by the number of kills before."""
         self.copiers_killed = self.copier_deaths = 0
         self.fed = 0
         self.history = Path(data_directory).with_name("history.jsonl")
         self.recorder = history.record(self.history)
 
     def run(self) -> list[str]:
-        """What is wrong with the copy; nothing if every record is there once, in order."""
+        """The faults of the copy; empty if every record is there once, in order."""
         plan = self.plan
         lives, first = TRIES * plan.copier_kills, plan.records // 4
         try:
@@ -67,7 +67,7 @@ class Campaign:
             for number in range(1, lives + 1):
                 if self.copiers_killed == plan.copier_kills:
                     break
-                # each has something to copy, however fast those before it were
+                # each has something to copy, even after a fast predecessor
                 self.feed(first + (plan.records - first) * number // (lives + 1))
                 self.one_life()
                 if number % 10 == 0:
@@ -91,7 +91,7 @@ class Campaign:
             future.result(timeout=30)
 
     def feed(self, end: int) -> None:
-        """The source gets the records up to number `end`."""
+        """Writes the records up to number `end` into the source."""
         settings = {"bootstrap.servers": self.broker.address, "linger.ms": 20, "enable.idempotence": True}
         producer = self.recorder.producer(settings)
         for number in range(self.fed, end):
@@ -105,8 +105,8 @@ class Campaign:
         self.fed = end
 
     def one_life(self) -> None:
-        """A copier is killed some time after its first commit, and the broker in the middle of that time if it is
-        due. Some copiers end by themselves when they have copied what there was."""
+        """Kills a copier some time after its first commit, and the broker in the middle of that time if it is due. Some
+        copiers end by themselves when they have copied all records."""
         copier = self.copier()
         seconds, has_committed = self.choices.uniform(*self.plan.after_commit_s), False
         try:
@@ -133,7 +133,7 @@ class Campaign:
         return TalkingProcess(command)
 
     def finish(self) -> None:
-        """The last copier lives until it has come to the end."""
+        """The last copier runs until the end."""
         self.feed(self.plan.records)
         for _ in range(5):
             copier = self.copier()

@@ -1,7 +1,7 @@
 """A transactional copier on librdkafka, as a process that can be killed: `python -m tests.exactly_once.copier`.
 
-Each transaction has some records of the source, written to the same partition of the target, and the position behind
-them. A line is printed behind each commit, and once the source has been copied to its end. What it does and sees goes
+Each transaction has some records of the source, written to the same partition of the target, and the offset after them.
+It prints a line after each commit, and one when the whole source is copied. It writes its operations and their results
 into a history.
 """
 
@@ -22,7 +22,7 @@ SESSION_TIMEOUT_MS = 6_000
 
 
 class Copier:
-    """`is_member`: the group gives out the partitions; else the copier takes all of them."""
+    """`is_member`: the group assigns the partitions; otherwise the copier takes all of them."""
 
     def __init__(
         self,
@@ -75,13 +75,13 @@ class Copier:
     def _assign_all(self) -> None:
         found = self.consumer.list_topics(self.source, TIMEOUT_S).topics[self.source].partitions
         asked = [TopicPartition(self.source, partition) for partition in found]
-        # waits for a transaction of an earlier life that is still open
+        # waits for an open transaction of an earlier life
         committed = self.consumer.committed(asked, TIMEOUT_S)
         self.consumer.assign([_begin_of(partition) for partition in committed])
         self.ended = dict.fromkeys(found, False)
 
     def _go_back(self) -> None:
-        """To the positions that are committed: nothing of an aborted transaction counts."""
+        """Returns to the committed offsets: nothing of an aborted transaction counts."""
         for partition in self.consumer.committed(self.consumer.assignment(), TIMEOUT_S):
             self.consumer.seek(_begin_of(partition))
 

@@ -1,4 +1,4 @@
-"""The programs that copy: what starts them, and what their lines mean."""
+"""The copier programs: their commands, and the meaning of their lines."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from benchmarks.peers import CACHE, fetch_kafka
 from tests.exactly_once.copier import AT_END, COMMITTED
 
 JAVA_TRANSACTION_SIZE = 2
-"""With 20 records in each, most copiers were at the end, and ended by themselves, before they were to be killed."""
+"""With 20 records in each, most copiers ended by themselves before their kill."""
 JAVA_COPIER = "org.apache.kafka.tools.TransactionalMessageCopier"
 
 
 class CopierKind(msgspec.Struct, frozen=True):
-    """`command`: from the broker's address, the source, the target, the group, and the file of the history, into which
-    a copier writes that can. The other two: what a line says."""
+    """`command`: from the broker's address, the source, the target, the group, and the history file, which only some
+    copiers write. The other two: the meaning of a line."""
 
     partitions: int
     command: Callable[[str, str, str, str, Path], list[str]]
@@ -37,8 +37,8 @@ def librdkafka(*, is_member: bool) -> CopierKind:
 
 
 def java(*, is_member: bool) -> CopierKind:
-    """Kafka's TransactionalMessageCopier, whose session time-out is 10 s. One that is no member of a group copies one
-    partition; each ends by itself once it has copied what was there at its start."""
+    """Kafka's TransactionalMessageCopier, whose session time-out is 10 s. Outside of a group it copies one partition.
+    It ends by itself once it has copied the records that were there at its start."""
     libraries = fetch_kafka(CACHE)
 
     def command(address: str, source: str, target: str, group: str, history: Path) -> list[str]:
@@ -49,7 +49,7 @@ def java(*, is_member: bool) -> CopierKind:
             "--consumer-group": group,
             "--transactional-id": f"copy-{group}",
             "--transaction-size": str(JAVA_TRANSACTION_SIZE),
-            # it asks for its position before it fences the copier before it, and so waits for this time-out
+            # it asks for its offset before it fences the copier before it, and therefore waits for this time-out
             "--transaction-timeout": "5000",
             "--input-partition": "0",
         }

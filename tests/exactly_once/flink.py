@@ -25,7 +25,7 @@ SOURCE, TARGET = "source", "target"
 PARTITIONS = 2
 PATIENCE_S = 180.0
 TRIES = 2
-"""On the average of all lives of the program: in some it ends by itself before it is killed."""
+"""On average over all lives of the program: in some it ends by itself before it is killed."""
 PROGRAM = Path(__file__).parent / "java" / "FlinkCopy.java"
 FLINK = "2.0.1"
 ARTIFACTS = (
@@ -33,12 +33,12 @@ ARTIFACTS = (
     f"org.apache.flink:flink-connector-base:{FLINK}",
     "org.apache.flink:flink-connector-kafka:4.0.1-2.0",
 )
-# what Flink asks of Java 17
+# Flink's requirements with Java 17
 OPENED = [f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in ("lang", "util", "time")]
 
 
 class FlinkCampaign:
-    """Lives of the program until it was killed so often, and a last one that comes to the end."""
+    """Lives of the program until it was killed often enough, and a last one that reaches the end."""
 
     def __init__(self, peer: Peer, folder: Path, records: int, kills: int, seed: int) -> None:
         self.peer, self.records, self.kills = peer, records, kills
@@ -49,7 +49,7 @@ class FlinkCampaign:
         self.killed = 0
 
     def run(self) -> list[str]:
-        """What is wrong with the copy; nothing if every record is there once."""
+        """The faults of the copy; empty if every record is there once."""
         self.peer.start()
         try:
             admin = AdminClient({"bootstrap.servers": self.peer.bootstrap_servers})
@@ -75,7 +75,7 @@ class FlinkCampaign:
         self.fed += count
 
     def newest_checkpoint(self) -> Path | None:
-        """Each life is a job of its own, with a directory of its own; a checkpoint is whole once it has this file."""
+        """Each life is a separate job with its own directory; a checkpoint is complete once it has this file."""
         found = [path.parent for path in self.checkpoints.glob("*/chk-*/_metadata")]
         return max(found, key=lambda path: path.stat().st_mtime_ns, default=None)
 
@@ -86,7 +86,7 @@ class FlinkCampaign:
         return TalkingProcess([*command, newest.as_uri()] if newest else command)
 
     def one_life(self) -> None:
-        """The program is killed some time after its first checkpoint, which is when it commits."""
+        """The program is killed some time after its first checkpoint, with which it commits."""
         self.feed(self.records // (TRIES * self.kills + 1))
         before, program = self.newest_checkpoint(), self.program()
         end_s = time.monotonic() + PATIENCE_S

@@ -1,4 +1,4 @@
-"""What a reader of committed records finds in a topic once all is done."""
+"""The committed records of a topic at the end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PATIENCE_S = 60.0
 
 
 def read_committed(bootstrap_servers: str, topic: str, partitions: int) -> Iterator[Message]:
-    """Every committed record of the topic, in the order of offsets within a partition, up to one that is open."""
+    """Every committed record of the topic, in offset order within a partition, up to an open transaction."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap_servers,
@@ -25,7 +25,7 @@ def read_committed(bootstrap_servers: str, topic: str, partitions: int) -> Itera
     left = set(range(partitions))
     end_s = time.monotonic() + PATIENCE_S
     while left:
-        # it waits for so many, or for the whole time
+        # it waits for that many, or for the whole time
         messages = consumer.consume(10_000, timeout=0.5)
         if messages:
             end_s = time.monotonic() + PATIENCE_S

@@ -1,13 +1,13 @@
 """A driver that runs a pipeline of several targets to its end, and kills itself at a named point: `python -m
 tests.exactly_once.pipeline_driver SPEC`.
 
-The killing wraps the targets' own functions, in the driver and in the Python processes of Spark. Each query that has
-come to the point waits there for the others. Then JVM, driver and the processes that wait are killed with -9 at once:
-one life tries the point with every target. A line is printed for each batch that Spark has noted as finished in this
-life, and one when the whole source is read.
+The kill is in wrappers of the targets' own functions, in the driver and in the Python processes of Spark. Each query
+that has reached the point waits there for the others. Then JVM, driver and the waiting processes are killed with -9 at
+once: one life tries the point with every target. The driver prints a line for each batch that Spark has recorded as
+finished in this life, and one when the whole source is read.
 
-With `--copy TOPIC` the driver also copies the pipeline's first topic by a query of format("moldau") alone. A copy knows
-more points, inside its transaction: INNER_POINTS says where the first one and the second one die.
+With `--copy TOPIC` the driver also copies the pipeline's first topic by a query of format("moldau") alone. A copy has
+more points, inside its transaction: INNER_POINTS has those of the first and the second copy.
 """
 
 from __future__ import annotations
@@ -57,21 +57,21 @@ INNER_POINTS: Sequence[Mapping[str, str]] = (
 )
 """For each copy: the points of `spark_driver` at which it dies, and in which life."""
 PATIENCE_S = 400.0
-"""A query that waits so long for the others goes on: the life then ends without a kill, which the caller sees."""
+"""A query that waits so long for the others continues: the life then ends without a kill, which the caller sees."""
 TASKS = 8
-"""At once: those of the copies wait in the middle of their work, and the others must come to the point."""
+"""Concurrent tasks: those of the copies wait in the middle of their work, while the others must reach the point."""
 
 
 class Meeting:
-    """Where the queries wait for each other, each in a process of its own or in the driver: in `folder` each leaves a
-    file when it has come. `processes`: who dies then, with all that wait."""
+    """Where the queries wait for each other, each in its own process or in the driver: each leaves a file in `folder`
+    when it has come. `processes`: those that die then, in addition to all that wait."""
 
     def __init__(self, point: str | None, batch_id: int, processes: Sequence[int], folder: str, queries: int) -> None:
         self.point, self.batch_id, self.processes = point, batch_id, processes
         self.folder, self.queries = folder, queries
 
     def reach(self, point: str, batch_id: int, query: str) -> None:
-        """Dies when all other queries have come to the point; returns at once if it does not count in this batch."""
+        """Dies when all other queries have reached the point; returns at once if it does not count in this batch."""
         if point != self.point or batch_id < self.batch_id:
             return
         Path(self.folder, query).touch()
@@ -83,12 +83,12 @@ class Meeting:
 
     def kill(self) -> None:
         for process in (*self.processes, os.getpid()):
-            with suppress(ProcessLookupError):  # another one that waited here was faster
+            with suppress(ProcessLookupError):  # another waiting process was faster
                 os.kill(process, signal.SIGKILL)
 
 
 class InnerMeeting:
-    """What a copy's writer takes for its killer."""
+    """The copy's writer uses it as its killer."""
 
     def __init__(self, meeting: Meeting, name: str, points: Mapping[str, str]) -> None:
         self.meeting, self.name, self.points = meeting, name, points
@@ -99,7 +99,7 @@ class InnerMeeting:
 
 
 class CurrentBatch(threading.local):
-    """What the thread writes: the number of a batch, and the name of its query."""
+    """The state of a thread: the number of a batch, and the name of its query."""
 
     number = -1
     query = ""
@@ -165,7 +165,7 @@ class MortalDataSource(TopicDataSource):
 
 
 def tell_of_batches(checkpoints: Mapping[str, Path], meeting: Meeting) -> None:
-    """The last point, in a thread of its own. `checkpoints`: of the queries, by their names."""
+    """The last point, in its own thread. `checkpoints`: of the queries, by their names."""
     pause = threading.Event()
     told = {name: newest_commit(checkpoint) for name, checkpoint in checkpoints.items()}
     while not pause.wait(0.02):
@@ -186,7 +186,7 @@ def copy_checkpoint(spec: PipelineSpec, topic: str) -> Path:
 def start_copies(
     spark: SparkSession, spec: PipelineSpec, topics: Sequence[str], records_per_batch: int
 ) -> list[StreamingQuery]:
-    """A query for each of these topics: it copies the first topic that the pipeline reads, to its end."""
+    """Starts a query for each of these topics, which copies the pipeline's first source topic to its end."""
     subscribed = str(next(spec.queries[0].topics()).topic)
     return [
         start_copy(spark, str(spec.access), subscribed, one, copy_checkpoint(spec, one), records_per_batch)

@@ -1,8 +1,8 @@
-"""Spark copies a topic exactly once while drivers and executors are killed with -9; every record must be there once,
-in order.
+"""Spark copies a topic exactly once while drivers and executors are killed with -9; every record must be there once, in
+order.
 
-One query copies on a standalone cluster with two executors, and dies at each of six named points of a batch, 10 times
-at random and 5 times by an executor. That takes half an hour on two cores.
+One query copies on a standalone cluster with two executors. It dies at each of six named points of a batch, 10 times at
+random, and 5 times by an executor's death. That takes half an hour on two cores.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class TopicCopy:
             twice += seen[number]
             seen[number] = 1
             wrong_key += int(message.key()) != number % KEYS
-            # what one source partition sends to one target partition stays in order
+            # records from one source partition to one target partition stay in order
             way = (number % SOURCE_PARTITIONS, message.partition())
             disorder += last.get(way, -1) >= number
             last[way] = number

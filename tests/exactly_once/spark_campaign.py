@@ -1,7 +1,7 @@
-"""Drivers on a standalone cluster of Spark do a piece of work while they and their executors are killed with -9.
+"""Drivers on a standalone Spark cluster do a piece of work while they and their executors are killed with -9.
 
-The cluster has two workers. A driver dies once at each named point of a batch, and so often at random: some moments
-after one of its batches, whichever. An executor dies at such a moment too.
+The cluster has two workers. A driver dies once at each named point of a batch, and a number of times at random: some
+moments after any of its batches. An executor dies at such moments too.
 """
 
 from __future__ import annotations
@@ -32,45 +32,44 @@ from tests.support.talking_process import TalkingProcess
 
 SOURCE, TARGET = "source", "target"
 SOURCE_PARTITIONS = 2
-"""Record n has the key n % KEYS and the value n, and lies in the partition n % SOURCE_PARTITIONS."""
+"""Record n has the key n % KEYS and the value n, and is in partition n % SOURCE_PARTITIONS."""
 BATCHES_OF_A_LIFE = 3
 TRIES = 2
-"""On the average of all victims."""
+"""On average over all victims."""
 PATIENCE_S = 600.0
-"""A driver that says nothing for so long has failed."""
+"""A driver that is silent for so long has failed."""
 AT_RANDOM, EXECUTOR = "the driver, at random", "an executor"
 
 
 class Work(Protocol):
-    """What the drivers do with the records of SOURCE. `points`: where a driver can kill itself. `queries`: how many it
-    runs."""
+    """The drivers' work on the records of SOURCE. `points`: where a driver can kill itself. `queries`: their number."""
 
     points: Sequence[str]
     queries: int
 
     @abstractmethod
     def begin(self, bootstrap_servers: str) -> None:
-        """Called once, when the broker is there, with the topics SOURCE and TARGET."""
+        """Called once, when the broker runs, with the topics SOURCE and TARGET."""
 
     @abstractmethod
     def command(self) -> list[str]:
-        """A driver, which takes `--setting`, `--records-per-batch`, `--point` and `--batch` too, and says what
-        `spark_driver` says."""
+        """The command of a driver, which also takes `--setting`, `--records-per-batch`, `--point` and `--batch`, and
+        prints the lines of `spark_driver`."""
 
     @abstractmethod
     def noted(self) -> int:
-        """The last batch that Spark has noted as finished, in every query; -1 before the first."""
+        """The last batch that Spark has recorded as finished, in every query; -1 before the first."""
 
     @abstractmethod
     def faults(self, records: int) -> list[str]:
-        """What is wrong after so many records."""
+        """The faults after that many records."""
 
 
 class SparkCampaign:
-    """A life of a driver for each of `victims`, and a last one that comes to the end. `say` gets a line for each.
+    """A driver's life for each of `victims`, and a last one that reaches the end. `say` gets a line for each.
 
-    After `minutes` no life begins but the last one. A life that ended before its kill is tried again: on a machine with
-    much else to do, Spark gives up processes that are slow to start.
+    After `minutes` only the last life begins. A life that ended before its kill is tried again: on a busy machine Spark
+    gives up processes that are slow to start.
     """
 
     def __init__(
@@ -94,7 +93,7 @@ class SparkCampaign:
         self.killed = 0
 
     def run(self) -> list[str]:
-        """What is wrong with the result; nothing if every record counts once."""
+        """The faults of the result; empty if every record counts once."""
         self.peer.start()
         try:
             self.make_topics()
@@ -126,7 +125,7 @@ class SparkCampaign:
             future.result(timeout=30)
 
     def feed(self, end: int) -> None:
-        """The source gets the records up to number `end`."""
+        """Writes the records up to number `end` into the source."""
         numbers = np.arange(self.fed, end)
         columns = {
             "key": pa.array(numbers % KEYS).cast(pa.string()),
@@ -144,9 +143,9 @@ class SparkCampaign:
         return TalkingProcess(command)
 
     def one_life(self, victim: str) -> str:
-        """How it ended."""
+        """Gives how it ended."""
         if victim in self.work.points:
-            # not in the first batch, which may be one that an earlier life has begun: so each life gets on
+            # not the first batch, which may be a repeated one: each life makes progress
             return self.end_of(self.driver("--point", victim, "--batch", str(self.work.noted() + 2)))
         driver = self.driver()
         before = self.choices.randint(1, self.work.queries * (BATCHES_OF_A_LIFE - 1))
@@ -192,14 +191,14 @@ class SparkCampaign:
         return f"ended in batch {self.work.noted() + 1}: {(reasons or driver.output)[-1][:200]}"
 
     def finish(self) -> None:
-        # half of the records may be left, if each life died as it should
+        # half of the records may be left, if each life died as planned
         end = self.end_of(self.driver("--records-per-batch", str(max(1, self.records // 4))))
         assert self.work.noted() >= 0, end
         self.say(f"the last life {end}")
 
 
 def end_cleanly_by_sigterm() -> None:
-    """From now on SIGTERM ends this program as Ctrl-C does: with the processes that it has started."""
+    """From now on SIGTERM ends this program as Ctrl-C does, with the processes that it has started."""
 
     def end(number: int, _: object) -> None:
         signal.signal(number, signal.SIG_IGN)  # once is enough
@@ -223,7 +222,7 @@ def campaign_arguments(name: str, what: str, records: int, driver_kills: int) ->
 
 
 def run_campaign(options: argparse.Namespace, make_work: Callable[[Path], Work]) -> int:
-    """`options`: as `campaign_arguments` reads them. Gives the exit code of the program."""
+    """`options`: from `campaign_arguments`. Gives the exit code of the program."""
     print(f"seed {options.seed}", flush=True)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="moldau-spark-") as directory:

@@ -23,9 +23,9 @@ MASTER_URL = re.compile(r"Starting Spark master at (spark://\S+)")
 
 
 class SparkCluster:
-    """`url` is what `spark.master` must be. An executor is a process of a worker, and lives as long as its driver.
+    """`url` is what `spark.master` must be. An executor is a worker's process, and lives as long as its driver.
 
-    `environments`: what each worker, and so its executors, has beside this process's environment.
+    `environments`: additions to this process's environment for each worker, and so for its executors.
     """
 
     def __init__(self, folder: Path, environments: Sequence[Mapping[str, str]] = ({}, {})) -> None:
@@ -45,7 +45,7 @@ class SparkCluster:
         return found[1]
 
     def start_workers(self, environments: Sequence[Mapping[str, str]]) -> None:
-        """Returns when the master knows them. Only a cluster without workers is asked."""
+        """Returns when the master knows them. Call it only while the cluster has no workers."""
         for number, environment in enumerate(environments):
             place = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
             size = ["--cores", "1", "--memory", "1g", "--work-dir", str(self.folder / f"worker-{number}")]
@@ -75,11 +75,11 @@ def kill(process_id: int) -> None:
     try:
         os.kill(process_id, signal.SIGKILL)
     except ProcessLookupError:
-        return  # it was on its way out
+        return  # it was about to end
 
 
 def start_spark(environment: Mapping[str, str], role: str, *arguments: str) -> TalkingProcess:
-    """A process of the installed pyspark; `role`: the class that it runs."""
+    """A process of the installed pyspark; `role`: its main class."""
     home = Path(pyspark.__file__).parent
     own = {"JAVA_HOME": str(java_home(find_java())), "SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "256m"}
     own["SPARK_DAEMON_JAVA_OPTS"] = QUICK_START["spark.driver.defaultJavaOptions"]
@@ -88,7 +88,7 @@ def start_spark(environment: Mapping[str, str], role: str, *arguments: str) -> T
 
 
 def wait_for_words(process: TalkingProcess, words: str) -> None:
-    """Returns when the process has said them."""
+    """Returns when the process has printed them."""
     try:
         came = process.wait_for(lambda line: words in line, time.monotonic() + PATIENCE_S)
     except queue.Empty:
@@ -97,13 +97,13 @@ def wait_for_words(process: TalkingProcess, words: str) -> None:
 
 
 def children_of(process_ids: Iterable[int]) -> list[int]:
-    """The processes that these have started."""
+    """The child processes of these."""
     parents, found = set(process_ids), []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = path.read_text().rpartition(")")[2].split()
         except OSError:
-            continue  # ended in the meantime
+            continue  # ended meanwhile
         if int(fields[1]) in parents:
             found.append(int(path.parent.name))
     return found

@@ -1,9 +1,9 @@
 """A Spark driver that copies a topic to its end, and kills itself at a named point: `python -m
 tests.exactly_once.spark_driver`.
 
-The killing wraps the sink's own functions here, in the class of a data source that Spark carries to its Python
-processes: driver, JVM and the process itself are killed with -9 at once. A line is printed for each batch that Spark
-has noted as finished in this life, and one when the whole source is copied.
+The kill is in wrappers of the sink's own functions, in the class of a data source that Spark sends to its Python
+processes: driver, JVM and the process itself are killed with -9 at once. The driver prints a line for each batch that
+Spark has recorded as finished in this life, and one when the whole source is copied.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BATCH, AT_END, JVM = "batch", "at the end", "jvm"
 
 
 class Killer:
-    """Where this life ends: `point` in the batch `batch_id`."""
+    """The end of this life: at `point` in the batch `batch_id`."""
 
     def __init__(self, point: str | None, batch_id: int, processes: tuple[int, ...]) -> None:
         self.point, self.batch_id, self.processes = point, batch_id, processes
@@ -46,7 +46,7 @@ class Killer:
 
 
 def newest_commit(checkpoint: Path) -> int:
-    """The last batch that Spark has noted in the checkpoint of a query; -1 before the first."""
+    """The last batch that Spark has recorded in a query's checkpoint; -1 before the first."""
     return max((int(path.name) for path in (checkpoint / "commits").glob("[0-9]*")), default=-1)
 
 
@@ -101,7 +101,7 @@ class MortalDataSource(TopicDataSource):
 def start_copy(
     spark: Any, bootstrap_servers: str, source: str, target: str, checkpoint: Path, records_per_batch: int
 ) -> Any:
-    """A query that copies all that the topic `source` holds now, by format("moldau") alone."""
+    """A query of only format("moldau") that copies all present records of the topic `source`."""
     stream = spark.readStream.format("moldau").option("kafka.bootstrap.servers", bootstrap_servers)
     stream = stream.option("subscribe", source).option("startingOffsets", "earliest")
     frame = stream.option("maxOffsetsPerTrigger", str(records_per_batch)).load().select("key", "value")

@@ -1,13 +1,13 @@
-"""A pipeline writes one topic to every kind of target while drivers and executors are killed with -9: every record must
-be in each target once, and in the mode update the right rows.
+"""A pipeline writes one topic to every kind of target while drivers and executors are killed with -9. Every record must
+be in each target once; in the mode update the rows must be right.
 
 Without `--targets` the pipeline appends to a topic, a Delta table, an Iceberg table, a table of PostgreSQL and a
 Parquet directory, and keeps sums in the mode update in Delta, Iceberg and PostgreSQL; other kinds of targets, such as
-the history of each key, run where they are named. It runs on a standalone cluster with two executors, and dies at each
-of four named points of a batch, 5 times at random and 5 times by an executor. A kill hits the queries of all targets:
-at a named point each of them waits for the others.
+the history of each key, run if they are named. It runs on a standalone cluster with two executors. It dies at each of
+four named points of a batch, 5 times at random, and 5 times by an executor's death. A kill hits the queries of all
+targets: at a named point each of them waits for the others.
 
-The appended targets and the sums in PostgreSQL took 36 minutes on two cores; each target more makes that longer.
+The appended targets and the sums in PostgreSQL took 36 minutes on two cores; each further target takes longer.
 """
 
 from __future__ import annotations

@@ -31,12 +31,12 @@ PARTITIONS = 2
 VOCABULARY = 200
 PATIENCE_S = 180.0
 TRIES = 2
-"""On the average of all lives of the program: in some it ends by itself before it is killed."""
+"""On average over all lives of the program: in some it ends by itself before it is killed."""
 PROGRAM = Path(__file__).parent / "java" / "WordCount.java"
 
 
 class WordCount:
-    """The program and the broker are killed `kills` times each, the broker in the middle of a life of the program."""
+    """The program and the broker are killed `kills` times each, the broker in the middle of the program's life."""
 
     def __init__(self, words: int, kills: int, seed: int, folder: Path) -> None:
         self.words, self.kills = words, kills
@@ -51,7 +51,7 @@ class WordCount:
         self.killed = 0
 
     def run(self) -> list[str]:
-        """What is wrong; nothing if the program was killed so often, and each count is right."""
+        """The faults; empty if the program was killed often enough, and each count is right."""
         try:
             admin = AdminClient({"bootstrap.servers": self.broker.address})
             for future in admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in (SOURCE, COUNTS)]).values():
@@ -108,7 +108,7 @@ class WordCount:
                     for word, count in sorted(self.fed.items())
                     if counted.get(word, 0) != count
                 ]
-                # a count that is too high does not become right again
+                # a count that is too high stays wrong
                 is_too_high = any(counted.get(word, 0) > count for word, count in self.fed.items())
                 if not wrong or is_too_high or time.monotonic() > end_s:
                     return wrong

@@ -1,5 +1,4 @@
-"""Pipeline files with the kinds of targets whose exactly-once is tried with kills, and what must be in each at the
-end."""
+"""Pipeline files for the kinds of targets that are tested with kills, and the expected contents at the end."""
 
 from __future__ import annotations
 
@@ -32,16 +31,16 @@ FLOWS = {
     "changes": f"select {_KEY}, number from {_NUMBERS}",
     "histories": f"select {_KEY}, number div 1500 as tracked, number, number ^ 1024 as place from {_NUMBERS}",
 }
-"""The keys of odd numbers change with every batch, so the last one hides what became of those before. Those of even
-numbers change in one batch or two: where a batch is lost, they are missing or wrong. A history has the odd numbers'
-changes of two thousand numbers in the wrong order: the places of each second thousand come first."""
+"""The keys of odd numbers change with every batch, so the last one hides earlier errors. Keys of even numbers change
+only in one or two batches: if a batch is lost, they are missing or wrong. A history has the odd numbers' changes of two
+thousand numbers in the wrong order: the places of each second thousand come first."""
 
 Row = tuple[int | None, ...]
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where the targets are: below `folder`, in the database `server`, or the topic `topic` of a cluster, which has as
-    many partitions as TARGET_PARTITIONS says."""
+    """The place of the targets: below `folder`, in the database `server`, or the topic `topic` of a cluster, with
+    TARGET_PARTITIONS partitions."""
 
     folder: Path
     server: str
@@ -50,9 +49,9 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """`sink`: the target in the pipeline file. `read`: all rows of it. `middle`: the function, in its module, after
-    which the rows are written and not yet committed; None where another process than the driver does both. `flow`: what
-    goes there."""
+    """`sink`: the target in the pipeline file. `read`: reads all its rows. `middle`: the function, in its module, after
+    which the rows are written but not yet committed; None if another process than the driver does both. `flow`: the
+    target's input."""
 
     sink: str
     read: Callable[[Place], Iterable[Row]]
@@ -164,7 +163,7 @@ flows:
 
 
 def faults(kinds: Sequence[str], place: Place, records: int) -> list[str]:
-    """What is wrong after so many records; nothing if every one is in each target once."""
+    """The faults after that many records; empty if every record is in each target once."""
     return [
         f"{name}: {fault}"
         for name in kinds
@@ -173,14 +172,14 @@ def faults(kinds: Sequence[str], place: Place, records: int) -> list[str]:
 
 
 def faults_of_rows(flow: str, rows: Iterable[Row], records: int) -> list[str]:
-    """What is wrong with the rows of a target after so many records."""
+    """The faults in the rows of a target after that many records."""
     wanted, has = Counter(rows_of_flow(flow, range(records))), Counter(rows)
     counts = {"missing": (wanted - has).total(), "too many": (has - wanted).total()}
     return [f"{count:,} rows {what}" for what, count in counts.items() if count]
 
 
 def rows_of_flow(flow: str, numbers: Iterable[int]) -> Iterable[Row]:
-    """What FLOWS makes of the records with these numbers."""
+    """The rows that FLOWS makes from the records with these numbers."""
     if flow == "numbers":
         return ((number,) for number in numbers)
     own: dict[int, list[int]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""Compacted topics go from Moldau to Apache Kafka and back: each cleans what the other has cleaned before.
+"""Compacted topics move from Moldau to Apache Kafka and back: each cleans logs that the other has cleaned.
 
 Selected by the marker, as test_open_with_apache_kafka: `pytest -m java tests/conformance/apache_directory`.
 """
@@ -56,7 +56,7 @@ Rows = dict[int, tuple[bytes, bytes | None, int]]
 
 
 class Table:
-    """What the topics should hold: the last value of each key, None where it is a tombstone."""
+    """The expected contents of the topics: the last value of each key, None for a tombstone."""
 
     def __init__(self) -> None:
         self.last: dict[str, dict[bytes, bytes | None]] = {codec: {} for codec in CODECS}
@@ -79,7 +79,7 @@ class Table:
         producer.flush(CLIENT_S)
 
     def write(self, servers: str) -> None:
-        """Every key a few times, values that no codec makes smaller; the first ten keys are deleted in between."""
+        """Writes every key a few times, with incompressible values; the first ten keys are deleted in between."""
         for codec in CODECS:
             producer = Producer(
                 {"bootstrap.servers": servers, "enable.idempotence": True, "compression.type": codec, "linger.ms": 20}
@@ -125,7 +125,7 @@ def read(servers: str) -> dict[str, Rows]:
 
 
 def wait_until_cleaned(data: Path, servers: str) -> dict[str, Rows]:
-    """Until the cleaner has reached the active segment of each table; what is left then."""
+    """Waits until the cleaner has reached the active segment of each table; gives the remaining records."""
     admin = AdminClient({"bootstrap.servers": servers})
     for _ in range(CLIENT_S * 10):
         offsets = decode_offsets((data / "cleaner-offset-checkpoint").read_bytes())
@@ -140,7 +140,7 @@ def wait_until_cleaned(data: Path, servers: str) -> dict[str, Rows]:
 
 
 def check_files(data: Path) -> None:
-    """Kafka's own tool reads every segment and index, and finds nothing wrong."""
+    """Kafka's own tool reads every segment and index, and finds no error."""
     for codec in CODECS:
         directory = data / f"table-{codec}-0"
         segments = sorted(directory.glob("*.log"))
@@ -172,7 +172,7 @@ def open_log(root: Path, *, is_clean: bool) -> Log:
 def test_we_know_the_transactions_that_apache_kafka_has_aborted(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with apache_kafka(tmp_path / "kafka", data) as servers:
-        admin = AdminClient({"bootstrap.servers": servers})  # kept: its futures end with it
+        admin = AdminClient({"bootstrap.servers": servers})  # kept: a deleted client cancels its futures
         admin.create_topics([NewTopic("payments", 1, 1)])["payments"].result(CLIENT_S)
         producer = Producer({"bootstrap.servers": servers, "transactional.id": "payments"})
         producer.init_transactions(CLIENT_S)
@@ -253,8 +253,8 @@ def test_a_directory_that_apache_kafka_has_cleaned_is_cleaned_on_by_us(tmp_path:
 
 
 def cut_off_in_the_swap(data: Path, codec: str) -> None:
-    """A round of ours over the stopped directory, ended after the first step of its swap; a file of a later group that
-    was not swapped lies there too."""
+    """A round of our cleaner over the stopped directory, ended after the first step of its swap. The directory also has
+    a file of a later group that was not swapped."""
     disk = OsDisk(str(data))
     place = Place(f"table-{codec}", 0)
     log = Log.open(

@@ -1,4 +1,4 @@
-"""Delegation tokens that one of Moldau and Apache Kafka made hold under the other, and both refuse the same (KIP-48).
+"""Delegation tokens of Moldau are valid under Apache Kafka and vice versa; both reject the same requests (KIP-48).
 
 Needs a Java (JAVA_HOME, or on the PATH) and the jars of Apache Kafka: MOLDAU_KAFKA_LIBS names their directory.
 """
@@ -45,7 +45,7 @@ BOTH = {"moldau": moldau, "kafka": apache}
 
 
 def set_up(served: Served) -> None:
-    """The users ann and ben."""
+    """Creates the users ann and ben."""
     salt = b"a salt of twenty byt"
     with RawConnection(served.servers) as admin:
         for user in (ANN, BEN):
@@ -58,7 +58,7 @@ def set_up(served: Served) -> None:
 
 
 def wait_for_login(served: Served, credentials: Credentials) -> None:
-    """Apache Kafka answers a change before its broker knows it."""
+    """Apache Kafka answers a change before its broker has applied it."""
     for _ in range(50):
         try:
             served.connect(credentials).socket.close()
@@ -86,7 +86,7 @@ def seen(served: Served, credentials: Credentials = ANN) -> dict[str, DescribedD
 
 
 def check_login(served: Served, token: Any) -> None:
-    """By both mechanisms, as a session that makes no tokens."""
+    """By both mechanisms, as a session that may not create tokens."""
     for mechanism in MECHANISMS:
         wait_for_login(served, by(token, mechanism))
         with served.connect(by(token, mechanism)) as connection:
@@ -137,12 +137,12 @@ def test_tokens_hold_under_both(tmp_path: Path, first: Serving, second: Serving)
 
 
 def is_now(time_ms: int) -> bool:
-    """Whether that millisecond is not over."""
+    """Whether that millisecond has not passed."""
     return time.time_ns() // 1_000_000 <= time_ms
 
 
 def answers_to_bad_input(served: Served) -> list[tuple[str, Any]]:
-    """What is refused, and the answer to each without ids and times of its own."""
+    """Rejected requests, with each response without its own ids and times."""
     found: list[tuple[str, Any]] = []
     set_up(served)
     with served.connect(ANN) as ann, served.connect(BEN) as ben, RawConnection(served.servers) as plain:

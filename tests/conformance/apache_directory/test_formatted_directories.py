@@ -1,4 +1,4 @@
-"""A directory that the tool of either has formatted, first started by the other; feature levels in and out.
+"""Each starts a directory that the other's tool has formatted; feature levels move both ways.
 
 Needs a Java (JAVA_HOME, or on the PATH) and the jars of Apache Kafka: MOLDAU_KAFKA_LIBS names their directory.
 """
@@ -45,7 +45,7 @@ def format_by(kind: str, properties: Path, *more: str) -> None:
 
 
 def levels_in(data: Path) -> str:
-    """The first records of the metadata log, where other nodes learn the levels from."""
+    """The first records of the metadata log, where other nodes read the levels."""
     return dump(data / "__cluster_metadata-0" / f"{0:020d}.log", decoder="--cluster-metadata-decoder")
 
 

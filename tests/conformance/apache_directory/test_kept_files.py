@@ -1,6 +1,6 @@
-"""What Moldau keeps beside the logs does not disturb Apache Kafka 4.3, which opens the directory and leaves it alone.
+"""Moldau's own files next to the logs do not disturb Apache Kafka 4.3, which keeps them unchanged.
 
-Needs what test_open_with_apache_kafka needs.
+Has the requirements of test_open_with_apache_kafka.
 """
 
 from __future__ import annotations

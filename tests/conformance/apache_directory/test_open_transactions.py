@@ -1,4 +1,4 @@
-"""A transaction that is open when a directory goes to the other broker is committed there: records and offsets."""
+"""A transaction that is open when a directory moves to the other broker is committed there: records and offsets."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ pytestmark = NEEDS_APACHE_KAFKA
 
 GROUP, UNSTABLE = "copiers", 88
 LATER = (3, 5, 6, 14, 15, 16, 51)
-"""What a broker answers that has just started, or whose coordinator still ends the transaction before."""
+"""Retriable errors of a broker that has just started, or whose coordinator still ends the transaction before."""
 V1, V2 = 1, 2
 
 
 class Copier(msgspec.Struct):
-    """A transactional producer: `protocol` V1 adds partitions, V2 lets them join by writing to them."""
+    """A transactional producer: `protocol` V1 adds partitions by requests, V2 adds them by writing to them."""
 
     transactional_id: str
     protocol: int
@@ -84,7 +84,7 @@ class Copier(msgspec.Struct):
         return TxnOffsetCommitRequest(self.transactional_id, GROUP, self.producer_id, self.epoch, topics=topics)
 
     def commit(self, servers: str) -> None:
-        """Ends the transaction; its markers come a moment later."""
+        """Ends the transaction; its markers follow a moment later."""
         request = EndTxnRequest(self.transactional_id, self.producer_id, self.epoch, True)
         with RawConnection(servers) as broker:
             until_served(broker, 5 if self.protocol == V2 else 3, request, error_code)
@@ -107,7 +107,7 @@ def committed(answer: Any) -> int:
 
 
 def until_served(broker: RawConnection, version: int, request: msgspec.Struct, code: Callable[[Any], int]) -> Any:
-    """The answer, once the broker has found its coordinators. Nothing but 0 may come then."""
+    """The response, once the broker has found its coordinators. Then only error code 0 is allowed."""
     deadline = time.monotonic() + CLIENT_S
     while True:
         if isinstance(request, InitProducerIdRequest):
@@ -137,7 +137,7 @@ def stable_offset(servers: str) -> tuple[int, int]:
 
 
 def values(servers: str) -> list[bytes]:
-    """Of the records in topic `copied` that are committed."""
+    """The values of committed records in topic `copied`."""
     consumer = Consumer(
         {"bootstrap.servers": servers, "group.id": "nobody", "enable.auto.commit": False, "enable.partition.eof": True}
     )

@@ -1,7 +1,7 @@
-"""Stop Moldau, start Apache Kafka on the same directory, and everything is there; and back again.
+"""Apache Kafka starts on a directory of Moldau and finds everything; and back again.
 
-Needs a Java (JAVA_HOME, or on the PATH) and the jars of Apache Kafka: MOLDAU_KAFKA_LIBS names their directory.
-Selected by the marker: `pytest -m java tests/conformance/apache_directory`.
+Needs a Java (JAVA_HOME, or on the PATH) and the jars of Apache Kafka: MOLDAU_KAFKA_LIBS names their directory. Selected
+by the marker: `pytest -m java tests/conformance/apache_directory`.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ pytestmark = NEEDS_APACHE_KAFKA
 
 
 def configs_in_kafka(servers: str, topic: str) -> dict[str, str]:
-    """What is set on the topic itself."""
+    """The topic's own settings."""
     resource = ConfigResource(ResourceType.TOPIC, topic)
-    admin = AdminClient({"bootstrap.servers": servers})  # kept: its futures end with it
+    admin = AdminClient({"bootstrap.servers": servers})  # kept: a deleted client cancels its futures
     [future] = admin.describe_configs([resource]).values()
     own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
     return {name: entry.value for name, entry in future.result(CLIENT_S).items() if entry.source == own}
 
 
 def image_of(cluster: Cluster) -> MetadataImage:
-    """What the running broker knows. DescribeConfigs is not served yet, so no client can ask for it."""
+    """The metadata of the running broker. DescribeConfigs is not served yet, so no client can ask for it."""
     return cluster.node.broker.image
 
 
@@ -130,10 +130,10 @@ def test_our_directory_holds_the_files_that_apache_kafka_leaves(tmp_path: Path) 
 def files_of(data: Path) -> list[str]:
     """The files of the directory itself, of the metadata log and of partitions that hold records.
 
-    Left out: producer snapshots, whose names tell how many records there are; the lock, which is no data; the note of
-    the flushed offset, which Apache Kafka leaves alone (decision 0014); and empty partitions, whose segment files
-    Moldau makes with their first record; and `bootstrap.checkpoint`, which Apache Kafka 4.3 needs at a first start and
-    4.4 does not make any more (KIP-1170).
+    Left out: producer snapshots, whose names contain offsets; the lock, which is not data; the file of the flushed
+    offset, which Apache Kafka leaves alone (decision 0014); empty partitions, whose segment files Moldau creates with
+    their first record; and `bootstrap.checkpoint`, which Apache Kafka 4.3 needs at a first start and 4.4 no longer
+    creates (KIP-1170).
     """
     paths = [path for place in (".", "__cluster_metadata-0", "[os]*-?") for path in data.glob(f"{place}/*")]
     names = [str(path.relative_to(data)) for path in paths if path.is_file()]

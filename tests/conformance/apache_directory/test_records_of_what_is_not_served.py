@@ -1,4 +1,5 @@
-"""What Apache Kafka wrote for features that we do not serve yet is kept, told at the start, and there again for Kafka.
+"""Apache Kafka's records of features that Moldau does not serve yet are kept, logged at the start, and intact for
+Kafka.
 
 Selected by the marker, as test_open_with_apache_kafka: `pytest -m java tests/conformance/apache_directory`.
 """
@@ -66,7 +67,7 @@ ACLS = [acl("orders", AclOperation.READ), acl("orders", AclOperation.WRITE), acl
 
 
 def write_security(servers: str) -> None:
-    """Three ACLs that stay and one that is taken back; the credentials of a user."""
+    """Three ACLs that stay and one that is deleted; the credentials of a user."""
     admin = AdminClient({"bootstrap.servers": servers})
     gone = acl("gone", AclOperation.READ)
     for future in admin.create_acls([*ACLS, gone]).values():
@@ -99,7 +100,7 @@ def security(servers: str) -> tuple[list[AclBinding], dict[str, list[tuple[Scram
 
 
 def write_transactions(servers: str) -> Producer:
-    """One committed and one aborted in `paid`; the open one of `open` is given back with its producer."""
+    """One committed and one aborted transaction in `paid`; the open one of `open` is returned with its producer."""
     admin = AdminClient({"bootstrap.servers": servers})
     for future in admin.create_topics([NewTopic("paid", 1, 1), NewTopic("open", 1, 1)]).values():
         future.result(CLIENT_S)
@@ -146,7 +147,7 @@ def read(servers: str, topic: str, isolation: str) -> list[bytes]:
 
 
 def use_new_group(servers: str) -> None:
-    """A consumer of the new protocol reads `paid` and commits behind the committed rows."""
+    """A consumer of the new protocol reads `paid` and commits after the committed rows."""
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
@@ -174,14 +175,14 @@ def new_group_offset(servers: str) -> int:
 
 
 def transactions(servers: str) -> dict[str, str]:
-    """Transactional id to state, as Kafka's own tool lists them."""
+    """Transactional id to state, by Kafka's own tool."""
     printed = run_java("org.apache.kafka.tools.TransactionsCommand", "--bootstrap-server", servers, "list")
     rows = [line.split() for line in printed.splitlines()[1:]]
     return {row[0]: row[3] for row in rows if row}
 
 
 def groups(servers: str) -> dict[str, str]:
-    """Group id to type, as Kafka's own tool lists them."""
+    """Group id to type, by Kafka's own tool."""
     printed = run_java("org.apache.kafka.tools.GroupsCommand", "--bootstrap-server", servers, "--list")
     rows = [line.split() for line in printed.splitlines()[1:]]
     return {row[0]: row[1] for row in rows if row}

@@ -1,4 +1,4 @@
-"""ACLs, SCRAM users and quotas that one of Moldau and Apache Kafka wrote are in force under the other, and back again.
+"""ACLs, SCRAM users and quotas of Moldau are in force under Apache Kafka on the same directory, and back again.
 
 Needs a Java (JAVA_HOME, or on the PATH) and the jars of Apache Kafka: MOLDAU_KAFKA_LIBS names their directory.
 """
@@ -42,7 +42,7 @@ MECHANISMS = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": Sc
 PASSWORD = "of-ann"
 moldau, apache = moldau_with_logins(SETTINGS, PASSWORD), apache_with_logins(SETTINGS)
 SLOW, FAST = 2_000.0, 1e9
-"""Bytes each second."""
+"""Bytes per second."""
 EVERY_ACL = AclBindingFilter(
     ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
 )
@@ -83,7 +83,7 @@ def write_first(served: Served) -> None:
 
 
 def write_second(served: Served) -> None:
-    """By the other one: a credential is taken back, an ACL too, another one comes, the quota is another one."""
+    """The other broker writes: it deletes a credential and an ACL, adds another ACL, and changes the quota."""
     admin = AdminClient({"bootstrap.servers": served.servers})
     for altered in admin.alter_user_scram_credentials(
         [UserScramCredentialDeletion("ann", ScramMechanism.SCRAM_SHA_256)]
@@ -113,7 +113,7 @@ def set_quota(served: Served, rate: float) -> None:
 
 
 def written(served: Served) -> tuple[list[str], list[str], list[tuple[object, object]]]:
-    """ACLs, users and quotas, as they are described."""
+    """The described ACLs, users and quotas."""
     admin = AdminClient({"bootstrap.servers": served.servers})
     acls = sorted(map(str, admin.describe_acls(EVERY_ACL).result(CLIENT_S)))
     users = admin.describe_user_scram_credentials().result(CLIENT_S)
@@ -126,7 +126,7 @@ def written(served: Served) -> tuple[list[str], list[str], list[tuple[object, ob
 
 
 class Outcome(NamedTuple):
-    """What became of a record of ann's: its error, 0 for none, and how long a broker throttled her in ms."""
+    """The result of a record of ann's: its error, 0 for none, and the throttle time in ms."""
 
     error: int
     throttled_ms: int
@@ -185,7 +185,7 @@ def is_let_in(served: Served, mechanism: str, password: str = PASSWORD) -> bool:
 
 
 def check_first(served: Served) -> None:
-    """Both mechanisms, ACLs that allow and deny, and the quota."""
+    """Checks both mechanisms, ACLs that allow and deny, and the quota."""
     for mechanism in MECHANISMS:
         assert produced(served, "payroll", mechanism).error == KafkaError.TOPIC_AUTHORIZATION_FAILED
         assert not is_let_in(served, mechanism, "wrong")

@@ -38,7 +38,7 @@ FROM_KAFKA = (
     (GROUP, "g", "consumer.heartbeat.interval.ms", "6000"),
     (METRICS, "m", "match", "client_id=a"),
 )
-# what one node is started with and the other is not, and settings that the other does not have
+# settings that only one node starts with or has
 DESCRIBED = (
     (TOPIC, "t", None),
     (TOPIC, "u", None),
@@ -66,7 +66,7 @@ def change(servers: str, changes: tuple[tuple[int, str, str, str], ...]) -> None
 
 
 Row = tuple[int, str, str, object]
-"""Type and name of a resource, a setting of it, and what is shown of that."""
+"""Type and name of a resource, a setting, and its described value."""
 
 
 def names_in(rows: list[Row]) -> set[tuple[int, str, str]]:

@@ -1,6 +1,6 @@
-"""Two log directories go from one broker to the other and back: each partition stays where it lay, and grows.
+"""Two log directories move from one broker to the other and back: each partition stays in its directory, and grows.
 
-Needs what test_open_with_apache_kafka needs.
+Has the requirements of test_open_with_apache_kafka.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def moldau(directories: Sequence[Path]) -> Iterator[str]:
 
 
 def places(servers: str) -> dict[tuple[str, int], str]:
-    """Where each partition of the tests lies, by the name of the directory."""
+    """The log directory of each test partition, by name."""
     host, _, port = servers.rpartition(":")
     with open_connection(ClusterAccess(host), host, int(port)) as connection:
         answer = connection.request(DescribeLogDirsRequest(topics=None))

@@ -1,4 +1,4 @@
-"""Three nodes of Moldau end, three of Apache Kafka start on their directories, and everything is there; and back again.
+"""Three nodes of Apache Kafka start on the directories of three nodes of Moldau and find everything; and back again.
 
 Needs a Java (JAVA_HOME, or on the PATH) and the jars of Apache Kafka: MOLDAU_KAFKA_LIBS names their directory.
 """

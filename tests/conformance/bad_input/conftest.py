@@ -1,4 +1,4 @@
-"""A canary beside every test, and connections that say exactly what they are told."""
+"""A canary next to every test, and connections that send exactly the given bytes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def raw(connect: Callable[[], RawConnection]) -> RawConnection:
 
 @pytest.fixture
 def new_topic(new_topic: Callable[..., str], raw: RawConnection) -> Callable[..., str]:
-    """As the other, once the leaders of the topic answer: with Apache Kafka they are on their way for a moment."""
+    """As the other fixture, but waits for the topic's leaders: with Apache Kafka they come a moment later."""
 
     def create(partitions: int = 1, **config: str) -> str:
         name = new_topic(partitions, **config)
@@ -45,7 +45,7 @@ def new_topic(new_topic: Callable[..., str], raw: RawConnection) -> Callable[...
 
 @pytest.fixture
 def is_moldau(request: pytest.FixtureRequest) -> bool:
-    """Where the table says that Moldau does better, Apache Kafka's own answer is another one."""
+    """Whether it is Moldau: in some rows of the table Moldau does better than Apache Kafka, whose answer differs."""
     return request.config.getoption("--against") == "moldau"
 
 

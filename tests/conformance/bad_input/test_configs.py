@@ -1,4 +1,4 @@
-"""Section "Configs and admin" of the table of bad input, as far as settings go, and how settings are treated."""
+"""Section "Configs and admin" of the table of bad input, as far as it is about settings, and how settings work."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Soon = Callable[[Callable[[], bool]], bool]
 
 @pytest.fixture
 def soon(is_moldau: bool) -> Soon:
-    """Whether a condition holds: with Moldau when the change is answered, with Apache Kafka a little later."""
+    """Whether a condition holds: with Moldau once the change is answered, with Apache Kafka a little later."""
     return lambda condition: any(condition() for _ in range(1 if is_moldau else 5_000))
 
 

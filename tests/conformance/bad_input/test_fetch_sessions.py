@@ -28,7 +28,7 @@ def served_topic(raw: RawConnection, new_topic: NewTopic) -> NewTopic:
 
 
 class Reader:
-    """Asks for partitions of one topic; gives (error code, session id, [(partition, error code, bytes of records)])."""
+    """Fetches partitions of one topic; gives (error code, session id, [(partition, error code, bytes of records)])."""
 
     def __init__(self, raw: RawConnection, topic: str, version: int = 12) -> None:
         self.raw = raw
@@ -143,7 +143,7 @@ def test_a_waiting_fetch_whose_session_is_closed_or_moved_on(
         request = reader.request(session_id=session_id, session_epoch=1, max_wait_ms=10_000)
         waiting = raw.start(request, 12)
         while True:
-            # the waiting request is there once its epoch is taken
+            # the waiting request has arrived once its epoch is taken
             error, _, _ = meddler.ask(session_id=session_id, session_epoch=epoch)
             if error == 0 or epoch == -1:
                 break

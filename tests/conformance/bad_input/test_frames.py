@@ -20,7 +20,7 @@ def header(key: int, version: int, client_id: bytes | None = b"raw", flexible: b
 
 
 OF_CONTROLLERS = (52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73, 82)
-"""What only nodes ask, and only controllers answer."""
+"""Only nodes send these, and only controllers answer."""
 
 
 @pytest.mark.parametrize("key", OF_CONTROLLERS)

@@ -32,7 +32,7 @@ NewName = Callable[[str], str]
 
 @pytest.fixture
 def committed(raw: RawConnection, new_topic: NewTopic, new_name: NewName) -> Callable[[str], tuple[str, str]]:
-    """Commits a position of a new topic without being a member: `committed("group")` gives group and topic."""
+    """Commits an offset of a new topic without being a member: `committed("group")` gives group and topic."""
 
     def make(what: str) -> tuple[str, str]:
         group, topic = new_name(what), new_topic(partitions=3)
@@ -60,7 +60,7 @@ def delete(raw: RawConnection, *groups: str, version: int = 2) -> list[tuple[str
 def delete_offsets(
     raw: RawConnection, group: str, *topics: tuple[str, tuple[int, ...]]
 ) -> tuple[int, set[tuple[str, int, int]]]:
-    """The error of the whole, and (topic, partition, error) of each."""
+    """The top-level error, and (topic, partition, error) of each partition."""
     rows = tuple(
         OffsetDeleteRequestTopic(name, tuple(OffsetDeleteRequestPartition(index) for index in indexes))
         for name, indexes in topics
@@ -108,7 +108,7 @@ def test_positions_where_nobody_knows_what_is_read(raw: RawConnection, committed
 
 
 def test_a_retention_time_in_the_past_or_the_future(raw: RawConnection, committed) -> None:
-    """Old clients (v2-4) say themselves how long a position counts."""
+    """In v2-4 the client sets the retention time of a committed offset."""
     group, topic = committed("group")
     row = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
     for retention_time_ms in (-5, 0, 2**63 - 1, -(2**63)):

@@ -25,7 +25,7 @@ NewTopic = Callable[..., str]
 
 def test_acks_0_gets_no_answer(raw: RawConnection, new_topic: NewTopic) -> None:
     topic = new_topic()
-    # First one with an answer: a broker may need a moment to lead a new partition.
+    # A broker may need a moment to lead a new partition, so the first one waits for a response.
     assert produce(raw, topic, batch(b"loud"))[0] == 0
     raw.start(request_of(topic, batch(b"quiet"), acks=0), VERSION)
     raw.assert_alive()

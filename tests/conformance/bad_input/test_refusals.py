@@ -1,4 +1,4 @@
-"""The table of rejected requests that the simulation uses: each case in every version that is served."""
+"""The simulation's table of rejected requests: each case in every served version."""
 
 from __future__ import annotations
 
@@ -68,16 +68,16 @@ ANSWERED_OTHERWISE = (
     "ConsumerGroup",
     "UnregisterBroker 1",
 )
-"""How the names of cases begin that Apache Kafka accepts, answers with another code, or does not answer."""
+"""Name prefixes of cases that Apache Kafka accepts, answers with another code, or does not answer."""
 SERVER_ERROR = "UNKNOWN_SERVER_ERROR"
-"""What Apache Kafka answers to several requests that Moldau rejects by name."""
+"""Apache Kafka's answer to several requests that Moldau rejects with another error."""
 ATTEMPTS = 500
-"""To see a change that a node has answered, and applies in a moment."""
+"""To see a change that a node has answered, and applies a moment later."""
 
 
 @pytest.fixture(scope="module")
 def ground(bootstrap_servers: str) -> Iterator[Ground]:
-    """The topics, records and producers that the cases name."""
+    """Creates the topics, records and producers that the cases name."""
     with RawConnection(bootstrap_servers) as raw:
         created = raw.ask(CreateTopicsRequest(topics_to_create(), 10_000), 7)
         assert not refusals_in(created)
@@ -124,7 +124,7 @@ def versions_of(case: Case, newest: dict[int, int]) -> range:
 
 
 def fault_of(case: Case, answer: Any, *, accepts_server_errors: bool = False) -> str:
-    """What is wrong with an answer, or ""."""
+    """The fault of a response, or ""."""
     found = refusals_in(answer)
     if set(found) == {SERVER_ERROR}:
         return "" if accepts_server_errors else f"a server error instead of {case.refusals[:3]}"
@@ -142,7 +142,7 @@ def test_rejected_in_every_version(
     is_moldau: bool,
     api: str,
 ) -> None:
-    """Lists the answers that the table does not expect. Nothing has changed in the end."""
+    """Lists the responses that differ from the table. Nothing has changed in the end."""
     cases = [case for case in all_cases(ground) if case.name.split()[0] == api]
     if not is_moldau:
         cases = [case for case in cases if not case.name.startswith(ANSWERED_OTHERWISE)]
@@ -153,13 +153,13 @@ def test_rejected_in_every_version(
         if (fault := fault_of(case, raw.ask(case.request, version), accepts_server_errors=not is_moldau))
     ]
     assert faults == []
-    if is_moldau:  # Apache Kafka makes a group for a JoinGroup that it rejects
+    if is_moldau:  # Apache Kafka creates a group for a JoinGroup that it rejects
         assert shown(raw) == shown_first
 
 
 @pytest.mark.parametrize("scene", list(all_scenes()), ids=lambda scene: scene.name)
 def test_scenes(raw: RawConnection, ground: Ground, newest: dict[int, int], scene: Scene) -> None:
-    """What is set is shown; a living group rejects strangers."""
+    """A set value is described; a live group rejects unknown members."""
     steps = scene.begin(ground, 0)
     answer: Any = None
     while True:

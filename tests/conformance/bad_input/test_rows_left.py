@@ -1,5 +1,5 @@
-"""Cases of the sections "Frame and header" (ids), "Topics", "Produce", "Idempotence", "Fetch, offsets" and "Classic
-groups" of the table of bad input that concern several APIs at once, or old messages and internal topics."""
+"""Cases of the table of bad input that concern several APIs, old messages or internal topics: of sections "Frame and
+header" (ids), "Topics", "Produce", "Idempotence", "Fetch, offsets" and "Classic groups"."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_only_metadata_creates(raw: RawConnection, new_name: NewName) -> None:
 
 
 def partitions_of(name: str, is_moldau: bool) -> int:
-    """Of an internal topic: the broker of the tests has few for what it serves."""
+    """Of an internal topic: the test broker has few for the topics that it serves."""
     return 4 if is_moldau and name == "__transaction_state" else 50
 
 
@@ -65,7 +65,7 @@ def test_metadata_creates_internal_topics_in_their_shape(raw: RawConnection, is_
 
 
 def test_more_replicas_in_sync_than_there_are(raw: RawConnection, new_name: NewName) -> None:
-    """Accepted; and the fewest that must be in sync are never more than there are."""
+    """Accepted; the effective minimum of in-sync replicas is never more than the number of replicas."""
     name = new_name("topic")
     assert create(raw, topic(name, **{"min.insync.replicas": "2"})) == [0]
     while fetch_error(raw, name, 0):
@@ -80,7 +80,7 @@ def test_too_many_partitions_over_several_topics(raw: RawConnection, new_name: N
 
 
 def test_an_internal_topic_has_the_shape_that_it_is_asked_for(raw: RawConnection, is_moldau: bool) -> None:
-    """As in Apache Kafka, which is never asked that here: it would keep the topic."""
+    """As in Apache Kafka, which is not tested here: it would keep the topic."""
     if not is_moldau:
         return
     code = create(raw, topic("__transaction_state", 1))[0]
@@ -100,7 +100,7 @@ def test_records_of_a_topic_that_also_deletes_are_deleted(raw: RawConnection, ne
 
 
 def old_message(magic: int) -> bytes:
-    """A message as clients before 0.11 wrote it: offset, size, CRC-32, magic, attributes, time from magic 1 on."""
+    """A message in the format before 0.11: offset, size, CRC-32, magic, attributes, time from magic 1 on."""
     stamp = struct.pack(">q", now_ms()) if magic else b""
     body = struct.pack(">bb", magic, 0) + stamp + struct.pack(">i1si1s", 1, b"k", 1, b"v")
     return struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body
@@ -183,7 +183,7 @@ def test_a_repeat_on_a_topic_with_the_brokers_times(raw: RawConnection, new_topi
 
 
 def test_a_producer_without_an_epoch(raw: RawConnection, new_topic: NewTopic) -> None:
-    """Taken from a producer that is not known yet."""
+    """Accepted from a producer that is not known yet."""
     name = new_topic()
     assert produce(raw, name, idempotent(0, epoch=-2))[0] == 47
     assert stored(raw, name) == b""

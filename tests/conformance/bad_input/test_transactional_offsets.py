@@ -1,5 +1,5 @@
-"""Section "Transactions" of the table of bad input: the positions of a group, and what is asked after the broker itself
-aborted a transaction or while `transaction.version` is 0."""
+"""Section "Transactions" of the table of bad input: the committed offsets of a group, and requests after the broker
+itself aborted a transaction or while `transaction.version` is 0."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UPGRADE, SAFE_DOWNGRADE = 1, 2
 
 @pytest.fixture
 def led_topic(raw: RawConnection, new_topic: NewTopic) -> str:
-    """Apache Kafka says that a topic is there before it is."""
+    """Apache Kafka reports a topic before it leads it."""
     topic = new_topic()
     assert asked_until(lambda: produce(raw, topic, bytes(batch()))[0], (3, 6)) == 0
     return topic
@@ -118,7 +118,7 @@ def test_what_is_asked_after_the_broker_aborted_a_transaction_on_its_timeout(
 
 @contextmanager
 def level(raw: RawConnection, transaction_version: int) -> Iterator[None]:
-    """That level, and 2 afterwards."""
+    """Sets that level, and 2 afterwards."""
 
     def finalize(wanted: int, kind: int) -> None:
         update = FeatureUpdateKey("transaction.version", wanted, upgrade_type=kind)
@@ -142,7 +142,7 @@ def test_what_joins_by_itself_while_transactions_v2_are_not_finalized(
         assert other.commit(5, (topic, 0)) == [35]
         assert other.position(topic) == (-1, 0)
         assert [third.produce(9, topic), third.produce(11, topic)] == [48, 120]
-        # in Apache Kafka an id that was refused so waits for ever for a change that was never written (51)
+        # in Apache Kafka such a rejected id waits for ever for a change that was never written (51)
         if is_moldau:
             assert [one.produce(12, topic), one.commit(5, (topic, 0))] == [35, [35]]
             assert [one.add((topic, 0)), one.produce(11, topic)] == [[0], 0]

@@ -20,7 +20,7 @@ ON_ITS_WAY = (14, 15, 16)
 
 
 def asked_until(ask: Callable[[], tuple[int, Any]], codes: tuple[int, ...]) -> tuple[int, Any]:
-    """The first answer with another error code than these."""
+    """The first response with an error code other than these."""
     for _ in range(2_000):
         code, answer = ask()
         if code not in codes:
@@ -29,13 +29,13 @@ def asked_until(ask: Callable[[], tuple[int, Any]], codes: tuple[int, ...]) -> t
 
 
 class Transaction:
-    """One transactional producer, and a topic of two partitions that are led."""
+    """One transactional producer, and a topic of two partitions with leaders."""
 
     def __init__(self, raw: RawConnection, topic: str) -> None:
         self.raw = raw
         self.topic = topic
         self.name = f"tx-{uuid.uuid4().hex[:8]}"
-        # Apache Kafka answers that a topic, or a coordinator, is there before it is
+        # Apache Kafka reports a topic or a coordinator before it is ready
         for partition in (0, 1):
             assert asked_until(lambda index=partition: produce(raw, topic, batch(), partition=index), (3, 6))[0] == 0
         find = FindCoordinatorRequest(key=self.name, key_type=1)
@@ -51,7 +51,7 @@ class Transaction:
         assert {row.partition_error_code for row in answer.results_by_topic_v3_and_below[0].results_by_partition} == {0}
 
     def batch(self, sequence: int = 0, *, epoch: int = 0, producer_id: int = 0, is_transactional: bool = True) -> bytes:
-        """`epoch` and `producer_id`: how much above its own."""
+        """`epoch` and `producer_id`: added to its own."""
         return bytes(
             batch(
                 producer_id=self.producer_id + producer_id,
@@ -62,7 +62,7 @@ class Transaction:
         )
 
     def send(self, version: int, *batches: bytes, first: int = 0, name: str | None = "") -> list[int]:
-        """The error codes by partition, from `first` on. `name`: "" for its own."""
+        """The error codes by partition, from `first` on. `name`: "" for its own id."""
         rows = tuple(PartitionProduceData(first + place, records) for place, records in enumerate(batches))
         request = ProduceRequest(
             transactional_id=self.name if name == "" else name,

@@ -60,7 +60,7 @@ def test_end_txn(producer: Producer, new_topic: NewTopic, version: int, fenced: 
     assert producer.end(version) == 48
     assert producer.init() == 0
     assert producer.init() == 0
-    # with v5 the epoch before is that of an EndTxn which is repeated: nothing was open, so nothing was committed
+    # in v5 the epoch before belongs to a repeated EndTxn: nothing was open, so nothing was committed
     assert [producer.end(version, above=above) for above in (-2, 1)] == [fenced, fenced]
     assert producer.end(version, other=1_000_000) == 49
     assert producer.end(version, name="") == 42
@@ -76,8 +76,8 @@ def test_end_txn(producer: Producer, new_topic: NewTopic, version: int, fenced: 
 
 @pytest.mark.slow
 def test_what_is_asked_while_a_transaction_is_ending(producer: Producer, new_topic: NewTopic, is_moldau: bool) -> None:
-    """Apache Kafka writes the markers behind the answer to EndTxn: what is sent in one go with it may come before them.
-    One node of ours answers behind the markers."""
+    """Apache Kafka writes the markers after it answers EndTxn: a pipelined request may come before them. One node of
+    ours answers after the markers."""
     topic, raw = new_topic(), producer.raw
     assert producer.add((topic, 0)) == [0]
     end = EndTxnRequest(producer.name, *producer.ids, True)

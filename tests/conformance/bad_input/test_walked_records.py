@@ -1,5 +1,5 @@
-"""Section "Produce" of the table of bad input: the rows that concern what is inside a batch, on topics where every
-record is read (compacted ones, and those with a codec of their own). Apache Kafka reads them on every topic."""
+"""Section "Produce" of the table of bad input: the rows about the contents of a batch, on topics where every record is
+read (compacted ones, and those with their own codec). Apache Kafka reads them on every topic."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_records_that_are_not_what_they_say(
     records = batch_of(gzip.compress(payload) if codec else payload, count, codec)
     code, _ = produce(raw, walked_topic, records)
     if code == 0 and not is_moldau and codec and count == 1:
-        return  # on compacted topics Apache Kafka skips over compressed records without judging their length
+        return  # on compacted topics Apache Kafka skips compressed records without checking their length
     assert code == 87
     assert stored(raw, walked_topic) == b""
     raw.assert_alive()
@@ -110,7 +110,7 @@ def test_what_cannot_be_read_is_the_clients_fault(
 def test_offset_deltas_that_are_not_0_1_2(
     raw: RawConnection, walked_topic: str, is_moldau: bool, deltas: tuple[int, ...], codec: int
 ) -> None:
-    """Apache Kafka stores them where they are not compressed, and its consumers see such offsets."""
+    """Apache Kafka stores them if they are not compressed, and its consumers see such offsets."""
     payload = b"".join(map(record, deltas))
     code, _ = produce(raw, walked_topic, batch_of(gzip.compress(payload) if codec else payload, 3, codec))
     if is_moldau:
@@ -140,7 +140,7 @@ def test_a_key_of_length_minus_two_is_null(raw: RawConnection, new_topic: NewTop
 
 @pytest.mark.slow
 def test_what_expands_beyond_the_cap(raw: RawConnection, walked_topic: str, is_moldau: bool) -> None:
-    """400 MiB of zeros in 0.4 MB: read no further than the cap, while the canary is served."""
+    """400 MiB of zeros in 0.4 MB: read only up to the cap, while the canary is served."""
     if is_moldau:
         assert produce(raw, walked_topic, batch_of(bomb(400), 1, GZIP))[0] == 87
         assert stored(raw, walked_topic) == b""
@@ -158,7 +158,7 @@ def test_a_maximum_timestamp_that_lies_is_corrected_where_records_are_read(
 
 
 def test_records_out_of_the_times_of_their_topic(raw: RawConnection, new_topic: NewTopic) -> None:
-    """A record may not hide behind the times in its batch's header."""
+    """A record must not hide behind the timestamps in its batch's header."""
     old = now_ms() - 10_000_000
     body = bytes([0]) + varint(old - now_ms()) + varint(0) + varint(1) + b"k" + varint(1) + b"v" + varint(0)
     payload = varint(len(body)) + body

@@ -11,7 +11,7 @@ from tests.conformance.clients.pure_python import KafkaPython
 
 CLIENTS: dict[str, type[Client]] = {kind.name: kind for kind in (ConfluentKafka, KafkaPython, AioKafka, Kcat)}
 FOREIGN_CLIENTS: dict[str, type[DrivenClient]] = {kind.name: kind for kind in (KafkaJs, FranzGo, JavaClient)}
-"""Those that need another language's tools: npm, go, a JDK. Their tests have the marker `foreign`."""
+"""Clients that need another language's tools: npm, go, a JDK. Their tests have the marker `foreign`."""
 
 ALL_CLIENTS = CLIENTS | FOREIGN_CLIENTS
 

@@ -1,7 +1,7 @@
-"""Clients of other languages: a driver in that language, spoken to in lines of JSON.
+"""Clients of other languages: a driver in that language, controlled by lines of JSON.
 
-Each driver stands in a folder of its own. What it needs (npm packages, Go modules, jars) is fetched or built into
-a folder outside the repository: MOLDAU_CONFORMANCE_CACHE, or `~/.cache/moldau-conformance`.
+Each driver has its own folder. Its dependencies (npm packages, Go modules, jars) are fetched or built into a folder
+outside the repository: MOLDAU_CONFORMANCE_CACHE, or `~/.cache/moldau-conformance`.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def decoded(value: str | None) -> bytes | None:
 
 
 class DrivenClient(Client):
-    """What every driver does alike. A subclass names the command that starts its driver."""
+    """The common part of all drivers. A subclass names the command that starts its driver."""
 
     operations = OPERATIONS
     _drivers: ClassVar[dict[tuple[str, str], Driver]] = {}
@@ -96,11 +96,11 @@ class DrivenClient(Client):
     @classmethod
     @abstractmethod
     def command(cls) -> list[str]:
-        """What starts the driver, built first where it must be."""
+        """The command that starts the driver, which is built first if it must be."""
 
     @property
     def _driver(self) -> Driver:
-        """One for each client and cluster: a JVM for every test would take most of the time."""
+        """One for each client and cluster: a JVM for every test would be too slow."""
         key = (self.name, self.bootstrap_servers)
         if key not in self._drivers:
             self._drivers[key] = Driver([*self.command(), self.bootstrap_servers])
@@ -194,7 +194,7 @@ class FranzGo(DrivenClient):
 
 
 class JavaClient(DrivenClient):
-    """Kafka's own client, from the jars that MOLDAU_KAFKA_LIBS names."""
+    """Kafka's own client, from the jars in MOLDAU_KAFKA_LIBS."""
 
     name = "java"
 

@@ -1,4 +1,4 @@
-"""What a test asks of a client. Group members are processes of their own, so that they can be killed with -9."""
+"""The interface of a client under test. Group members are processes, so that they can be killed with -9."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ class Received(NamedTuple):
 
 
 class ClientError(Exception):
-    """What a client said instead of doing what it was asked."""
+    """The error that a client reports."""
 
 
 class Member:
-    """A consumer group member in a process. `assigned()` is what it owns now; `values()` what it has read."""
+    """A consumer group member in a process. `assigned()`: its present partitions; `values()`: the values it has
+    read."""
 
     def __init__(self, command: Sequence[str], parse: Callable[[str], tuple[str, object] | None]) -> None:
         self.process = subprocess.Popen(
@@ -52,7 +53,7 @@ class Member:
         self._events.put(None)
 
     def wait_until(self, condition: Callable[[Member], bool]) -> None:
-        """Takes the member's events until `condition` holds; fails loudly if it ends or falls silent first."""
+        """Reads the member's events until `condition` holds; fails if the member ends or falls silent first."""
         while not condition(self):
             try:
                 event = self._events.get(timeout=TIMEOUT_S)
@@ -70,11 +71,11 @@ class Member:
             self.values.append(str(content))
 
     def wait_for_assignment(self, *counts: int) -> None:
-        """Until it owns one of these numbers of partitions."""
+        """Waits until it owns one of these numbers of partitions."""
         self.wait_until(lambda member: member.assignment is not None and len(member.assignment) in counts)
 
     def leave(self) -> None:
-        """Ends it in good order: it leaves the group."""
+        """Ends it cleanly: it leaves the group."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         if self._parse is parse_kcat:
@@ -122,7 +123,7 @@ OPERATIONS = frozenset(
 
 
 class Position(NamedTuple):
-    """How far a group has read partition 0 of a topic."""
+    """A group's committed offset of partition 0 of a topic."""
 
     group: str
     topic: str
@@ -135,7 +136,7 @@ class Client(ABC):
     name: str
     has_null_headers = True
     operations: frozenset[str] = frozenset()
-    """What `administer` does with this client."""
+    """The operations of `administer` that this client has."""
     has_transactions = True
 
     def __init__(self, bootstrap_servers: str) -> None:
@@ -156,12 +157,13 @@ class Client(ABC):
     def transact(
         self, name: str, topic: str, values: Sequence[str], *, is_commit: bool, position: Position | None = None
     ) -> None:
-        """One transaction of the transactional id `name`: writes to partition 0, and the position, then ends it."""
+        """One transaction of the transactional id `name`: writes to partition 0, sends the committed offset, then ends
+        it."""
         raise NotImplementedError
 
     def fence(self, name: str, topic: str) -> None:
         """Two producers with one transactional id: the second begins after the first, then the first writes "old" and
-        commits. Raises ClientError where the first one is refused."""
+        commits. Raises ClientError if the first one is rejected."""
         raise NotImplementedError
 
     @classmethod
@@ -171,12 +173,12 @@ class Client(ABC):
 
     @classmethod
     def missing(cls) -> str | None:
-        """Why this client cannot run here, or None."""
+        """The reason why this client cannot run here, or None."""
         return None
 
     @classmethod
     def refused_login(cls) -> str | None:
-        """Why Apache Kafka lets this version not log in by SCRAM, or None."""
+        """The reason why Apache Kafka does not let this version log in by SCRAM, or None."""
         return None
 
     def administer(self, operation: str, **values: Any) -> Any:
@@ -186,6 +188,6 @@ class Client(ABC):
         raise AssertionError(f"{self.name} has no administrative client")
 
     def member(self, topic: str, group: str) -> Member:
-        """Starts a member that prints what it owns and reads."""
+        """Starts a member that prints its partitions and the values it reads."""
         command = [sys.executable, "-m", "tests.conformance.clients.member", self.name]
         return Member([*command, self.bootstrap_servers, topic, group], parse_json)

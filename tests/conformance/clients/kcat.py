@@ -52,7 +52,7 @@ class Kcat(Client):
         return done.stdout
 
     def produce(self, topic: str, records: Sequence[Received], *, codec: str = "none", partition: int = 0) -> None:
-        """One run for each record. A value is a file; a null one is what follows the key in a line, with -Z."""
+        """One run per record. A value is a file; for a null value the text after the key is empty, with -Z."""
         for record in records:
             arguments = ["-P", "-t", topic, "-p", str(partition), "-z", codec, "-X", "message.max.bytes=2000000"]
             for name, value in record.headers:
@@ -80,7 +80,7 @@ class Kcat(Client):
         return received
 
     def read_and_commit(self, topic: str, group: str, count: int) -> list[bytes | None]:
-        """kcat commits what it has read when it leaves."""
+        """kcat commits the offsets of records that it has read when it leaves."""
         lines = self._run("-G", group, "-c", str(count), "-X", "auto.offset.reset=earliest", topic)
         return list(lines.splitlines())
 

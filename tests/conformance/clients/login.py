@@ -1,6 +1,6 @@
-"""As whom all clients of a run log in: by SCRAM-SHA-512 on SASL_SSL, or not at all where the environment names nobody.
+"""The login of all clients of a run: by SCRAM-SHA-512 on SASL_SSL, or none if the environment names no user.
 
-It stands in the environment, which the processes of members and drivers inherit.
+It is in the environment, which the processes of members and drivers inherit.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 USER = "MOLDAU_CONFORMANCE_USER"
 PASSWORD = "MOLDAU_CONFORMANCE_PASSWORD"
 AUTHORITY = "MOLDAU_CONFORMANCE_AUTHORITY"
-"""The path of the certificate that signed the brokers'."""
+"""The path of the CA certificate that signed the brokers' certificates."""
 MECHANISM = "SCRAM-SHA-512"
 
 

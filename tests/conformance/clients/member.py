@@ -1,4 +1,4 @@
-"""One group member in a process: prints what it owns and reads, leaves when its standard input closes.
+"""One group member in a process: prints its partitions and values, leaves when its standard input closes.
 
 python -m tests.conformance.clients.member CLIENT BOOTSTRAP TOPIC GROUP
 """
@@ -21,7 +21,7 @@ PYTHON_CLIENT_SETTINGS = {
     "heartbeat_interval_ms": HEARTBEAT_MS,
     "auto_commit_interval_ms": 200,
 }
-"""kafka-python and aiokafka call them alike."""
+"""kafka-python and aiokafka use the same names."""
 
 leaving = threading.Event()
 

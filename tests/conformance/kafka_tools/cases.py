@@ -1,10 +1,9 @@
-"""What is compared between Kafka's own tools and ours: command lines in order, each case with names of its own.
+"""Cases that compare Kafka's own tools with ours: command lines in order, each case with its own names.
 
-Some command lines are the test's own: `produce TOPIC N` writes N records to partition 0, `join GROUP TOPIC` has a
+Some command lines are the test's own: `produce TOPIC N` writes N records to partition 0, `join GROUP TOPIC` keeps a
 member in the group until the case ends, `transact ID TOPIC N` leaves a transaction open that wrote N records to each of
-two partitions, `write-log FOLDER` writes the files of a log, `until NAME VALUE` waits until the broker acts by a
-setting. In a command line `{p}` is a prefix that no other run has used, `{b}` the bootstrap server, `{tmp}` a scratch
-folder.
+two partitions, `write-log FOLDER` writes the files of a log, `until NAME VALUE` waits until a setting is in effect at
+the broker. In a command line `{p}` is a unique prefix of the run, `{b}` the bootstrap server, `{tmp}` a scratch folder.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from tests.conformance.kafka_tools.token_cases import TOKENS
 
 
 def files() -> dict[str, str]:
-    """Files that command lines name as {tmp}/name; `{p}` in them is the prefix, `{tmp}` the folder."""
+    """Files that command lines name as {tmp}/name; in their text `{p}` is the prefix, `{tmp}` the folder."""
     return {
         "topics.json": '{"version":1,"topics":[{"topic":"{p}t"}]}',
         "moves.json": '{"version":1,"partitions":[{"topic":"{p}t","partition":0,"replicas":[1]},'
@@ -439,7 +438,7 @@ CONFIGS: dict[str, tuple[Step, ...]] = {
     "configs-brokers": (
         Step(f"{_CONFIGS} --describe --broker 1"),
         Step(f"{_CONFIGS} --alter --broker-defaults --add-config log.cleaner.threads=2"),
-        # Apache Kafka refuses to more than double them, and would hold the next change against what is not there yet
+        # Apache Kafka rejects more than doubling them, and would compare the next change with a value not yet applied
         Step("until log.cleaner.threads 2", is_quiet=True),
         Step(f"{_CONFIGS} --alter --broker 1 --add-config log.cleaner.threads=3"),
         Step("until log.cleaner.threads 3", is_quiet=True),

@@ -1,4 +1,4 @@
-"""Cases of the tools that ask about the cluster itself: features, quorum, brokers, leaders. See cases."""
+"""Cases of the tools for the cluster itself: features, quorum, brokers, leaders. See cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of the tools that take `--bootstrap-controller`: `{b}` is the addresses of three controllers. See cases."""
+"""Cases of the tools with `--bootstrap-controller`: `{b}` is the addresses of three controllers. See cases."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ AT_CONTROLLERS: dict[str, tuple[Step, ...]] = {
         Step(f"{_QUORUM} describe --replication", is_masked=True, is_sorted=True),
         Step(f"{_QUORUM} remove-controller {_NOBODY}", says=True),
         Step(f"{_QUORUM} remove-controller {_NOBODY} --dry-run", says=True),
-        # the last one: whether it leads, and another has to be elected first, is chance
+        # the last one: whether it leads, and another must be elected first, is chance
         Step(f"{_QUORUM} remove-controller {_THIRD}", says=True),
     ),
 }
@@ -69,4 +69,4 @@ ONLY_KAFKAS_TOOLS: dict[str, tuple[Step, ...]] = {
         Step(f"{_CONFIGS} --alter --entity-type users --entity-name u --add-config producer_byte_rate=1000", says=True),
     ),
 }
-"""There is no `moldau kafka-acls`, and our kafka-configs alters quotas of users where Kafka's cannot."""
+"""Moldau has no `moldau kafka-acls`, and our kafka-configs alters user quotas where Kafka's cannot."""

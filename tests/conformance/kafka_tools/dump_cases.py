@@ -86,7 +86,7 @@ DUMPS: dict[str, tuple[Step, ...]] = {
 
 
 def log_files() -> dict[str, bytes]:
-    """Names and contents, of a segment and its files, of cut and damaged ones, and of the topics of coordinators."""
+    """Names and contents: a segment and its files, truncated and damaged ones, and coordinator topics."""
     plain = build_batch(
         [(b"key1", b"12345678", _MS, (("h", b"1"), ("i", None))), (None, "é\n".encode() + b"\xff23456", _MS + 5, ())],
         base_offset=50,

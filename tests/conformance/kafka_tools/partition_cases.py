@@ -1,4 +1,4 @@
-"""Cases of the tools that ask about partitions: offsets, records that are deleted, log directories. See cases."""
+"""Cases of the tools for partitions: offsets, deleted records, log directories. See cases."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FILLED = (
 
 
 def partition_files() -> dict[str, str]:
-    """As `files` of cases: what kafka-delete-records reads."""
+    """As `files` of cases: the input of kafka-delete-records."""
     return {
         "delete-records.json": (
             '{"partitions":[{"topic":"{p}r","partition":0,"offset":2},{"topic":"{p}r","partition":1,"offset":-1}],'
@@ -50,7 +50,7 @@ _UNCLEAR = {
     "offset-large": '[{"topic":"{p}r","partition":0,"offset":99999999999999999999}]',
     "nothing": "[]",
 }
-"""What no offset can be read from, by the name of its file; `nothing` is no mistake."""
+"""Values that are not offsets, by the name of their file; `nothing` is not an error."""
 
 _OFFSETS = "kafka-get-offsets --bootstrap-server {b}"
 _DELETE_RECORDS = "kafka-delete-records --bootstrap-server {b}"

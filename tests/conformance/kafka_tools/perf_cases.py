@@ -1,4 +1,4 @@
-"""Cases of the tools that measure a producer and a consumer; the runner masks their figures. See cases."""
+"""Cases of the producer and consumer performance tools; the runner masks their figures. See cases."""
 
 from __future__ import annotations
 

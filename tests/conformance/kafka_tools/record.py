@@ -1,8 +1,8 @@
-"""Records what Kafka's own tools answer against Apache Kafka.
+"""Records the output of Kafka's own tools with Apache Kafka.
 
     MOLDAU_KAFKA_LIBS=... python -m tests.conformance.kafka_tools.record [CASE ...]
 
-Without a case all are recorded. The file that it writes is what the tests compare with where there is no Java.
+Without a case it records all. Tests without Java compare with the recorded file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs one case with Kafka's tools or with ours, and makes what they print comparable."""
+"""Runs one case with Kafka's tools or with ours, and makes the outputs comparable."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from tests.conformance.kafka_tools.step import Step
 
 RECORDED = Path(__file__).parent / "recorded.json"
 PREFIX = "PREFIX"
-"""What stands for the case's own prefix in a recording: as long as the prefix, so that columns keep their widths."""
+"""Replaces the case's own prefix in a recording; it has the same length, so columns keep their widths."""
 
 ORACLES_RELEASE = "4.3"
-"""Of the feature levels of the cluster that Kafka's tools are recorded against: those that we format with."""
+"""The release whose feature levels the cluster of Kafka's tools has: we format with the same levels."""
 _LEVEL_OF_A_FORMAT = re.compile(r"(?<= with metadata\.version )(4\.3-IV0|4\.4-IV2)(?=\.$)")
 _RELEASE_FLAGS = (" -r", "--release-version", "metadata.version=")
 
@@ -69,10 +69,10 @@ Tool = Callable[[Sequence[str], str], Ran]
 
 
 def run_kafkas(words: Sequence[str], text: str) -> Ran:
-    """Kafka's own tool, from the jars that MOLDAU_KAFKA_LIBS names."""
+    """Kafka's own tool, from the jars in MOLDAU_KAFKA_LIBS."""
     home = os.environ.get("JAVA_HOME")
     java = f"{home}/bin/java" if home else "java"
-    # times without a zone are read in the zone of the machine
+    # times without a zone are in the machine's zone
     command = [java, "-Xmx256m", "-Duser.timezone=UTC", "-cp", os.environ["MOLDAU_KAFKA_LIBS"] + "/*"]
     done = subprocess.run(
         [*command, JAVA_CLASSES[words[0]], *words[1:]],
@@ -115,10 +115,10 @@ def run_case(
     scratch: Path,
     expected: Sequence[dict[str, Any]] | None = None,
 ) -> list[dict[str, Any]]:
-    """What each step answered, as it is recorded.
+    """The recorded output of each step.
 
-    A broker of Apache Kafka shows what was altered a moment later: a step that only reads is asked again, for a while,
-    until it answers what is expected.
+    A broker of Apache Kafka shows a change a moment later: a step that only reads is repeated for a while, until its
+    output is the expected one.
     """
     assert len(prefix) == len(PREFIX)
     scratch.mkdir(parents=True, exist_ok=True)
@@ -149,7 +149,7 @@ def run_case(
 
 def _produce(servers: str, words: Sequence[str], _: ExitStack) -> None:
     producer = Producer({"bootstrap.servers": servers})
-    # one timestamp for all: which record has the largest must not depend on when a millisecond ended
+    # one timestamp for all: which record has the largest one must not depend on the clock
     now_ms = time.time_ns() // 1_000_000
     for number in range(int(words[1])):
         producer.produce(words[0], value=f"v{number}".encode(), partition=0, timestamp=now_ms)
@@ -199,11 +199,11 @@ def _transact(servers: str, words: Sequence[str], until_the_end: ExitStack) -> N
             producer.produce(words[1], value, partition=partition, on_delivery=lambda error, _: errors.append(error))
     assert producer.flush(TIMEOUT_S) == 0
     assert not any(errors), errors
-    until_the_end.callback(producer.purge)  # also keeps the producer alive: one that goes aborts nothing
+    until_the_end.callback(producer.purge)  # also keeps the producer alive: a deleted producer aborts nothing
 
 
 def _until(servers: str, words: Sequence[str], _: ExitStack) -> None:
-    """An Apache broker takes over what was altered when it has read it from its metadata log."""
+    """An Apache broker applies a change when it has read it from its metadata log."""
     deadline = time.monotonic() + TIMEOUT_S
     with open_admin(ClusterAccess(servers, client_id="moldau-tests")) as admin:
         while True:
@@ -235,11 +235,11 @@ def _answer(step: Step, ran: Ran, values: Mapping[str, str]) -> dict[str, Any]:
     answer: dict[str, Any] = {"command": step.command, "exit": code}
     if step.is_quiet:
         return answer
-    # what kafka-storage writes, keys of credentials among it, as a Java object prints itself: ours does not
+    # kafka-storage prints the records that it writes as Java objects, with keys of credentials: ours does not
     shown = [line for line in output.splitlines() if not line.startswith("Bootstrap metadata: ")]
     lines = [_normal(line, values) for line in shown]
     if not any(flag in step.command for flag in _RELEASE_FLAGS):
-        # ours stays at what Apache Kafka 4.3 opens, too
+        # ours also stays at the levels that Apache Kafka 4.3 opens
         lines = [_LEVEL_OF_A_FORMAT.sub("DEFAULT", line) for line in lines]
     if step.is_masked:
         lines = [re.sub(r"(?<![^\t])\d+ *(?=\t)", "N", line) for line in lines]
@@ -266,7 +266,7 @@ _RANDOM = (
     (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "MEMBERMEMBERMEMBERMEMBERMEMBERMEMBER"),
     (r"(CreateTime|LogAppendTime):\d+", r"\1:TIME"),
     (r'"logDir":"[^"]*"', '"logDir":"DIR"'),
-    # of what performance tools measure only the counts are the same each time
+    # of the figures of performance tools only the counts are the same each time
     (r"(?<= records sent), .*", ", FIGURES"),
     (r"^(?:[-\d]+ [:\d]+, ){2}([.\d]+), [^,]+, (\d+), .*", r"TIME, TIME, \1, RATE, \2, FIGURES"),
 )

@@ -1,4 +1,4 @@
-"""Values of flags that can be spelt in more than one way, or wrongly: what Kafka's tools take."""
+"""Flag values with several spellings, or wrong ones, as Kafka's tools accept them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ SPELLINGS: dict[str, tuple[Step, ...]] = {
         Step("kafka-topics -h", says=True),
     ),
     "spelling-of-commands": (
-        # what the first of them changes must not be taken for what both should
+        # a change by the first of them must not count for both
         Step(f"{_FEATURES} upgrade --feature transaction.version=2 kraft.version=1", is_quiet=True),
         Step(f"{_FEATURES} describe more", says=True),
         Step("kafka-features feature-dependencies --feature transaction.version=2 group.version=1", says=True),

@@ -1,4 +1,4 @@
-"""One command line of a case, and what is compared of it."""
+"""One command line of a case, and the compared part of its output."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import msgspec
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One command line. What is compared of it:
+    """One command line. The compared part of its output:
 
-    `is_sorted`: its lines in any order (Kafka prints what comes from a Java HashMap); `only_own`: only lines that name
-    something of this case, and the heading; `says`: also the first line of standard error; `is_quiet`: only the exit
-    code; `is_masked`: cells that are numbers, as each run has others.
+    `is_sorted`: its lines in any order (Kafka prints a Java HashMap); `only_own`: only the heading and lines that name
+    something of this case; `says`: also the first line of standard error; `is_quiet`: only the exit code; `is_masked`:
+    cells that are numbers, as each run has others.
     """
 
     command: str

@@ -1,4 +1,4 @@
-"""Cases of `kafka-storage`, which asks no cluster: each step that formats has a node of its own."""
+"""Cases of `kafka-storage`, which needs no cluster: each step that formats has its own node."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _OTHER = "-t AAAAAAAAAAAAAAAAAAAAAw"
 
 
 def node_files() -> dict[str, str]:
-    """Settings of nodes, as {tmp}/name: those with an s have their voters in a setting, `two` and `other` are two nodes
-    that share a directory, and the last two do not say what each node must."""
+    """Settings of nodes, as {tmp}/name. Files with an s have their voters in a setting. `two` and `other` are two nodes
+    that share a directory. The last two lack a required setting."""
     common = (
         "process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=CONTROLLER\n"
         "listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093\n"
@@ -34,7 +34,7 @@ def node_files() -> dict[str, str]:
 
 
 def _formats(*flags: str) -> tuple[Step, ...]:
-    """Each with a node of its own whose voters are records of the log."""
+    """Each with its own node, whose voters are records of the log."""
     return tuple(
         Step(f"kafka-storage format {_CLUSTER} -c {{tmp}}/n{number}.properties {words}", says=True)
         for number, words in enumerate(flags)
@@ -63,9 +63,9 @@ STORAGE: dict[str, tuple[Step, ...]] = {
     "storage-owners": (
         Step(f"kafka-storage format {_CLUSTER} -c {{tmp}}/two.properties -s", says=True, is_sorted=True),
         Step("kafka-storage info -c {tmp}/two.properties"),
-        # which directory it names depends on what Java's hash makes of their paths
+        # the named directory depends on Java's hashes of the paths
         Step(f"kafka-storage format {_CLUSTER} -c {{tmp}}/two.properties -s", is_quiet=True),
-        # Kafka's sentences stand in a stack trace
+        # Kafka prints its sentences in a stack trace
         Step(f"kafka-storage format {_CLUSTER} -c {{tmp}}/other.properties -s"),
         Step(f"kafka-storage format {_CLUSTER} -c {{tmp}}/other.properties -s -g"),
         Step(f"kafka-storage format {_OTHER} -c {{tmp}}/two.properties -s"),
@@ -103,7 +103,7 @@ STORAGE: dict[str, tuple[Step, ...]] = {
         ),
         Step(f"kafka-storage format {_CLUSTER} -c {{tmp}}/s0.properties -f kraft.version=1", says=True),
         Step(f"kafka-storage format {_CLUSTER} -c {{tmp}}/s1.properties -f kraft.version=0", says=True),
-        # Kafka's sentence stands in a stack trace
+        # Kafka prints its sentence in a stack trace
         *(
             Step(f"kafka-storage format {_CLUSTER} -s -c {{tmp}}/n8.properties -f {text}")
             for text in ("foo", "transaction.version=9", "kraft.version=2", "metadata.version=99", "group.version=x")

@@ -1,4 +1,4 @@
-"""Kafka's tools, and ours, with `--bootstrap-controller`: three nodes of Moldau answer what three of Kafka do."""
+"""Kafka's tools and ours with `--bootstrap-controller`: three nodes of Moldau answer as three of Kafka do."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _OF_ONE_RUN = (
 
 @pytest.fixture(scope="module")
 def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, ClusterOfThree]]:
-    """Of each kind one for Kafka's tools, and one of Moldau for ours: what is altered stays altered."""
+    """One cluster of each kind for Kafka's tools, and one of Moldau for ours: changes persist."""
     kafka = dict.fromkeys(NODE_IDS, apache_command(os.environ["MOLDAU_KAFKA_LIBS"]))
     ours = dict.fromkeys(NODE_IDS, moldau_command)
     folders = [tmp_path_factory.mktemp(name) for name in ("kafka", "moldau", "tools")]
@@ -55,7 +55,7 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Clu
 
 
 def answers(steps: Sequence[Step], tool: Tool, cluster: ClusterOfThree, scratch: Path) -> Answers:
-    """What each step answered, without what another run of the same cluster has otherwise."""
+    """The output of each step, without the parts that differ between runs of a cluster."""
     ran = run_case(steps, tool, cluster.bootstrap_controllers, PREFIX, scratch)
     for answer in ran:
         lines = [comparable(line) for line in answer.get("output", ())]

@@ -1,7 +1,7 @@
-"""`moldau kafka-topics` and its kin print what Kafka's own tools print, and exit as they do.
+"""`moldau kafka-topics` and the like have the output and exit codes of Kafka's own tools.
 
-Everywhere: ours against Moldau gives what Kafka's tools gave against Apache Kafka when they were recorded. Where there
-is a Java and Kafka's jars (`pytest -m java`): Kafka's tools against both, ours against both, all the same.
+Everywhere: our tools with Moldau give the recorded output of Kafka's tools with Apache Kafka. With Java and Kafka's
+jars (`pytest -m java`): both tools with both brokers give the same.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`moldau kafka-reassign-partitions` beside Kafka's tool: the same moves on three brokers, told in the same words."""
+"""`moldau kafka-reassign-partitions` and Kafka's tool: the same moves on three brokers, with the same output."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Told = list[tuple[str, int, list[str]]]
 
 
 class Story:
-    """One cluster and the tool that moves its replicas. `told`: each command with its exit code and what it printed."""
+    """One cluster and the tool that moves its replicas. `told`: each command with its exit code and output."""
 
     def __init__(self, tool: Tool, cluster: ClusterOfThree, scratch: Path) -> None:
         self.told: Told = []
@@ -80,7 +80,7 @@ class Story:
         self.told.append((command, code, lines))
 
     def _until_done(self, *words: str) -> None:
-        """Asked until nothing is on its way; how often that takes is not compared."""
+        """Repeats until no move is in progress; the number of repeats is not compared."""
         deadline = time.monotonic() + WAIT_S
         while "still in progress" in self._run(["--verify", *words, "--preserve-throttles"])[1]:
             assert time.monotonic() < deadline
@@ -113,5 +113,5 @@ def test_the_same_moves_are_told_in_the_same_words(tmp_path: Path) -> None:
 
     with ThreadPoolExecutor() as pool:
         expected = pool.submit(story, "kafka")
-        # our tool runs in this process, and takes its standard output
+        # our tool runs in this process, and captures its standard output
         assert story("moldau") == expected.result()

@@ -1,4 +1,4 @@
-"""`kafka-delegation-tokens` without a login: its flags, and what a broker says to clients that do not log in. Tokens
+"""`kafka-delegation-tokens` without a login: its flags, and a broker's answer to clients that do not log in. Tokens
 themselves: `test_delegation_tokens.py`."""
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def test_nodes_of_both_kinds_reach_each_other_over_tls(tmp_path: Path) -> None:
     kafka = apache_command(os.environ["MOLDAU_KAFKA_LIBS"])
     settings = {
         "listener.security.protocol.map": "CONTROLLER:SSL,PLAINTEXT:SSL",
-        # without it Kafka's brokers dial in plain text, whatever the map says
+        # without it Kafka's brokers connect in plain text, in spite of the map
         "inter.broker.listener.name": "PLAINTEXT",
         **of_broker(tmp_path, client_auth="required"),
     }
@@ -112,7 +112,7 @@ def test_a_lost_node_is_replaced_by_an_empty_one_of_the_other_kind_under_load(tm
 
 @pytest.mark.timeout(900)
 def test_all_nodes_are_succeeded_by_empty_ones_of_the_other_kind_and_back_under_load(tmp_path: Path) -> None:
-    """Nothing but what was replicated is left of the nodes of the first kind when the last one has ended."""
+    """When the last node of the first kind has ended, only replicated data of these nodes is left."""
     kafka = apache_command(os.environ["MOLDAU_KAFKA_LIBS"])
     later = tuple(node_id + len(NODE_IDS) for node_id in NODE_IDS)
     settings = replicated(len(NODE_IDS))

@@ -1,5 +1,5 @@
 """Apache Kafka's nodes and ours with SASL_SSL on all listeners, and ACLs: each forwards to the controller of the other
-kind, which decides for the client that asked.
+kind, which decides by the client's principal.
 
 Needs a Java (JAVA_HOME, or on the PATH) and the jars of Apache Kafka: MOLDAU_KAFKA_LIBS names their directory.
 """
@@ -80,7 +80,7 @@ def create_topic(name: str) -> CreateTopicsRequest:
 
 
 def refused(by: str) -> dict[str, tuple[Any, int]]:
-    """What alice may not do, each with the code of its answer; `by`: a text that keeps names apart."""
+    """The requests that alice may not do, each with its error code; `by`: keeps names apart."""
     salt = b"a salt of twenty byt"
     salted = salted_password(SCRAM, "x", salt, 4_096)
     segment = IncrementalAlterableConfig("segment.bytes", 0, "1048576")
@@ -104,7 +104,7 @@ def refused(by: str) -> dict[str, tuple[Any, int]]:
 
 
 def copied_by_a_group(clients: Mapping[str, str], topic: str, values: list[str]) -> None:
-    """All of them are produced, and read by a member of a group that commits."""
+    """Produces all of them, and reads them as a member of a group that commits."""
     failed: list[object] = []
     producer = Producer({**clients, "enable.idempotence": True, "log_level": 0})
     for value in values:

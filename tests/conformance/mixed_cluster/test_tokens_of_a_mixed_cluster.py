@@ -1,4 +1,4 @@
-"""Delegation tokens of a cluster of Moldau's and Apache Kafka's nodes: made at one, they hold at the other (KIP-48).
+"""Delegation tokens of a cluster of Moldau's and Apache Kafka's nodes: created at one, valid at the other (KIP-48).
 
 Needs a Java (JAVA_HOME, or on the PATH) and the jars of Apache Kafka: MOLDAU_KAFKA_LIBS names their directory.
 """
@@ -49,7 +49,7 @@ class Bearer(Asking):
 
 
 def times(asking: Asking, node_id: int) -> dict[str, int]:
-    """When each token expires that the broker shows, by its id."""
+    """The expiry of each described token, by its id."""
     answer = asking.at(node_id, DescribeDelegationTokenRequest(None))
     assert answer.error_code == 0
     return {token.token_id: token.expiry_timestamp for token in answer.tokens}

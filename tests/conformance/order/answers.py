@@ -1,4 +1,4 @@
-"""What the answers of the order test say."""
+"""Reads the responses of the order test."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def group(answer: Any) -> tuple[str, int]:
 
 
 def fetched_batches(answer: Any) -> tuple[bool, bool]:
-    """Whether there are records, and whether they are named as aborted."""
+    """Whether the response has records, and whether they are listed as aborted."""
     (row,) = answer.responses[0].partitions
     return bool(row.records), bool(row.aborted_transactions)
 
@@ -124,7 +124,7 @@ def open_since(answer: Any) -> list[int]:
 
 
 def codes(answer: Any) -> set[int]:
-    """Every error code in it, on all its levels."""
+    """Every error code in it, at all levels."""
     if isinstance(answer, tuple):
         return set().union(*(codes(item) for item in answer))
     if not isinstance(answer, msgspec.Struct):
@@ -134,7 +134,7 @@ def codes(answer: Any) -> set[int]:
 
 
 def transaction(answer: Any) -> tuple[str, int]:
-    """Its state, and how many partitions have no marker yet."""
+    """Its state, and the number of partitions without a marker."""
     (row,) = answer.transaction_states
     return row.transaction_state, sum(len(topic.partitions) for topic in row.topics)
 

@@ -1,4 +1,4 @@
-"""Every pair of a request that changes something and one that asks for it."""
+"""Every pair of a request that changes something and a request that reads it."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ UNKNOWN_MEMBER_ID, UNSTABLE_OFFSET = 25, 88
 
 
 class Pair(NamedTuple):
-    """What is there before, the change, the question, and what its answer has to say."""
+    """The preparation, the change, the question, and the expected content of its response."""
 
     before: tuple[Callable[[Subject], Any], ...]
     change: Callable[[Subject], Any]
@@ -120,11 +120,11 @@ class Pair(NamedTuple):
 
 
 class Has(str):
-    """Equal to every list that holds it; empty: that holds the name of the test."""
+    """Equal to every list that contains it; an empty one stands for the test's name."""
 
 
 class Lacks(str):
-    """Equal to every list that does not."""
+    """Equal to every list that does not contain it."""
 
 
 PAIRS = (

@@ -1,4 +1,4 @@
-"""Requests of the order test, each about the one topic, group, transactional id or user of a test's name."""
+"""Requests of the order test, each for the one topic, group, transactional id or user of a test's name."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ UPGRADE, DOWNGRADE = 1, 2
 FEATURE = "eligible.leader.replicas.version"
 NODE = 1
 GROWN_PARTITION = 2
-"""The last one of a topic of one partition that has got two more."""
+"""The last partition of a topic that grew from one partition to three."""
 SASL_PASSWORD = b"p" * 32
 NOW_MS = 1_700_000_000_000
 
@@ -89,11 +89,11 @@ VERSIONS: dict[type, int] = {
     transactions.TxnOffsetCommitRequest: 3,
     transactions.WriteTxnMarkersRequest: 1,
 }
-"""The versions of transactions v1, where there are two protocols."""
+"""The versions of transactions v1, for requests with two protocols."""
 
 
 class At(NamedTuple):
-    """A request in another version: one of transactions v2."""
+    """A request in another version: that of transactions v2."""
 
     request: Any
     version: int
@@ -101,7 +101,7 @@ class At(NamedTuple):
 
 @dataclass
 class Subject:
-    """What a pair is about: a name, and what the answers so far have given."""
+    """The subject of a pair: a name, and the values from earlier responses."""
 
     name: str
     producer_id: int = -1

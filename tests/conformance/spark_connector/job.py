@@ -1,6 +1,6 @@
 """A Spark job with the official JVM connector: batch, then stream. `python job.py BOOTSTRAP SOURCE TARGET FOLDER`.
 
-It runs in a Python of its own: the connector of the newest Spark is not always published when Spark is.
+It runs in its own Python: the connector of the newest Spark is not always published when Spark is.
 """
 
 import json

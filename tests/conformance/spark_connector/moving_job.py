@@ -1,8 +1,8 @@
 """One run of a stream over a checkpoint that moves between Spark's own connector and Moldau's source.
 
 `python moving_job.py FORMAT BOOTSTRAP TOPIC OUTPUT CHECKPOINT BATCHES`: FORMAT is kafka or moldau. The run ends in the
-middle of the batch that follows BATCHES finished ones (0: when all is read). Each batch writes the offsets of its
-records to OUTPUT/N, a batch that runs again over its first try.
+middle of the batch after BATCHES finished ones (0: when all is read). Each batch writes the offsets of its records to
+OUTPUT/N; a repeated batch overwrites its first attempt.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What tests of Spark's official connector need: a Python with pyspark, and the connector's jars for it."""
+"""The requirements of tests of Spark's official connector: a Python with pyspark, and the connector's jars for it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Spark's official connector reads and writes by delegation tokens, which Spark's own provider gets and renews: on
-Moldau, and on Apache Kafka. What it needs: see `test_spark_connector.py`."""
+"""Spark's official connector reads and writes by delegation tokens, which Spark's own provider gets and renews, on
+Moldau and on Apache Kafka. The requirements are those of `test_spark_connector.py`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Spark's official connector logs in by delegation tokens that Spark's own provider gets:
-`python token_job.py BOOTSTRAP SOURCE TARGET FOLDER SECONDS`.
+"""Spark's official connector logs in by delegation tokens that Spark's own provider gets: `python token_job.py
+BOOTSTRAP SOURCE TARGET FOLDER SECONDS`.
 
-What makes the provider work without Kerberos (Spark 4.2): Hadoop's security is on in the form `token`, the cluster's
-`kafka.sasl.*` settings replace GSSAPI for the one login that asks for tokens, and the login of this process says that
-it can be renewed, so that Spark's manager gets a new token before the last one ends. All else logs in by tokens.
+The provider works without Kerberos (Spark 4.2) in this way: Hadoop's security is on with the method `token`. The
+cluster's `kafka.sasl.*` settings replace GSSAPI for the one login that asks for tokens. The login of this process
+claims to be renewable, so Spark's manager gets a new token before the last one expires. All other logins are by tokens.
 """
 
 import json
@@ -19,7 +19,7 @@ jars = os.environ["MOLDAU_SPARK_KAFKA_JARS"]
 cluster = "spark.kafka.clusters.own"
 settings = {
     "spark.master": "local[1]",
-    # of the driver itself: the token provider is looked for when the session starts
+    # of the driver itself: the session looks for the token provider at its start
     "spark.driver.extraClassPath": jars.replace(",", ":"),
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
@@ -35,7 +35,7 @@ settings = {
 conf = SparkConf().setAll(list(settings.items()))
 SparkContext._ensure_initialized(conf=conf)
 security = SparkContext._jvm.org.apache.hadoop.security
-login = security.UserGroupInformation.getLoginUser()  # first: as `token` nobody logs in
+login = security.UserGroupInformation.getLoginUser()  # first: no login is possible as `token`
 hadoop = SparkContext._jvm.org.apache.hadoop.conf.Configuration()
 hadoop.set("hadoop.security.authentication", "token")
 security.UserGroupInformation.setConfiguration(hadoop)

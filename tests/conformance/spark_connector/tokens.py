@@ -47,11 +47,11 @@ logger.a.name = org.apache.spark.kafka010.KafkaConfigUpdater
 logger.a.level = debug
 """
 BY_TOKEN = "Delegation token detected, using it for login"
-"""What the connector says of a client."""
+"""The connector's log message about a client with a token."""
 
 
 class Run(msgspec.Struct, frozen=True):
-    """`tokens`: ids of those that Spark had, `left`: those that the cluster has at the end; `logins`: clients that the
+    """`tokens`: ids of Spark's tokens, `left`: those that the cluster has at the end; `logins`: clients that the
     connector made with a token."""
 
     tokens: list[str]
@@ -63,7 +63,7 @@ class Run(msgspec.Struct, frozen=True):
 
 
 def faults(run: Run, password: str) -> list[str]:
-    """What is wrong with a run that took longer than a token lives; none: nothing."""
+    """The faults of a run that took longer than the lifetime of a token; empty if none."""
     found = []
     if run.read != list(range(run.written)):
         found.append(f"{run.written} records were written, and {len(run.read)} read")
@@ -83,7 +83,7 @@ def faults(run: Run, password: str) -> list[str]:
 def run_job(
     access: ClusterAccess, bootstrap_servers: str, password: str, seconds: float, python: str, jars: str
 ) -> Run:
-    """`access`: of the super user. Raises RuntimeError where the job fails."""
+    """`access`: of the super user. Raises RuntimeError if the job fails."""
     with open_admin(access) as admin:
         for topic in TOPICS:
             create_topic(admin, topic, partitions=1)
