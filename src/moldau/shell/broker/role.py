@@ -292,7 +292,7 @@ class Broker:
             self._serving[place] = found
         return found
 
-    # -- what the handlers report
+    # -- events from handlers and logs
 
     def partition_appended(self, partition: Partition) -> None:
         """The high watermark of `partition` moved: wakes its waiters."""
@@ -363,7 +363,7 @@ class Broker:
             raise kafka_error("COORDINATOR_LOAD_IN_PROGRESS", str(error)) from error
         return cast(AllocateProducerIdsResponse, answer)
 
-    # -- work beside the connections
+    # -- background work
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs `work` on the loop. A broken invariant stops the node; any other error is logged."""

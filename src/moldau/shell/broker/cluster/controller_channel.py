@@ -64,7 +64,7 @@ class Client(Protocol):
 
 
 class OwnQuorum(Protocol):
-    """What this node knows of the quorum."""
+    """This node's view of the quorum."""
 
     @property
     def is_alone(self) -> bool:
@@ -93,7 +93,7 @@ class OwnQuorum(Protocol):
 
 
 class ControllerChannel:
-    """One connection to the controller. A slow request delays those that follow it on the same channel."""
+    """A channel to the controller. A slow request delays the next ones on the same channel."""
 
     def __init__(self, quorum: OwnQuorum, network: Network, timeout_ms: int) -> None:
         self._quorum = quorum

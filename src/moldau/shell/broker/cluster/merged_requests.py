@@ -1,9 +1,9 @@
 """Merges questions to another broker into one request at a time, for answers that wait for replication.
 
-A broker handles the requests of a connection one after the other. One request for each transaction would cost one round
-trip to the followers each. So one request is in flight at a time, and the questions that arrive meanwhile share the
-next one. No question waits for more than two requests, as long as one can hold all that wait. A late follower delays
-all questions of its request, and those that follow.
+A broker handles the requests of a connection one after the other. With one request for each transaction, each would
+cost a round trip to the followers. Therefore one request is in flight at a time, and the questions that arrive
+meanwhile share the next one. No question waits for more than two requests, as long as one can hold all that wait. A
+late follower delays all questions of its request, and the next requests.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ _NOT_FOR_MARKERS = (
     _UNKNOWN_SERVER_ERROR,
 )
 """Apache Kafka's transaction coordinator does not expect these codes for a partition. It would never send the marker
-again, and the transaction would hang. So, as in Kafka, the answer has NOT_LEADER_OR_FOLLOWER, after which the
+again, and the transaction would hang. As in Kafka, the answer has NOT_LEADER_OR_FOLLOWER instead, after which the
 coordinator looks up the leader and tries again."""
 
 
@@ -166,7 +166,7 @@ class Coordinators(Shards[GroupShard]):
         self, shard: GroupShard, producer_id: ProducerId, verify: Callable[[TopicPartition], Awaitable[int]]
     ) -> int:
         """Verifies the transaction. A marker that comes meanwhile may have ended it: offsets committed after the marker
-        would stay pending for ever (the verification guard of KIP-890)."""
+        would never be committed or dropped (the verification guard of KIP-890)."""
         verification = shard.verifications.setdefault(producer_id, Verification())
         verification.waiting += 1
         markers = verification.markers
@@ -208,7 +208,7 @@ class Coordinators(Shards[GroupShard]):
             return _NOT_LEADER_OR_FOLLOWER if code in _NOT_FOR_MARKERS else code
         return 0
 
-    # -- what happens to the partitions
+    # -- changes of partitions
 
     def metadata_changed(self, delta: MetadataDelta) -> None:
         """Ends and starts shards as leaderships change. Removes the offsets of deleted topics, also in shards that are

@@ -209,7 +209,7 @@ class Shards(Generic[ShardT]):
         """The average and the maximum load time of the last minute, in milliseconds; NaN if no shard was loaded."""
         return self.load_times.recent(self._node.clock.monotonic_ms())
 
-    # -- what happens to the partitions
+    # -- changes of partitions
 
     def partition_committed(self, partition: Partition) -> None:
         """The high watermark of this partition has moved: sends the answers that waited for it."""

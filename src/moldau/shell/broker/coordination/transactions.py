@@ -241,7 +241,7 @@ class TransactionCoordinators(Shards[TransactionShard]):
             if shard.loading is None and shard.closed is None:
                 yield index, shard.host.state.transactions
 
-    # -- what happens to the broker
+    # -- start, and changes of metadata
 
     def load(self) -> None:
         """Starts to load every shard here: decided transactions must end, and open ones expire also if no client

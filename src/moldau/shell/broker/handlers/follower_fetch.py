@@ -1,4 +1,4 @@
-"""The fetch of a follower: notes the follower's position, and looks at the changed partitions."""
+"""The fetch of a follower: notes the follower's log end, and looks at the changed partitions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class FollowerFetch(ParkedFetch):
     def note(self, named: list[FetchEntry]) -> Pausing[None]:
         """Notes that the follower has all records below the offset of each entry. Runs once for each request before the
         first look, so the answer has the resulting high watermark. Rejected entries are not noted. `named`: the entries
-        of this request. The follower's position in the other partitions of the session has not changed."""
+        of this request. In the other partitions of the session the follower has not moved."""
         broker, noted = self.broker, self.entries
         if self.replica_id == broker.node_id:
             broker.others.found_itself()
@@ -84,7 +84,7 @@ class FollowerFetch(ParkedFetch):
     # -- waiting
 
     def _wait_ms(self, max_wait_ms: int) -> int:
-        """The follower's wait, aligned with those of others: otherwise an idle broker would wake for each follower
+        """The follower's wait, aligned with the waits of others: otherwise an idle broker would wake for each follower
         alone, twice a second."""
         now_ms = self.broker.clock.monotonic_ms()
         return beat_ms(now_ms, max_wait_ms) - now_ms

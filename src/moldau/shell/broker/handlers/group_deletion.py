@@ -85,8 +85,8 @@ async def act_offset_delete(
 async def _sorted(
     broker: Broker, context: RequestContext, topic: OffsetDeleteRequestTopic
 ) -> tuple[list[OffsetDeleteRequestPartition], list[OffsetDeleteResponsePartition]]:
-    """The partitions for the coordinator, and those rejected before: 29 without the right, 3 for an unknown topic or
-    partition."""
+    """The partitions for the coordinator, and the partitions rejected before: 29 without the right, 3 for an unknown
+    topic or partition."""
     known: list[OffsetDeleteRequestPartition] = []
     codes: list[OffsetDeleteResponsePartition] = []
     is_allowed = context.authorize(READ_TOPIC, topic.name)

@@ -333,7 +333,7 @@ class ParkedFetch:
         if budget <= 0 and not is_first:
             return partition, None
         try:
-            # a later turn reads all of it: reading a part now would be wasted
+            # a later turn reads the whole range: reading a part now would be wasted
             is_all_or_none = is_cut_short and budget < partition_max_bytes
             max_bytes = budget if budget < partition_max_bytes else partition_max_bytes
             read = log.read(offset, max_bytes, end_offset, is_first, held_bytes, is_all_or_none)
@@ -555,7 +555,7 @@ class ParkedFetch:
             self.broker.parked_fetches -= 1
             self._unregister()
 
-    # -- reading what the page cache does not hold
+    # -- reading from the disk
 
     def answer_from_disk(self) -> PendingResponse:
         """Reads through Workers: a slow disk stalls only this connection."""

@@ -53,8 +53,8 @@ def _records_to_read(broker: Broker, topic: bytes, index: int, records: memoryvi
 async def rewrite_batches(
     broker: Broker, context: RequestContext, entries: Entries, start: int
 ) -> tuple[Prepared, int]:
-    """The batches to append in place of those from `entries[start]` on, and the index after the last one. Stops early
-    when they hold much memory: a batch may grow a thousandfold when stored without its codec."""
+    """Replacements for the batches from `entries[start]` on, and the index after the last one. Stops early when they
+    hold much memory: a batch may grow a thousandfold when stored without its codec."""
     prepared: Prepared = {}
     held_bytes = 0
     for end, (topic, index, records) in enumerate(islice(entries, start, None), start + 1):

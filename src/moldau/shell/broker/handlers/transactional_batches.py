@@ -73,7 +73,7 @@ def producer_of(records: Buffer | None) -> tuple[int, int, int] | None:
 
 
 def find_unverified(broker: Broker, context: RequestContext, transactional_id: str, entries: Entries) -> Unverified:
-    """Finds the batches to verify. Leaves out those that the append will reject anyway."""
+    """Finds the batches to verify. Leaves out batches that the append will reject anyway."""
     joins = context.api_version >= JOINS_FROM
     if not joins and not broker.settings.transaction_partition_verification_enable:
         return Unverified()

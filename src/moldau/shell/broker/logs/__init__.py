@@ -6,7 +6,7 @@ cleaner_child: the child process of a cleaning
 cleaner_process: one cleaning, in a child or here with pauses
 flusher: groups fsyncs
 full_directories: leaderships of full directories
-housekeeping: retention, flushes, deletions by the clock
+housekeeping: periodic retention, flushes and deletions
 log_settings: settings of topics as `LogSettings`
 moves: moves between log directories (KIP-113)
 """

@@ -160,7 +160,7 @@ class Cleaner:
         return None if best is None or self._is_gone(best[0], best[1]) else best
 
     def _look_at(self, partition: Partition, log: Log, now_ms: int) -> Cleanable:
-        """What can be cleaned of `log`. Raises StorageFailedError (the directory is offline then)."""
+        """Finds the cleanable part of `log`. Raises StorageFailedError (the directory is offline then)."""
         if is_roll_due(log, now_ms):
             with suppress(StorageFullError):  # cleaning makes room
                 log.roll(now_ms)
@@ -185,7 +185,7 @@ class Cleaner:
     # -- how far each log is clean
 
     def _cleaned_offset(self, partition: Partition) -> int:
-        """The end of the cleaned part. 0 if the log was never cleaned: all of it is dirty."""
+        """The end of the cleaned part. 0 if the log was never cleaned: then the whole log is dirty."""
         directory = self._partitions.logs.directory_of(partition.topic_partition)
         return 0 if directory is None else directory.cleaned_offsets.get(partition.topic_partition, 0)
 

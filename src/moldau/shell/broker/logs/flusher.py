@@ -51,8 +51,8 @@ class Flusher:
             self._node.spawn(self._run())
 
     async def hold(self, partition: Partition) -> None:
-        """Holds back flushes of the log until `end_hold`. When this returns, no flush runs, and the durable part stays
-        as it is. Requested flushes follow after `end_hold`."""
+        """Holds back flushes of the log until `end_hold`. When this returns, no flush runs, and the durable part does
+        not change. Requested flushes follow after `end_hold`."""
         self._held[partition.number] = False
         await self.wait_idle(partition)
 

@@ -1,15 +1,15 @@
 """Moves partitions from one log directory to another (KIP-113), one after the other, while they are served.
 
-The move appends batches to a copy of the log, in pieces of PIECE_BYTES, about a millisecond each. It pauses after each,
-at most at `replica.alter.log.dirs.io.max.bytes.per.second`. Reading the last piece, appending it and swapping the names
-happen in one turn of the loop: no append can come between.
+The move appends batches to a copy of the log, in pieces of PIECE_BYTES, about a millisecond each. It pauses after each
+piece, and keeps to `replica.alter.log.dirs.io.max.bytes.per.second`. Reading the last piece, appending it and swapping
+the names happen in one turn of the loop: no append can come between.
 
 Before that turn the metadata log holds the new directory (KIP-858), as from then on only the copy gets records. If the
 new directory is offline at a start, the partition is offline too, and is not served without those records.
 
 The old directory is removed once the new one is durable; a crash before that leaves both (see
-core/log/directories/duplicates). A move without room for that waits, and those after it go first, as one of them may
-make room.
+core/log/directories/duplicates). A move without room for that waits, and later moves go first: one of them may make
+room.
 """
 
 from __future__ import annotations

@@ -141,8 +141,8 @@ class ReplicaFetcher:
             await self._fail()
 
     def _sort_out(self) -> tuple[dict[PartitionKey, FetchPartition], dict[PartitionKey, None]]:
-        """The new entries for the leader, and the replicas to leave out: those that no longer follow, and throttled
-        ones. Replicas without a change are checked from time to time, not with every request."""
+        """The new entries for the leader, and the replicas to leave out, which no longer follow or are throttled.
+        Replicas without a change are checked from time to time, not with every request."""
         now_ms, max_bytes = self._node.clock.monotonic_ms(), self._node.settings.view.replica_fetch_max_bytes
         keys, self._new = self._new, {}
         if keys:

@@ -69,7 +69,7 @@ class Replication:
         self._broker_epoch = -1
         self._is_stopped = False
 
-    # -- what happens to the broker
+    # -- registration and stop
 
     def registered(self, broker_epoch: int) -> None:
         """This broker is registered under `broker_epoch`: starts proposals to the controller and fetches from
