@@ -6,7 +6,7 @@ authorization/: access control lists and their decisions
 beat: when repeated waits end, at the same instants
 clocks: the difference between the clocks of two machines
 config/: settings of brokers, topics and groups
-controller/: the controller: what the metadata log becomes
+controller/: the controller and the records of its decisions
 coordination/: the shape of log-backed machines
 groups/: consumer groups and committed offsets
 log/: the log of a partition and log directories

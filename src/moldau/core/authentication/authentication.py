@@ -131,7 +131,7 @@ class Authentication:
         return self._state is _State.ADMITTED and self._admitted is not None and self._admitted.expires_at_ms is None
 
     def step(self, received: bytes | memoryview, now_ms: int) -> tuple[Output, ...]:
-        """The outputs for one frame. Never raises for what the client sent."""
+        """The outputs for one frame. Invalid input from the client never raises."""
         try:
             return self._step(received, now_ms)
         except ProtocolError as error:

@@ -1,6 +1,6 @@
 """Checks the JSON Web Token of a client (OAUTHBEARER): the claims of a valid token, by Apache Kafka's rules.
 
-Moldau also refuses a user whose name is longer than MAX_SUBJECT or holds a character that cannot be printed.
+Moldau also rejects a user whose name is longer than MAX_SUBJECT or has an unprintable character.
 """
 
 from __future__ import annotations

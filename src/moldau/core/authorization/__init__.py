@@ -1,4 +1,4 @@
-"""Access control lists (KIP-11): who may do what, and why.
+"""Access control lists (KIP-11): decisions and their reasons.
 
 authorizer: decisions and their reasons (KIP-11, 801)
 filters: which ACLs a filter matches (KIP-140, 290)

@@ -218,8 +218,8 @@ def _fitting(
 ) -> list[dict[str, str]]:
     """`layers` without settings that contradict lower layers. Each gets a sentence in `notices`.
 
-    A file may change while its broker is down, so that one stored setting fits no more. Without that one the others
-    still act: a broker that fell back to its file would delete what a stored retention keeps.
+    A file may change while its broker is down, and then contradict a stored setting. Only that setting is dropped: a
+    broker that fell back to its file would delete records that a stored retention keeps.
     """
     found = []
     texts = dict(static)

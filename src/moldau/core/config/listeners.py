@@ -16,7 +16,7 @@ LISTENER_LIMITS = ("max.connections", "max.connection.creation.rate")
 
 
 def is_wildcard(host: str) -> bool:
-    """Whether `host` binds every interface: empty, 0.0.0.0 or `::`. Nobody can connect to such a host."""
+    """Whether `host` binds every interface: empty, 0.0.0.0 or `::`. No client can connect to such a host."""
     return not host.strip("0:.")
 
 

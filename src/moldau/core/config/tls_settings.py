@@ -68,7 +68,7 @@ class TlsSettings(msgspec.Struct, frozen=True):
     """Whether a client of this listener compares the host to which it connects with the certificate."""
     principal_rules: PrincipalRules
     allows_dn_changes: bool = False
-    """Whether the certificate may change at run time to another subject, or lose a host name (KIP-978)."""
+    """Whether the certificate may get another subject at run time; below: whether it may lose a host name (KIP-978)."""
     allows_san_changes: bool = False
 
     def __repr__(self) -> str:
@@ -82,8 +82,7 @@ class TlsSettings(msgspec.Struct, frozen=True):
 
 
 def tls_setting_of(name: str) -> str | None:
-    """The TLS setting behind a listener prefix: `listener.name.x.ssl.key.password` gives `ssl.key.password`. None for
-    other names."""
+    """The TLS setting after a listener prefix: `listener.name.x.ssl.key.password` gives `ssl.key.password`. Else None."""
     match = _PREFIXED.fullmatch(name) if name.startswith("listener.name.") else None
     return match.group(1) if match is not None and match.group(1) in TLS_SETTINGS else None
 
@@ -91,8 +90,8 @@ def tls_setting_of(name: str) -> str | None:
 def tls_settings(
     listener_name: str, texts: Mapping[str, str], value_of: Callable[[str, str | None], SettingValue]
 ) -> TlsSettings:
-    """The settings of the listener. `value_of` gives the typed value of a setting, or with None its default; it raises
-    error 40. Raises error 40, in Kafka's words, for impossible combinations."""
+    """The settings of the listener. `value_of` returns the typed value of a setting, or its default for None, and
+    raises error 40. Raises error 40, in Kafka's words, for impossible combinations."""
     prefix = f"listener.name.{listener_name.lower()}."
 
     def value(name: str) -> SettingValue:

@@ -221,7 +221,7 @@ INTERNAL_TOPIC_POLICIES: dict[str, dict[str, str]] = {
 def internal_topic_settings(topic: str, broker: BrokerSettings, replication_factor: int) -> dict[str, str]:
     """The settings of an internal topic with this number of replicas. KeyError for another topic.
 
-    A default of `min.insync.replicas` never exceeds the replicas, else nobody could write.
+    A default of `min.insync.replicas` never exceeds the replicas, because no client could write then.
     """
     settings = dict(INTERNAL_TOPIC_POLICIES[topic])
     if topic == OFFSETS_TOPIC:

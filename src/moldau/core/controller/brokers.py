@@ -128,7 +128,7 @@ def unregister_broker(
     image: MetadataImage, settings: BrokerSettings, request: UnregisterBrokerRequest
 ) -> tuple[list[MetadataRecord], UnregisterBrokerResponse]:
     """Removes the registration of a stopped broker. An active broker is rejected. (Apache Kafka accepts it, and a
-    cluster whose only broker is unregistered serves nobody until that broker restarts.) If one batch cannot hold all
+    cluster whose only broker is unregistered serves no client until that broker restarts.) If one batch cannot hold all
     changes, the response is REQUEST_TIMED_OUT, and the next request continues.
 
     Raises BROKER_ID_NOT_REGISTERED, INVALID_REQUEST.

@@ -141,7 +141,7 @@ class ControllerMachine:
                 )
 
     def _activate(self, state: MetadataFold, request: ActivateController) -> list[MetadataRecord]:
-        """What an active controller writes first: the cluster's first records, all or nothing (KIP-868)."""
+        """The first records of an active controller: those of the cluster, all or nothing (KIP-868)."""
         records: list[MetadataRecord] = []
         if state.image.transaction is not None:
             records.append(AbortTransactionRecord("controller restarted"))
@@ -180,7 +180,7 @@ class ControllerMachine:
     def apply_end_transaction(
         self, state: MetadataFold, producer_id: ProducerId, producer_epoch: ProducerEpoch, committed: bool
     ) -> None:
-        """Nothing. The transactions of the metadata log are records of their own."""
+        """Nothing. The metadata log has its own records for transactions."""
         raise ValueError("an end-transaction marker in the metadata log")
 
 

@@ -1,4 +1,4 @@
-"""The requests that the controller takes: those of the protocol, and those of its own process."""
+"""The requests of the controller: those of the protocol, and those of its own process."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class BrokerSessions:
         return session.broker_epoch == broker_epoch and not is_given_up
 
     def end(self, broker_id: int) -> None:
-        """The broker was told to shut down. Another life of it may register at once."""
+        """The response lets the broker shut down. Its next start may register at once."""
         self._sessions.pop(broker_id, None)
 
     def settled(self, broker_id: int, *, is_settled: bool) -> None:

@@ -1,7 +1,7 @@
 """The interface of a durable state machine: a log and two functions.
 
-    decide(state, request, now) -> records, replies, timers   reads the state, never changes what the log holds
-    apply(state, record)                                      the only place that changes what the log holds
+    decide(state, request, now) -> records, replies, timers   reads the state, never changes its durable part
+    apply(state, record)                                      the only function that changes the durable part
 
 Applying the whole log gives the state; a test of every machine proves it. `CoordinatorHost` runs one machine over one
 log, and `shell/coordination` drives it. A state may also have *volatile* parts that are in no record (members that wait

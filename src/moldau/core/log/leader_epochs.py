@@ -118,7 +118,7 @@ class LeaderEpochs:
 
     def learn(self, known: LeaderEpochs) -> bool:
         """Takes the starts of epochs from another replica where compaction removed their batches here. Returns whether
-        that was news."""
+        the epochs changed."""
         begun = dict(known.entries)
         for epoch, start_offset in self.entries:
             begun[epoch] = min(start_offset, begun.get(epoch, start_offset))

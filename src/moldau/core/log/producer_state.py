@@ -9,15 +9,15 @@ finds the others in the log (see recalled_batches). Rules, in order:
     newer epoch                            must begin at sequence 0, else 45
     next sequence (2^31-1 is followed by 0)  taken; anything else 45 OUT_OF_ORDER_SEQUENCE_NUMBER
 
-Each append, each new producer above the bound and each slice of an expiry takes constant time, however many producers
-exist, because the entries are in the order of their last use.
+Each append, each new producer above the bound and each slice of an expiry takes constant time for any number of
+producers, because the entries are in the order of their last use.
 
 An entry without batches and without an epoch accepts any sequence.
 
 Transactions (KIP-98): `update` follows the open ones, `end_transaction` their markers. A client's batch joins a
 transaction that is open here, or begins one if the partition was *verified* (KIP-890): the transaction coordinator has
 confirmed that the partition belongs to the producer's transaction, and no marker of it has come since. Otherwise a late
-batch could open a transaction that nobody ends. Verifications are kept in memory only.
+batch could open a transaction without an end. Verifications are kept in memory only.
 
 Snapshot file, version 1, big-endian: version int16, CRC-32C uint32 of what follows, count int32, then per producer:
 id int64, epoch int16, last sequence int32, last offset int64, offset delta int32, timestamp int64, coordinator epoch
@@ -286,7 +286,7 @@ class ProducerState:
         others = (first for open_id, first in self._open_transactions.items() if open_id != producer_id)
         return AbortedTransaction(producer_id, begun, marker_offset, next(others, marker_offset + 1))
 
-    # --- what is in the log now ---
+    # --- appended batches ---
 
     def update(
         self,

@@ -123,7 +123,7 @@ class MaxTimestampSearch(_Search):
     `segments`: those with the largest timestamps first, with equal ones the oldest.
 
     The largest timestamp of a segment may belong to a deleted record. Then the largest of the remaining ones counts.
-    (Apache Kafka finds the deleted one, whose offset nobody can read.)
+    (Apache Kafka finds the deleted one, whose offset is unreadable.)
     """
 
     __slots__ = ()

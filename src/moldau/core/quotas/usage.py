@@ -108,7 +108,7 @@ def _added(meters: OrderedDict[Key, Meter], key: Key, meter: Meter) -> Meter:
 
 
 class MutationQuota(msgspec.Struct, frozen=True):
-    """The quota for creating and deleting partitions: `limit` a second, for all who share it. Strict: a request is
+    """The quota for creating and deleting partitions: `limit` a second, shared by its clients. Strict: a request is
     rejected if the bucket is negative. Else it is executed, and its client waits."""
 
     share: Share

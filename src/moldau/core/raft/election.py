@@ -15,8 +15,8 @@ class Waiting:
 
 
 class Round:
-    """A round of votes for this node. A pre-vote round has no epoch of its own. It asks whether an election could be
-    won, so that a node that was cut off does not disturb others with ever higher epochs."""
+    """A round of votes for this node. A pre-vote round begins no epoch. It asks whether an election could be won, so
+    that a node that was cut off does not disturb others with ever higher epochs."""
 
     def __init__(self, node: ReplicaKey, voters: VoterSet, deadline_ms: int, *, is_pre_vote: bool) -> None:
         self.deadline_ms = deadline_ms

@@ -37,7 +37,7 @@ from moldau.types import LeaderEpoch
 LOST_LEADER_TIMEOUT_MS = 500
 """How long a leader that closed its connection may take to respond on another. Kafka waits for its fetch timeout."""
 LOST_LEADER_STEP_MS = 100
-"""Voters lose the connection at the same time. Each waits this much longer than the previous one, or votes are split."""
+"""Voters lose the connection at the same time. Each waits this much longer than the last one, or votes are split."""
 
 
 class _State(enum.Enum):

@@ -121,8 +121,7 @@ class Leader:
         return self._progress[key].fetched_ms if key in self._progress else self._began_ms
 
     def next_deadline_ms(self) -> int | None:
-        """When a Tick is due: a parked fetch ends, voters are told of the epoch, or this leader resigns. None: no
-        timer."""
+        """When a Tick is due: a parked fetch ends, BeginQuorumEpoch is due, or this leader resigns. None: no timer."""
         deadlines = [each.deadline_ms for each in self._parked.values()]
         check_ms = self.check_quorum_ms()
         if check_ms is not None:

@@ -133,7 +133,7 @@ Event = (
 
 
 class Save(msgspec.Struct, frozen=True):
-    """Make `state` durable before later outputs are performed. A forgotten epoch or vote could be given twice."""
+    """Make `state` durable before later outputs are performed. Otherwise a lost epoch or vote could be used twice."""
 
     state: QuorumState
 

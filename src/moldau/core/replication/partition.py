@@ -241,7 +241,7 @@ class Partition:
 
     def aborted_transactions(self, offset: int, end_offset: int) -> Sequence[AbortedTransaction]:
         """The aborted transactions with records in [offset, end). The first call reads the log's small files, later
-        ones search what they read. Raises KafkaError 56."""
+        ones search the loaded entries. Raises KafkaError 56."""
         try:
             if not self._looked_for_aborted:
                 if not self.log.aborted_transactions(0, self.log.log_end_offset):

@@ -90,7 +90,7 @@ class ProducePlan(msgspec.Struct, eq=False):
         now_ms: int,
         prepared: KafkaError | Buffer | None = None,
     ) -> int:
-        """Appends a batch, or `prepared` in its place. Gives what the caller has to do: FLUSH, WAKE, COUNT_ERROR, or
+        """Appends a batch, or `prepared` in its place. Returns the work of the caller: FLUSH, WAKE, COUNT_ERROR, or
         DIRECTORY_FAILED."""
         acks = self.acks
         try:

@@ -142,7 +142,7 @@ def _size(known: TransactionMetadata, request: AddPartitions) -> int:
 
 
 def verify_partitions(state: TransactionsState, request: VerifyPartitions) -> VerifiedPartitions:
-    """Which of the partitions are in the open transaction (KIP-890)."""
+    """The partitions that are in the open transaction (KIP-890)."""
     known = state.transactions.get(request.transactional_id)
     code = _fault(request, known)
     if code or known is None:

@@ -76,7 +76,7 @@ _unpack_header = HEADER.unpack_from
 
 
 def check_produced_batch(buffer: Buffer, *, now_ms: int, limits: BatchLimits) -> BatchHeader:
-    """The header of the batch in `buffer`, after all checks of it. Raises KafkaError.
+    """The header of the batch in `buffer`, after all checks. Raises KafkaError.
 
     As in Kafka, bytes after the batch that begin no other one are ignored: append `buffer[: header.size]` only. A
     LogAppendTime mark of the client is accepted: on a topic of CreateTime, clear it (`batch.clear_log_append_time`).

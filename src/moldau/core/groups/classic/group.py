@@ -1,9 +1,9 @@
 """One classic group: its members, its generation and its state.
 
     Empty -> PreparingRebalance          the first member joins
-    PreparingRebalance -> CompletingRebalance   everybody joined, or the time to join is over: a new generation
-    PreparingRebalance -> Empty          nobody is left
-    CompletingRebalance -> Stable        the leader handed in the assignments, and they stand in the log
+    PreparingRebalance -> CompletingRebalance   all members joined, or the time to join is over: a new generation
+    PreparingRebalance -> Empty          no member is left
+    CompletingRebalance -> Stable        the leader sent the assignments, and they are in the log
     CompletingRebalance, Stable -> PreparingRebalance   a member joins, leaves or falls silent
 
 All of it is volatile. After a reload a group is rebuilt from its metadata record: Stable with the recorded members, or

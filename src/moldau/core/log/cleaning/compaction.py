@@ -2,10 +2,10 @@
 
 The log has a clean part, then a dirty part, then the active segment, which is never touched. One round:
 
-    learn    read the dirty part and remember the last offset of each key, until the map is full (`KeyOffsets`);
-             where it stops, the clean part will end. What lies behind waits for the next round.
-    clean    read everything from the start of the log to there, keep what the map does not know better, and write it
-             to `<base offset>.log.<nonce>.cleaned`, neighbouring small segments into one
+    learn    read the dirty part and remember the last offset of each key, until the map is full (`KeyOffsets`).
+             The clean part will end there. Later records wait for the next round.
+    clean    read everything from the start of the log to there, keep records without a later one in the map, and
+             write them to `<base offset>.log.<nonce>.cleaned`, neighbouring small segments into one
     flush    `flush_cleaned`, in Workers
     swap     on the event loop, between two requests: see `swap.py`
 
@@ -379,7 +379,7 @@ class _Cleaner:
         return (yield from _rebuilt(header, payload, count, largest_ms, horizon_ms))
 
     def _note_transaction(self, batch: bytes, header: BatchHeader) -> None:
-        """Counts an unchanged batch, because the new transaction index names the transactions that end there."""
+        """Tracks an unchanged batch, because the new transaction index names the transactions that end there."""
         if header.is_control:
             self._is_control_spare(batch, header)
         elif header.is_transactional:

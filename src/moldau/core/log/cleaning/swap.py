@@ -4,7 +4,7 @@ The steps are Kafka's, so that each broker can complete what the other began. Al
 the event loop between two requests. The files were flushed before (`flush_cleaned`):
 
     1  `.cleaned` -> `.swap`, file by file      while a `.cleaned` of the segment is left, the swap counts as not begun
-    2  the old files -> `.deleted`              from here on only the `.swap` files hold what they held
+    2  the old files -> `.deleted`              from here on only the `.swap` files have the records
     3  `.swap` -> the real name, `.log` first
 
 At the next start (`finish_swaps`): `.swap` files at or above the lowest `.cleaned` one are dropped, because step 1 was

@@ -296,8 +296,8 @@ class LogDirectory:
         self.disk.replace_file(RECOVERY_POINT_CHECKPOINT, encode_offsets(self._recovery_points))
 
     def adopt(self, topic_partition: TopicPartition, stray: str, topic_id: Uuid) -> None:
-        """The stray of that name becomes the partition. An existing empty one is removed. No checkpoint counts for it,
-        so the start reads all of it. Waits."""
+        """The stray of that name becomes the partition. An existing empty one is removed. It is in no checkpoint, so
+        the start reads it whole. Waits."""
         name = str(topic_partition)
         for checkpoint in _CHECKPOINTS:
             with suppress(FileNotFoundError, ValueError):

@@ -1,7 +1,7 @@
 """Moves a partition to another log directory (KIP-113): a copy that catches up and replaces the log.
 
 The copy is in `topic-0.<32 hex>-future`, as in Apache Kafka. It takes whole batches as they are in the log, with
-offsets and holes, rolls its own segments, and serves nobody. When it has every batch, `take_over` adds the rest
+offsets and holes, rolls its own segments, and has no readers. When it has every batch, `take_over` adds the rest
 (epochs, producers) and gives it its final name, in the same turn of the loop. A crash before that leaves a directory
 that the next start removes. A crash before the old directory is removed leaves both, see duplicates.
 """

@@ -1,8 +1,8 @@
 """A full log directory: when to check for room again, and a spare file for metadata.
 
-Short-lived room must not make partitions move to and fro. So a directory has room again only when a good part of its
-volume is free. If appends fail again soon after, as with a quota that the volume does not show, the next check comes
-after twice the time.
+Partitions must not move to and fro because of short-lived room. A directory therefore has room again only when a good
+part of its volume is free. If appends fail again soon after, as with a quota that the volume does not show, the next
+check comes after twice the time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Room:
         self._trusted_ms = 0
 
     def refused(self, now_ms: int) -> bool:
-        """An append found no room. Returns whether that is news."""
+        """An append found no room. Returns whether the directory was not full before."""
         if self.is_full:
             return False
         self._wait_ms = min(2 * self._wait_ms, LAST_WAIT_MS) if now_ms < self._trusted_ms else FIRST_WAIT_MS

@@ -1,7 +1,7 @@
 """The files of a log: segments, indexes, checkpoints.
 
 checkpoint: Kafka's small text files: checkpoints, partition.metadata, clean shutdown
-flush: what a flush must fsync
+flush: the fsyncs of a flush
 flushed_offset: the flushed offset of the metadata log
 offset_index: the offset index of a segment
 old_formats: messages of the formats 0 and 1

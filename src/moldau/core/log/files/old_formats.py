@@ -14,8 +14,8 @@ _HEAD_BYTES = 17
 
 
 def refuse_old_format(segment: Segment, file_size: int) -> None:
-    """Raises StorageFailedError if one begins at the end of the readable part of `segment`. It is not damaged, and
-    never cut off."""
+    """Raises StorageFailedError if an old message begins at the end of the readable part of `segment`. It is not
+    damaged, and is never cut off."""
     head = segment.file.read(segment.size, _HEAD_BYTES)
     length = int.from_bytes(head[8:12], "big", signed=True)
     size = LENGTH_OVERHEAD + length

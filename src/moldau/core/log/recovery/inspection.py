@@ -102,7 +102,7 @@ class _Walk:
         return memoryview(self._chunk)[local : local + length]
 
     def _batch(self, position: int) -> tuple[int, ...] | None:
-        """The header of the whole, undamaged batch at `position`; None if there is none."""
+        """The header of the whole, undamaged batch at `position`; None for other bytes."""
         header = self._read(position, HEADER_SIZE)
         if len(header) < HEADER_SIZE:
             return None

@@ -47,7 +47,7 @@ class AllocateProducerIdsRequest(Request["AllocateProducerIdsResponse"], frozen=
 
 @message(versions="0", flexible="0+")
 class AllocateProducerIdsResponse(msgspec.Struct, frozen=True):
-    """`producer_id_len` ids from `producer_id_start` on, which nobody else gets."""
+    """`producer_id_len` ids from `producer_id_start` on, which no other broker gets."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
