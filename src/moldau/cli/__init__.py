@@ -16,5 +16,5 @@ parser: the parser of all commands, with hints and examples
 pipelines/: `moldau pipeline` and `moldau demo`
 records/: `moldau produce` and `moldau consume`
 reference: writes docs/reference/command-line.md
-services/: the web console, the registry, and what HTTP services share
+services/: the web console, the registry, and parts common to HTTP services
 """

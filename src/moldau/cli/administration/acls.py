@@ -1,4 +1,4 @@
-"""`moldau acls list|add|remove|explain`: who may do what, and why."""
+"""`moldau acls list|add|remove|explain`: lists and changes ACLs, and explains why a request is allowed or denied."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ class Diagnosis:
             self._find("versions", "warning", f"no common version of {', '.join(lacking)}", advice)
         return True
 
-    # -- what is advertised
+    # -- advertised addresses
 
     def _tells_metadata(self, connection: ClientConnection) -> tuple[MetadataResponseBroker, ...]:
         try:

@@ -137,8 +137,8 @@ def _size(data: bytes | None) -> int:
 
 
 def _contents(record: Record, header: BatchHeader, settings: DumpSettings) -> str:
-    """The content of a record. For a control record this is part of its metadata, so Kafka's tool skips it together
-    with them."""
+    """The content of a record. For a control record this belongs to its metadata: without metadata, Kafka's tool omits
+    it too."""
     try:
         if header.is_control:
             return "" if settings.skips_record_metadata else decoders.control_record(record.key, record.value)

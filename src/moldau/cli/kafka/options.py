@@ -36,7 +36,7 @@ class Option(msgspec.Struct, frozen=True):
     argument: str = ""
     is_argument_optional: bool = False
     is_list: bool = False
-    """Later words that are no flags are further values."""
+    """Later words are further values, unless they are flags."""
     kind: Literal["text", "int", "long"] = "text"
     default: str | None = None
     is_required: bool = False

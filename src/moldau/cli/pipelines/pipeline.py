@@ -202,7 +202,7 @@ def run_spec(arguments: argparse.Namespace) -> int:
 
 
 def serve_specs(arguments: argparse.Namespace) -> int:
-    """The exit code: 0 after a clean end, 2 where there is no such directory."""
+    """The exit code: 0 after a clean end, 2 for a missing directory."""
 
     def serve() -> int:
         from moldau.products.pipelines.serving.directory import SpecDirectory

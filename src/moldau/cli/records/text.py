@@ -1,6 +1,6 @@
 """A record as text: the JSON lines that `consume --json` prints and `produce --json` reads, and output templates.
 
-A key, value or header value is a JSON string where its bytes are UTF-8, `{"base64": "..."}` where they are not, and
+A key, value or header value is a JSON string if its bytes are UTF-8, `{"base64": "..."}` if they are not, and
 null if there is none (a value of null is a tombstone). See docs/decisions/0022-records-as-json.md.
 """
 

@@ -3,7 +3,7 @@
 attempts: bounds on failed logins
 cluster: passwords, tried at the cluster
 forms: posted forms and redirects
-gate: login, log-out and the page of the own role
+gate: login, log-out, and the page with a person's role
 issuer: an OpenID Connect issuer: configuration, keys, tokens
 machines: programs with secrets
 oidc: the authorization code flow (RFC 7636)

@@ -3,7 +3,7 @@
     [login]
     source = "cluster"                  # or "oidc"
     # mechanism = "SCRAM-SHA-512"       # by which passwords are tried; default: that of the service's own access
-    # without_tokens = "refuse"         # or "service": where the cluster has no delegation tokens
+    # without_tokens = "refuse"         # or "service": if the cluster has no delegation tokens
     # idle_minutes = 30
     # hours = 12
 
