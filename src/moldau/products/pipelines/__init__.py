@@ -3,7 +3,7 @@
 Each folder imports only those before it in this order: core, checkpoints, formats, databases, sources and targets,
 spec, running, looking, serving.
 
-checkpoints/: checkpoints and who may use them
+checkpoints/: checkpoints, and the lease of a driver on them
 core/: a pipeline before it runs, without Spark
 databases/: Iceberg and PostgreSQL, shared by sources and targets
 formats/: bytes of records to columns, and back

@@ -8,14 +8,14 @@ from moldau.products.pipelines.spec.spec import PipelineSpec
 
 
 def graph_of(spec: PipelineSpec) -> Iterator[str]:
-    """A tree as lines: a branch for each source. A flow that reads several stands below each of them."""
+    """A tree in lines, with a branch for each source. A flow that reads several sources is listed below each."""
     yield spec.name
     sources = spec.sources()
     yield from _branches([(f"{name}: {source.describe()}", name) for name, source in sources.items()], spec)
 
 
 def _branches(texts: list[tuple[str, str | None]], spec: PipelineSpec) -> Iterator[str]:
-    """`texts`: each with the name of the view whose readers stand below it."""
+    """`texts`: each with the name of the view whose readers are listed below it."""
     for place, (text, name) in enumerate(texts):
         is_last = place == len(texts) - 1
         yield f"{'└──' if is_last else '├──'} {text}"

@@ -1,4 +1,4 @@
-"""Asks Spark what the queries of a pipeline would give and what a run would do, without changes."""
+"""Asks Spark for the results of a pipeline's queries, and predicts a run. Changes nothing."""
 
 from __future__ import annotations
 
@@ -35,9 +35,8 @@ _LOOK_S = 1
 
 
 class QueryOutlook(msgspec.Struct, frozen=True):
-    """`columns`: the names and Spark types of the rows that the target gets. `made_topic`: which a run lets the cluster
-    make for them. `state_steps`, `state_bytes`: of what the
-    checkpoint keeps beside offsets."""
+    """`columns`: the names and Spark types of the rows for the target. `made_topic`: the target's topic, if a run would
+    create it. `state_steps`, `state_bytes`: the state in the checkpoint, besides offsets."""
 
     standing: QueryStanding
     columns: tuple[tuple[str, str], ...]
@@ -46,7 +45,7 @@ class QueryOutlook(msgspec.Struct, frozen=True):
     state_bytes: int
 
     def details(self) -> list[str]:
-        """What changed, where a run would read on, and what state there is: a line each."""
+        """A line for each change, for the offsets where a run would continue, and for the state."""
         lines = self.standing.details()
         if self.made_topic is not None:
             lines.append(f"topic {self.made_topic} does not exist: a run lets the cluster make it")
@@ -57,9 +56,9 @@ class QueryOutlook(msgspec.Struct, frozen=True):
 
 
 def plan_of(spec: PipelineSpec, settings: Mapping[str, str] | None = None) -> list[QueryOutlook]:
-    """What a run would do with each query. `settings`: of Spark, as in `open_session`.
+    """The effect of a run on each query. `settings`: of Spark, as in `open_session`.
 
-    Raises what a run would be refused with, before its first batch.
+    Raises the errors with which a run would fail before its first batch.
     """
     absent = check_spec(spec, on_server=REMOTE in (settings or {}))
     _, standings = standing_of(spec)
@@ -98,7 +97,7 @@ def preview(spec: PipelineSpec, name: str, rows: int, settings: Mapping[str, str
 
 
 def _first_rows(spark: SparkSession, spec: PipelineSpec, name: str, view: DataFrame, rows: int) -> list[Row]:
-    # a group has a first row before it has its last: every change of it is one
+    # every change of a group is a row, because a group's first row may come long before its last
     mode = "update" if any(flow.groups for flow in spec.plan.upstream(name)) else "append"
     with tempfile.TemporaryDirectory(prefix="moldau-preview-") as checkpoint:
         stream = view.writeStream.outputMode(mode).option("checkpointLocation", checkpoint)
@@ -112,7 +111,7 @@ def _first_rows(spark: SparkSession, spec: PipelineSpec, name: str, view: DataFr
 
 
 def _keep_rows(file: Path, most: int, batch: DataFrame, _batch_id: int) -> None:
-    """In a file, for a Spark Connect server calls this in a process of its own."""
+    """To a file, because a Spark Connect server calls this in another process."""
     kept = _kept_rows(file)
     if len(kept) < most:
         write_whole(file, json.dumps([*kept, *rows_of(first_of(batch, most - len(kept)))]))

@@ -14,7 +14,7 @@ text { font: 13px system-ui, sans-serif; fill: #123; } .note { font-size: 11px; 
 
 
 def boxes_and_edges(spec: PipelineSpec) -> tuple[list[Box], list[Edge]]:
-    """Each source, flow and target of the pipeline, and what reads what."""
+    """A box for each source, flow and target of the pipeline, and an edge for each read."""
     plan, sources = spec.plan, spec.sources()
     targets = {query.step.target.name: f"{query.target.describe()[0]} ({query.target.mode})" for query in spec.queries}
     steps = [*plan.sources, *plan.flows]

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 KINDS = (".png", ".svg", ".pdf")
 FIRST_INTERVAL_S = 1.0
 MOST_SAMPLES = 1_000
-"""Of a query. Where there are more, every second one goes, and later ones come half as often."""
+"""The most samples per query. Beyond that, every second sample is dropped, and the interval doubles."""
 LEAST_S = 0.1
-"""Between two samples whose rate is told."""
+"""The least time between two samples in the computation of a rate."""
 MOST_QUERIES = 8
-"""Whose batches are drawn: those that took longest."""
+"""The number of queries whose batches are drawn: those with the longest batches."""
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """`at_s`: since the run began. `lag`: None where it is not known. `phases_ms`: of the newest batch, by PHASES."""
+    """`at_s`: since the run began. `lag`: None if unknown. `phases_ms`: of the newest batch, by PHASES."""
 
     at_s: float
     records: int
@@ -38,10 +38,10 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 class RunReport:
-    """Sees a run from the beginning of its `with`, and draws it at the end, also of a run that fails."""
+    """Observes a run within its `with`, and draws it at the end, even if the run fails."""
 
     def __init__(self, name: str, file: Path) -> None:
-        """`name`: of the pipeline. Raises PipelineFailedError where the file cannot be written."""
+        """`name`: of the pipeline. Raises PipelineFailedError if the file cannot be written."""
         if file.suffix not in KINDS:
             raise PipelineFailedError(f"{file}: a report is a picture whose name ends in {', '.join(KINDS)}")
         if not file.absolute().parent.is_dir():
@@ -53,7 +53,7 @@ class RunReport:
         self._next_s = 0.0
         self._newest: tuple[float, Sequence[PipelineState]] = (0.0, ())
         self.samples: dict[str, list[Sample]] = {}
-        """By the names of queries."""
+        """By query name."""
 
     def show(self, states: Sequence[PipelineState]) -> None:
         now_s = time.monotonic() - self._began_s
@@ -75,7 +75,7 @@ class RunReport:
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        self.note(*self._newest)  # how it ended, however soon after the last sample
+        self.note(*self._newest)  # the final state, however soon after the last sample
         try:
             self.draw()
         except OSError as unwritten:
@@ -93,7 +93,7 @@ class RunReport:
         for name, samples in self.samples.items():
             times = [sample.at_s for sample in samples]
             rate.plot(times, _rates(samples), label=name)
-            # a gap where it is not known
+            # a gap if it is unknown
             lag.plot(times, [math.nan if sample.lag is None else sample.lag for sample in samples], label=name)
         rate.set_ylabel("records/s")
         lag.set_ylabel("records behind")
@@ -114,7 +114,7 @@ class RunReport:
 
 
 def _rates(samples: Sequence[Sample]) -> list[float]:
-    """Since the sample before; 0 at the first one, and where a count began anew."""
+    """The rate since the sample before; 0 at the first sample, and if the count started again."""
     rates = [0.0]
     for before, now in pairwise(samples):
         rates.append(max(0, now.records - before.records) / max(now.at_s - before.at_s, LEAST_S))
@@ -122,7 +122,7 @@ def _rates(samples: Sequence[Sample]) -> list[float]:
 
 
 def _draw_batches(axes: Axes, samples: Sequence[Sample]) -> None:
-    """The newest batch at each time, as steps on top of each other."""
+    """The phases of the newest batch at each time, as stacked steps."""
     times = [sample.at_s for sample in samples]
     below = [0] * len(samples)
     for phase in PHASES:

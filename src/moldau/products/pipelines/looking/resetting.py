@@ -1,4 +1,4 @@
-"""Tells what `moldau pipeline reset` would do to the targets."""
+"""Describes the effects of `moldau pipeline reset` on the targets."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from moldau.types import TopicPartition, counted
 
 
 def outcome_of(spec: PipelineSpec, starts: Mapping[TopicPartition, int]) -> Iterator[str]:
-    """A line for each target: how many records come to it again, and what becomes of their rows there; how many never
-    come. `starts`: where topics would begin. Raises CheckpointError."""
+    """A line for each target: the number of records that it would get again, the effect on their rows, and the number
+    of records that it would never get. `starts`: the new first offsets of the topics. Raises CheckpointError."""
     _, standings = standing_of(spec)
     for query, standing in zip(spec.queries, standings, strict=True):
         place = query.target.describe()[0]
@@ -28,13 +28,14 @@ def outcome_of(spec: PipelineSpec, starts: Mapping[TopicPartition, int]) -> Iter
 
 
 def _compared(standing: QueryStanding, starts: Mapping[TopicPartition, int]) -> tuple[int, int]:
-    """How many offsets lie between where the query is and where it would begin: behind it, and before it."""
+    """The number of offsets from the new start to the query's offsets, and from the query's offsets to a later new
+    start."""
     pairs = [(done, starts[one]) for one, done in standing.starts.items() if one in starts]
     return sum(max(0, done - start) for done, start in pairs), sum(max(0, start - done) for done, start in pairs)
 
 
 def _others(spec: PipelineSpec, query: PipelineQuery) -> list[str]:
-    """The streams of the query that are no topics, as the pipeline names their places."""
+    """The streams of the query that are not topics, by their places in the pipeline file."""
     topics = query.streams()
     return [step.place for step in query.step.sources if step.is_stream and step.name not in topics]
 

@@ -24,14 +24,14 @@ from moldau.spark.source.offsets import StreamOffset, TopicIds, read_by_all, rec
 from moldau.types import ZERO_UUID, TopicPartition, Uuid
 
 MOST_PARTITIONS = 8
-"""That are named one by one."""
+"""The most partitions that are listed."""
 
 
 class QueryStanding(msgspec.Struct, frozen=True):
-    """`batch`: the newest that is finished, None before the first. `lag`: records of its topics that a run would read;
-    None where a cluster does not say, and `trouble` says why. `changed`: keys of the pipeline that are not as the
-    checkpoint knows them: such a query is not started. `refusal`: why a run would not go on with the topics that are
-    there; `lost`: what became of those that it would go on without. `starts`: where it would read on in its topics."""
+    """`batch`: the newest finished batch, None before the first. `lag`: records of its topics that a run would read;
+    None if a cluster does not say, with the reason in `trouble`. `changed`: facts of the pipeline that differ from
+    those of the checkpoint; such a query does not start. `refusal`: why a run would not continue with the existing
+    topics; `lost`: changes of topics that it would accept. `starts`: the offsets at which it would continue."""
 
     name: str
     batch: int | None
@@ -48,7 +48,7 @@ class QueryStanding(msgspec.Struct, frozen=True):
 
     @property
     def next_run(self) -> str:
-        """What a run would do, in words."""
+        """The effect of a run, in words."""
         if self.changed:
             return f"refused: `{'`, `'.join(self.changed)}` changed; undo it, or `moldau pipeline reset`"
         if self.refusal is not None:
@@ -57,7 +57,7 @@ class QueryStanding(msgspec.Struct, frozen=True):
         return "; ".join([goes_on, *self.lost])
 
     def details(self) -> list[str]:
-        """What changed, and where a run would read on: a line each."""
+        """A line for each change, and one for the offsets where a run would continue."""
         lines = [
             f"`{name}` {word} {text}"
             for name, change in self.changed.items()
@@ -72,13 +72,13 @@ class QueryStanding(msgspec.Struct, frozen=True):
 
 
 def standing_of(spec: PipelineSpec) -> tuple[Holder | None, list[QueryStanding]]:
-    """Who runs the pipeline, and its queries. Changes nothing. Raises CheckpointError."""
+    """The process that runs the pipeline, and the status of its queries. Changes nothing. Raises CheckpointError."""
     away: dict[ClusterAccess, str] = {}
     return holder_of(spec.checkpoint), [_standing(spec, query, away) for query in spec.queries]
 
 
 def _standing(spec: PipelineSpec, query: PipelineQuery, away: dict[ClusterAccess, str]) -> QueryStanding:
-    """`away`: what is wrong with the clusters that have not answered, which are asked once only."""
+    """`away`: the errors of clusters that did not answer; each is asked only once."""
     done = newest_finished_batch(query.checkpoint)
     bounds: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
     there: dict[str, TopicIds] = {}
@@ -112,8 +112,8 @@ def _standing(spec: PipelineSpec, query: PipelineQuery, away: dict[ClusterAccess
 def _changed_topics(
     spec: PipelineSpec, query: PipelineQuery, there: Mapping[str, TopicIds]
 ) -> tuple[str | None, tuple[str, ...]]:
-    """Why a run would not go on with the topics that are there; else what became of those that it would go on without.
-    `there`: by source, the ids of its topics."""
+    """Why a run would not continue with the existing topics; otherwise the changes of topics that it would accept.
+    `there`: the ids of the topics, by source."""
     planned = newest_planned_batch(query.checkpoint)
     passed: list[str] = []
     for name, source in query.streams().items():
@@ -140,7 +140,7 @@ def _starts(
     there: Mapping[str, TopicIds],
     done: FinishedBatch | None,
 ) -> dict[TopicPartition, int]:
-    """Where a run would read on in the topics of a source. `there`: as in `_changed_topics`."""
+    """The offsets at which a run would continue in the topics of a source. `there`: as in `_changed_topics`."""
     if done is None:
         return first_offsets(spec, query, name, bounds, there[name])
     skips_lost = query.streams()[name].skips_lost
@@ -151,9 +151,9 @@ def _starts(
 
 
 def _end_of(query: PipelineQuery, name: str, batch_id: int, there: Mapping[str, TopicIds]) -> StreamOffset:
-    """Where a batch ends in a source. The checkpoint does not name its sources, and two of them may match topics of
-    one name, on two clusters. So of each topic those offsets count whose id is on the cluster of the source, or if none
-    is there, on that of no other source. `there`: as in `_changed_topics`."""
+    """The end of a batch in a source. The checkpoint does not name its sources, and two sources may match topics of one
+    name, on two clusters. So for each topic, the offsets with an id on the source's cluster count; if no offsets have
+    such an id, those whose id is on no other source's cluster. `there`: as in `_changed_topics`."""
     ends = ends_by_source(query.checkpoint, batch_id)
     topics = dict.fromkeys(one.topic for end in ends for one in end.offsets if query.streams()[name].reads(one.topic))
     others = [ids for other, ids in there.items() if other != name]
@@ -169,6 +169,6 @@ def _end_of(query: PipelineQuery, name: str, batch_id: int, there: Mapping[str, 
 
 
 def _has(there: TopicIds, topic: str, end: StreamOffset) -> bool:
-    """Whether a cluster has the topic whose offsets these are. Without an id (before Kafka 2.8) the name decides."""
+    """Whether a cluster has the topic of these offsets. Without an id (before Kafka 2.8), the name decides."""
     now, known = there.get(topic), end.topic_ids.get(topic, ZERO_UUID)
     return now is not None and (now == known or ZERO_UUID in (now, known))

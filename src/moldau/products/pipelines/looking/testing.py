@@ -1,8 +1,8 @@
 """Runs the tests of pipeline files in one Spark session, without a broker and without checkpoints.
 
-What a target gives is what the real query writes: the same views, the same mode, over streams of files in place of
-topics, which end by themselves. So windows close by the watermark, and each record's time is what the record says. Of a
-flow it is the rows of its view over all that was given, as a batch.
+The result of a target is the output of the real query: the same views and mode, over finite streams of files in place
+of topics. So the watermark closes windows, and each record has its own time. The result of a flow is its view over all
+given records, as a batch.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from moldau.spark import DataFrame, SparkSession
 
 _FIRST_FILE_S = 1_000_000_000
-"""Files of a stream are read in the order of their times."""
+"""Files of a stream are read in the order of their modification times."""
 
 
 def failures_of(spec: PipelineSpec, case: Case) -> list[str]:
-    """What is not as expected: a sentence with the line of the pipeline file, and the rows. Empty where the test
+    """For each unexpected result, a sentence with the line of the pipeline file, and the rows. Empty if the test
     passes.
 
     Raises FlowError, SparkStartError.
@@ -44,8 +44,8 @@ def failures_of(spec: PipelineSpec, case: Case) -> list[str]:
 
 
 def run_cases(cases: Sequence[tuple[PipelineSpec, Case]]) -> Iterator[tuple[list[str], float]]:
-    """Of each case, in their order, `failures_of` and the seconds that it took; as many run at once as there are cores.
-    Raises as `failures_of` does."""
+    """`failures_of` each case, in order, and the seconds that it took. Runs as many at once as there are cores. Raises
+    as `failures_of`."""
     spark = _open_session()
 
     def run(spec: PipelineSpec, case: Case) -> tuple[list[str], float]:
@@ -65,7 +65,7 @@ def _open_session() -> SparkSession:
 
 
 def _failures_in(session: SparkSession, spec: PipelineSpec, case: Case) -> list[str]:
-    # of its own: views and settings of another test, or of the caller, are not touched
+    # a new session does not touch views and settings of another test, or of the caller
     spark = session.newSession()
     spark.conf.set("spark.sql.shuffle.partitions", "1")
     spec = _offline(spec)
@@ -80,7 +80,7 @@ def _failures_in(session: SparkSession, spec: PipelineSpec, case: Case) -> list[
 
 
 def _offline(spec: PipelineSpec) -> PipelineSpec:
-    """Of a schema in a file the test needs no registry."""
+    """With sources that need no registry for a schema in a file."""
     queries = [
         msgspec.structs.replace(query, sources={name: source.offline() for name, source in query.sources.items()})
         for query in spec.queries
@@ -89,7 +89,7 @@ def _offline(spec: PipelineSpec) -> PipelineSpec:
 
 
 class _Given:
-    """The records of one source, as files: in place of what `Source.load` gives."""
+    """The records of one source, as files, which replace `Source.load`."""
 
     def __init__(self, source: Source, directory: Path, batches: Sequence[Sequence[object]]) -> None:
         self._source = source
@@ -104,7 +104,7 @@ class _Given:
             os.utime(path, (_FIRST_FILE_S + number, _FIRST_FILE_S + number))
 
     def load(self, spark: SparkSession, *, is_stream: bool) -> DataFrame:
-        # by default Spark reads a time that is none, or a partition that is no number, as null, and says nothing
+        # by default, Spark silently reads an invalid time or partition number as null
         if is_stream and not self._source.as_table:
             files = spark.readStream.schema(self._source.GIVEN_COLUMNS).option("maxFilesPerTrigger", "1")
             return files.json(str(self._directory), mode="FAILFAST")
@@ -135,7 +135,7 @@ def _written(
 ) -> list[Row]:
     """The rows of every micro-batch."""
     rows: list[Row] = []
-    make_result(spec, query, views)  # refused as the real one
+    make_result(spec, query, views)  # rejects the query if a real run would
     stream = query.target.newest(views[query.step.target.reads]).writeStream.outputMode(query.target.mode)
     stream = stream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
     with state_store_for(spark, query.step.flows):

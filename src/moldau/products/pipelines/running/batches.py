@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger("moldau.pipelines")
 
 WRITE_ATTEMPTS = 3
-"""Of one batch, where a task or an executor was lost; after that the query ends with the reason."""
+"""The most attempts to write one batch if a task or an executor is lost; then the query ends with the reason."""
 
 _MAY_PASS = ("BatchAbortedError", "ExecutorLostFailure", "FetchFailed", "Python worker exited unexpectedly")
-"""What the report of such a loss has in it."""
+"""Parts of Spark's report of such a loss."""
 
 
 class BatchWriter:
-    """Writes in this process. `may_start` is called before a batch writes its first record, and stops the query by
-    raising. `is_cut`: a batch waits no longer for a target that is away."""
+    """Writes in this process. `may_start` is called before a batch writes its first record, and raises to stop the
+    query. `is_cut`: whether a batch stops waiting for an unavailable target."""
 
     def __init__(
         self,
@@ -55,8 +55,8 @@ class BatchWriter:
 
 
 class ServedBatchWriter:
-    """Travels to the process that a Spark Connect server has for one run of a query, and writes there: plain values,
-    until the first batch comes. `driver`: the checkpoint of the pipeline; `token`: of the driver's lease on it."""
+    """Sent to the process that a Spark Connect server starts for one run of a query, and writes there. Holds only plain
+    values until the first batch. `driver`: the checkpoint of the pipeline; `token`: of the driver's lease on it."""
 
     def __init__(self, target: Target, query: TargetQuery, driver: Path, token: str) -> None:
         self._target = target

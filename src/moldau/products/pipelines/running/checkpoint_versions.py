@@ -1,14 +1,14 @@
 """`reset`: makes a new version of a pipeline's checkpoint, which begins at chosen offsets.
 
-The old version is kept next to it under another name until somebody deletes it.
+The old version is kept next to it under another name until a person deletes it.
 
-The new checkpoint is another query for every target: batches are counted from 0 again, and what is read twice is
-written twice.
+For every target, the new checkpoint is a new query: batches count from 0, and records that are read twice are written
+twice.
 
-What was chosen stands in a file of the checkpoint, and rules the first batch of the queries that the pipeline had then.
-A target that is added later begins where the pipeline file says: the offsets that were chosen are nothing to it, and
-retention may have taken them long ago. A topic that is gone by then is left out, and one that was recreated is read
-from its first record: nothing that was chosen is there any more.
+A file in the checkpoint holds the chosen offsets, which apply to the first batch of the queries that the pipeline had
+at the reset. A target that is added later begins where the pipeline file says, because the chosen offsets do not
+concern it, and retention may have deleted their records. A topic that is gone by then is left out. A topic that was
+created again is read from its first record, because the chosen offsets no longer exist.
 """
 
 from __future__ import annotations
@@ -46,23 +46,23 @@ class ResetError(MoldauError):
 
 
 class ChosenStarts(msgspec.Struct, frozen=True):
-    """`sources`: by name what `reset` chose, as the option `startingOffsets` takes it. `others`: the names of queries
-    that begin where the pipeline file says all the same."""
+    """`sources`: the chosen offsets by source, in the form of the option `startingOffsets`. `others`: the names of
+    queries that begin where the pipeline file says."""
 
     sources: dict[str, str] = {}
     others: frozenset[str] = frozenset()
 
 
 class _Reset(msgspec.Struct, frozen=True):
-    """What the file holds. `queries`: the targets that the pipeline had. `starts`: by source, EARLIEST, or offsets with
-    the ids of their topics."""
+    """The content of the file. `queries`: the targets that the pipeline had. `starts`: by source, EARLIEST, or offsets
+    with the ids of their topics."""
 
     queries: tuple[str, ...]
     starts: dict[str, str | dict[str, dict[str, int | str]]]
 
 
 def look_at_reset(spec: PipelineSpec, to: Start) -> dict[str, StreamOffset]:
-    """Where each source that is a topic would begin. Changes nothing. Raises LeaseError while the pipeline runs,
+    """The offsets at which each topic source would begin. Changes nothing. Raises LeaseError while the pipeline runs,
     GroupError, ResetError."""
     chosen = _starts(spec, to)
     check_groups(spec)
@@ -73,11 +73,12 @@ def look_at_reset(spec: PipelineSpec, to: Start) -> dict[str, StreamOffset]:
 
 
 def reset(spec: PipelineSpec, to: Start) -> tuple[Path, dict[TopicPartition, int]]:
-    """The place of the old version, and where the next run begins. Commits the new offsets to the groups too.
+    """The path of the old version, and the offsets at which the next run begins. Also commits these to the groups.
     Raises as `look_at_reset`."""
     chosen = look_at_reset(spec, to)
     starts = {name: start.offsets for name, start in chosen.items()}
-    # the earliest offsets may be gone at the first run; all others stay: what comes until then shall be read
+    # the earliest offsets may be deleted before the first run; others are fixed, to read all records that arrive until
+    # then
     nested = {name: EARLIEST if to == EARLIEST else offset_to_dict(start) for name, start in chosen.items()}
     chosen_now = _Reset(tuple(query.step.target.name for query in spec.queries), nested)
     fresh = _fresh(spec.checkpoint)
@@ -93,7 +94,7 @@ def reset(spec: PipelineSpec, to: Start) -> tuple[Path, dict[TopicPartition, int
                 "`checkpoint` name a directory inside of it, and move the files there"
             ) from error
         fresh.rename(spec.checkpoint)
-    # after the move: until then the groups have the metadata of transactions of the old version
+    # after the move: before it, the groups have the metadata of the old version's transactions
     try:
         _show(spec, starts)
     except GroupError as error:
@@ -103,7 +104,7 @@ def reset(spec: PipelineSpec, to: Start) -> tuple[Path, dict[TopicPartition, int
 
 
 def _show(spec: PipelineSpec, starts: Mapping[str, Mapping[TopicPartition, int]]) -> None:
-    """In the groups. Raises GroupError."""
+    """Commits the new offsets to the groups. Raises GroupError."""
     for query in spec.queries:
         for access in query.clusters_of_group:
             own = [starts[name] for name, one in query.streams().items() if one.access == access]
@@ -112,8 +113,8 @@ def _show(spec: PipelineSpec, starts: Mapping[str, Mapping[TopicPartition, int]]
 
 
 def finish_reset(checkpoint: Path) -> None:
-    """Puts the new version in its place, where `reset` was killed between moving the old one away and that. Else a
-    run would begin where the pipeline file says, and not where somebody chose. Raises CheckpointError."""
+    """Moves the new version into place if `reset` was killed after it moved the old one away. Otherwise a run would
+    begin where the pipeline file says, not at the chosen offsets. Raises CheckpointError."""
     fresh = _fresh(checkpoint)
     if not checkpoint.exists() and (fresh / START_FILE).exists():
         try:
@@ -123,17 +124,19 @@ def finish_reset(checkpoint: Path) -> None:
 
 
 def forget_unfinished_reset(checkpoint: Path) -> None:
-    """Deletes the rest of a reset that was killed before it moved the old version. Hold the lease."""
+    """Deletes the remains of a reset that was killed before it moved the old version. The caller must hold the
+    lease."""
     shutil.rmtree(_fresh(checkpoint), ignore_errors=True)
 
 
 def _fresh(checkpoint: Path) -> Path:
-    """Where a new version is made."""
+    """The path where a new version is built."""
     return checkpoint.with_name(f".{checkpoint.name}.new")
 
 
 def starting_offsets(spec: PipelineSpec) -> ChosenStarts:
-    """What `reset` chose for the queries that have not planned a batch since. Raises CheckpointError, GroupError."""
+    """The offsets that `reset` chose, for the queries without a planned batch since. Raises CheckpointError,
+    GroupError."""
     last = _last_reset(spec)
     if last is None:
         return ChosenStarts()
@@ -155,11 +158,11 @@ def first_offsets(
     bounds: Mapping[TopicPartition, tuple[int, int]],
     topic_ids: TopicIds,
 ) -> dict[TopicPartition, int]:
-    """Where a query that has not finished a batch begins to read its source of that name. `bounds`: first and end
-    offsets of the partitions. `topic_ids`: of the topics that are there. Raises CheckpointError."""
+    """The first offsets of a query without a finished batch, for its source of that name. `bounds`: first and end
+    offsets of the partitions. `topic_ids`: of the existing topics. Raises CheckpointError."""
     firsts = {one: first for one, (first, _) in bounds.items()}
     if newest_planned_batch(query.checkpoint) >= 0:
-        # cut short: the batch runs again where it began
+        # the unfinished batch runs again from its start
         known = first_batch_start(query.checkpoint)
         return {one: known.get(one, first) for one, first in firsts.items()}
     chosen = chosen_start(spec, query, source)
@@ -169,8 +172,8 @@ def first_offsets(
 
 
 def chosen_start(spec: PipelineSpec, query: PipelineQuery, source: str) -> StreamOffset | str | None:
-    """What `reset` chose for a source of a query that has not planned a batch since: EARLIEST, or offsets; None where
-    the pipeline file says where the query begins. Raises CheckpointError."""
+    """The start that `reset` chose for a source of a query without a planned batch since: EARLIEST, or offsets. None if
+    the pipeline file decides. Raises CheckpointError."""
     last = _last_reset(spec)
     if last is None or query.step.target.name not in last.queries or source not in last.starts:
         return None
@@ -181,14 +184,14 @@ def chosen_start(spec: PipelineSpec, query: PipelineQuery, source: str) -> Strea
 def _where_chosen(
     chosen: StreamOffset, firsts: Mapping[TopicPartition, int], topic_ids: TopicIds
 ) -> dict[TopicPartition, int]:
-    """Of every partition that is there: one that came since, also in a topic that was made anew, begins at its first
-    record. `firsts`: the offsets of these."""
+    """For every existing partition. A newer partition, or one of a topic that was created again, begins at its first
+    record. `firsts`: the first offsets of the partitions."""
     anew = recreated_topics(chosen.topic_ids, topic_ids)
     return {one: first if one.topic in anew else chosen.offsets.get(one, first) for one, first in firsts.items()}
 
 
 def _last_reset(spec: PipelineSpec) -> _Reset | None:
-    """What the last `reset` left; None where there was none. Raises CheckpointError."""
+    """The file of the last `reset`; None without one. Raises CheckpointError."""
     path = spec.checkpoint / START_FILE
     try:
         return msgspec.json.decode(path.read_bytes(), type=_Reset)
@@ -201,7 +204,7 @@ def _last_reset(spec: PipelineSpec) -> _Reset | None:
 
 
 def _as_option(spec: PipelineSpec, source: TopicSource, start: str | Mapping[str, Mapping[str, int | str]]) -> str:
-    """The option names every partition that is there, and no other."""
+    """The option must name exactly the existing partitions."""
     if isinstance(start, str):
         return start
     chosen = offset_from_dict(start)
@@ -214,13 +217,13 @@ def _as_option(spec: PipelineSpec, source: TopicSource, start: str | Mapping[str
 
 
 def lost_topics(before: TopicIds, now: TopicIds) -> list[str]:
-    """What became of topics that are not what they were, in words."""
+    """The topics that are gone or were created again, in words."""
     gone = [f"topic {topic!r} is gone" for topic in sorted(before) if topic not in now]
     return [*gone, *(f"topic {topic!r} was made anew" for topic in recreated_topics(before, now))]
 
 
 def _starts(spec: PipelineSpec, to: Start) -> dict[str, StreamOffset]:
-    """Of each source that is a topic, every partition's offset."""
+    """The start of every partition, for each topic source."""
     starts: dict[str, StreamOffset] = {}
     streams = {name: source for query in spec.queries for name, source in query.streams().items()}
     for name, source in streams.items():

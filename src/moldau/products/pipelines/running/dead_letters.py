@@ -1,13 +1,13 @@
 """Counts dead letters, and writes them to a topic with their origin and the reason.
 
-The query itself only counts them, batch by batch: a healthy topic costs nothing more. Where a finished batch had some,
-its offsets are read again and those records alone go to the dead-letter topic, original bytes, key and headers
-included. What is done is noted in the checkpoint, so a killed driver's batches are searched by the next one: at least
-once. The group's offsets follow behind, so they never pass a record that is in neither the sink nor the topic.
-Of a source that another query has searched until now, because its target stood before this one in the pipeline file,
-all batches of this query are searched: that query may not have come so far.
+The query itself only counts them in each batch, so a topic without them costs nothing more. If a finished batch had
+some, its offsets are read again, and only those records are written to the dead-letter topic, with their original
+bytes, key and headers. The checkpoint records the progress, so the next driver continues for a killed one: at least
+once. The group's offsets are committed afterwards, so they never pass a record that is in neither the sink nor the
+topic. If another query searched a source until now, because its target came first in the pipeline file, all batches of
+this query are searched, because that query may not have reached them.
 
-What fails meanwhile is no failure of the query: it goes on, and the records are searched again after a pause.
+A failure here does not fail the query: the search is repeated after a pause.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ STATE_FILE = "dead-letters.json"
 
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 60.0
-"""Between two tries: each reads the records anew, and may write some of the letters once more."""
+"""Between two attempts. Each reads the records again, and may write some of the letters twice."""
 ROOM_BYTES = 65_536
-"""For what a dead letter has beside its record: the headers that say why, and the frame of a batch."""
+"""For the parts of a dead letter besides its record: the added headers, and the frame of a batch."""
 _LETTER_BYTES = (
     "coalesce(octet_length(key), 0) + coalesce(octet_length(value), 0) + aggregate(headers, 0, (sum, one) -> "
     "sum + octet_length(one.key) + coalesce(octet_length(one.value), 0))"
@@ -58,16 +58,16 @@ _FAILS: tuple[type[Exception], ...] = (MoldauError, *spark_error())
 
 
 class DeadLetterError(MoldauError):
-    """Dead letters could not be kept; the message names the pipeline and their topic."""
+    """Dead letters could not be kept; the message names the pipeline and the topic."""
 
 
 class DeadLetters:
-    """The dead letters of one run of a query. `count`: those kept in this run."""
+    """The dead letters of one run of a query. `count`: the number kept in this run."""
 
     def __init__(
         self, spark: SparkSession, spec: PipelineSpec, checkpoint: Path, sources: Mapping[str, RecordSource]
     ) -> None:
-        """`sources`: by their names. Raises CheckpointError."""
+        """`sources`: by name. Raises CheckpointError."""
         self.count = 0
         self._spark = spark
         self._spec = spec
@@ -83,10 +83,10 @@ class DeadLetters:
         self._pause, self._due = FIRST_PAUSE_SECONDS, 0.0
 
     def catch_up(self, done: FinishedBatch, counter: BatchCounter, *, is_last: bool) -> FinishedBatch | None:
-        """Keeps the dead letters up to `done`; gives the newest batch of which all are kept.
+        """Keeps the dead letters up to `done`; returns the newest batch whose dead letters are all kept.
 
-        Spark reports a batch a moment after it is finished: until then nothing happens, unless `is_last`: then a batch
-        without a report is searched. Raises DeadLetterError where that fails, and until it is tried again.
+        Spark reports a batch a moment after it is finished. Does nothing until then, unless `is_last`, which also
+        searches a batch without a report. Raises DeadLetterError if the search fails, and until the next attempt.
         """
         first = 0 if self._searched is None else self._searched.batch_id + 1
         if first > done.batch_id:
@@ -115,14 +115,14 @@ class DeadLetters:
         return done
 
     def _note(self, done: FinishedBatch) -> None:
-        """In the checkpoint, and here: of all sources, everything up to `done` is searched."""
+        """Records, in the checkpoint and here, that all sources are searched up to `done`."""
         note = {"batch": done.batch_id, "offsets": nested_offsets(done.offsets), "sources": self._names}
         write_whole(self._state, json.dumps(note))
         self._searched = done
         self._kept = [(source, done) for source, _ in self._kept]
 
     def _keep(self, place: int, done: FinishedBatch) -> None:
-        """Keeps the dead letters of one source. What is kept is kept, whatever fails behind it."""
+        """Keeps the dead letters of one source. They stay kept if a later source fails."""
         source, kept = self._kept[place]
         first = 0 if kept is None else kept.batch_id + 1
         if first > done.batch_id:
@@ -144,8 +144,8 @@ class DeadLetters:
         self._kept[place] = (source, done)
 
     def _make_topic(self, source: RecordSource, span: BatchSpan, largest: int) -> None:
-        """With room for each record that the source can have, and for the `largest` of the letters, as a record that is
-        compressed in the source may be larger here."""
+        """With room for the largest record that the source can have, and for the `largest` of the letters: a record
+        that is compressed in the source may be larger here."""
         topic = str(source.dead_letters)
         if topic in self._made_topics:
             return
@@ -157,8 +157,8 @@ class DeadLetters:
 
 
 def _load(path: Path) -> tuple[FinishedBatch | None, set[str] | None]:
-    """Up to which batch is searched, and of which sources. None in place of names: an older release did not note them,
-    and has searched those that it had."""
+    """The batch up to which sources are searched, and their names. None for the names: an older release did not record
+    them, and searched all its sources."""
     try:
         noted = json.loads(path.read_text("utf-8"))
         names = set(map(str, noted["sources"])) if "sources" in noted else None

@@ -1,12 +1,14 @@
-"""Finds the record by which a batch failed. Spark reports the error and its line, but only the batch.
+"""Finds the record that made a batch fail. Spark reports the error and its line, but not the record.
 
 The batch's offsets are read again, as a batch query over the same views, and halved until one record is left that fails
-alike (`core.failures.first_failing`). The rows go nowhere, and the checkpoint is only read. What is run is the part of
-the query that makes a row of each record alone: of groups, and of joins of two streams, what lies below them. There an
-error is that of one record, whatever else is in the batch or in the state; above them no record is named.
+with the same error (`core.failures.first_failing`). The rows are not written, and the checkpoint is only read. Only the
+part of the query that makes one row from each record is run: for groups, and for joins of two streams, the part below
+them. An error there depends on one record, not on the rest of the batch or on state. For an error above that part, no
+record is named.
 
-A search has a thread, a session and a job group of its own, so that the other queries of the pipeline go on, and it
-ends after WITHIN_SECONDS. What it fails by is a line in the driver's log: the query's own error stands.
+A search has a separate thread, session and job group, so it does not stop the other queries of the pipeline. It ends
+after WITHIN_SECONDS. If the search fails, it writes a line to the driver's log, and the query's error is reported
+without a record.
 """
 
 from __future__ import annotations
@@ -39,15 +41,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger("moldau.pipelines")
 
 WITHIN_SECONDS = 120.0
-"""The query is not started again for so long; no other query waits for it."""
+"""The longest time that a search delays the query's restart; other queries do not wait."""
 RETRY_TIMEOUT_MS = 5_000
-"""For brokers that are away meanwhile."""
+"""For brokers that are unavailable during the search."""
 LONGEST_KEY = 40
-"""Characters of a key that is told."""
+"""The most characters of a key that is shown."""
 
 
 class FailingRecord(msgspec.Struct, frozen=True):
-    """`key`: None where it has none, or one that people cannot read."""
+    """`key`: None if the record has no key, or one that is not readable text."""
 
     partition: TopicPartition
     offset: int
@@ -58,11 +60,11 @@ class FailingRecord(msgspec.Struct, frozen=True):
 
 
 class _SearchEndedError(Exception):
-    """Nobody waits for what is found."""
+    """The search was stopped."""
 
 
 class RecordSearch:
-    """One search; it begins at once. `found`: what it has found so far."""
+    """One search, which starts at once. `found`: the result so far."""
 
     def __init__(
         self,
@@ -73,8 +75,8 @@ class RecordSearch:
         is_alike: Callable[[str], bool],
         within_seconds: float = WITHIN_SECONDS,
     ) -> None:
-        """`spark`: of this process, no Spark Connect server's. `is_alike`: whether another report of Spark tells the
-        failure that is looked for."""
+        """`spark`: a session of this process, not of a Spark Connect server. `is_alike`: whether another report of
+        Spark is of the same failure."""
         self.found: FailingRecord | None = None
         self._context = spark.sparkContext
         self._group = f"failing-record-{secrets.token_hex(4)}"
@@ -85,7 +87,7 @@ class RecordSearch:
         self._thread.start()
 
     def is_running(self) -> bool:
-        """Call it now and then: it ends a search that takes too long."""
+        """Call it repeatedly: it ends a search that takes too long."""
         if not self._thread.is_alive():
             return False
         if time.monotonic() < self._ends_at:
@@ -94,10 +96,10 @@ class RecordSearch:
         return False
 
     def end(self) -> None:
-        """Nobody waits any more. What it runs in Spark ends too."""
+        """Stops the search, and its jobs in Spark."""
         self._ends_at = 0.0
         if self._thread.is_alive():
-            with suppress(*spark_error(), OSError):  # a JVM that is gone, which others tell
+            with suppress(*spark_error(), OSError):  # a JVM that has ended, which is reported elsewhere
                 self._context.cancelJobGroup(self._group)
 
     def _run(
@@ -109,7 +111,7 @@ class RecordSearch:
         is_alike: Callable[[str], bool],
     ) -> None:
         try:
-            # of this thread alone
+            # only for this thread
             self._context.setJobGroup(self._group, f"the record that fails in {query.name}", interruptOnCancel=True)
             logger.warning("the record that fails in %s is looked for: Spark's next errors are of that", query.name)
             own = spark.newSession()
@@ -123,12 +125,12 @@ class RecordSearch:
             if place is None:
                 logger.warning("no single record of batch %d of %s fails alike", batch.last, query.name)
             else:
-                self.found = FailingRecord(*place, key=None)  # it stays, should its key not be read
+                self.found = FailingRecord(*place, key=None)  # the result if reading the key fails
                 self.found = FailingRecord(*place, slices.key_of(*place))
                 logger.warning("the record that fails in %s is %s", query.name, self.found)
         except _SearchEndedError:
             logger.warning("the search for the record that fails in %s took too long, or was stopped", query.name)
-        except Exception as error:  # flows are anybody's code; the failure itself is told without the record
+        except Exception as error:  # a flow may raise any error; then the failure is reported without the record
             logger.warning("the record that fails in %s was not found: %s", query.name, what_failed(str(error)))
 
     def _reports(self, slices: _Slices, offsets: Offsets, is_alike: Callable[[str], bool]) -> Iterator[bool]:
@@ -144,10 +146,10 @@ class RecordSearch:
 
 
 class _Slices:
-    """The query over some of its records: each part of it that makes a row of each record alone."""
+    """The query over some of its records, as the parts that make one row from each record."""
 
     def __init__(self, spark: SparkSession, spec: PipelineSpec, query: PipelineQuery) -> None:
-        """`spark`: whose views are nobody else's."""
+        """`spark`: a session whose views nothing else uses."""
         self._spark = spark
         self._query = query
         timeout_ms = min(spec.retry_timeout_ms, RETRY_TIMEOUT_MS)
@@ -171,7 +173,7 @@ class _Slices:
         self._tables = {one.name: loaded[one.name] for one in plan.sources if not one.is_stream}
 
     def offsets_of(self, batch: BatchSpan) -> Offsets:
-        """What the batch has of the topics that are looked at."""
+        """The batch's offsets in the searched topics."""
         return {one: span for source in self._topics.values() for one, span in source.offsets_of(batch).items()}
 
     def rows_of(self, offsets: Offsets) -> Iterator[DataFrame]:
@@ -181,7 +183,7 @@ class _Slices:
             yield self._result(views) if self._has_result else views[part]
 
     def key_of(self, partition: TopicPartition, offset: int) -> str | None:
-        """As text, where it is short, and people can read it."""
+        """As text, if it is short and printable."""
         source = next(one for one in self._topics.values() if one.reads(partition.topic))
         rows = self._records(source, {partition: (offset, offset + 1)}).select("key").collect()
         try:
@@ -201,12 +203,12 @@ class _Slices:
         return target.rows_of(target.newest(views[self._query.step.target.reads]))
 
     def _is_by_record(self, name: str, rows: DataFrame) -> bool:
-        """Whether the `rows` of the flow or source of this name are, and of records of topics."""
+        """Whether each row of this flow or source comes from one record of a topic."""
         needed, topics = self._upstream(name), self._query.streams()
         streams = [source.name for source in self._query.step.sources if source.is_stream and source.name in needed]
         return bool(streams) and all(source in topics for source in streams) and is_by_record(rows)
 
     def _upstream(self, name: str) -> set[str]:
-        """What these rows are made of."""
+        """The steps that these rows come from."""
         flows = self._spec.plan.upstream(name)
         return {name, *(read for flow in flows for read in flow.reads)}

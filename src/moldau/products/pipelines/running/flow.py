@@ -31,28 +31,27 @@ _STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 _NO_LAST_ROW = "streaming aggregations without watermark"
-"""What Spark says of an aggregate in the mode append that no watermark ends."""
+"""Spark's error for an aggregate in append mode without a watermark that completes it."""
 
 _REFUSALS: tuple[type[Exception], ...] = (FlowError, *spark_error())
 
 
 def times_of(spec: PipelineSpec) -> SourceTimes:
-    """The pipeline itself made the first contact, before Spark started: a broker that does not answer the new client of
-    a task is a lost one."""
+    """Both timeouts are those of a lost broker, because the pipeline made the first contact before Spark started."""
     return SourceTimes(spec.retry_timeout_ms, spec.retry_timeout_ms)
 
 
 def metric_of(source: str) -> str:
-    """The name under which each batch reports how many records of a source do not parse."""
+    """The metric for the number of a source's records in a batch that do not parse."""
     return f"dead_letters_of_{source}"
 
 
 def load_sources(
     spark: SparkSession, spec: PipelineSpec, starts: Mapping[str, str], *, is_look: bool = False
 ) -> dict[str, DataFrame]:
-    """What is there, by the names of the sources; nothing is read yet. `starts`: where topics begin that do not begin
-    where the pipeline file says. `is_look`: nothing is noted in the checkpoint of the pipeline. Raises FlowError, with
-    the line of the pipeline."""
+    """Frames for the sources, by name; does not read yet. `starts`: topics' starting offsets that override the
+    pipeline file. `is_look`: writes nothing to the pipeline's checkpoint. Raises FlowError, with the line of the
+    pipeline file."""
     sources = spec.sources()
     loaded: dict[str, DataFrame] = {}
     for step in spec.plan.sources:
@@ -68,7 +67,7 @@ def load_sources(
 
 
 def make_views(spark: SparkSession, spec: PipelineSpec, loaded: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
-    """The rows of each source and flow by its name; nothing runs yet. `loaded`: what the sources gave. Raises
+    """The rows of each source and flow by its name; does not run yet. `loaded`: the frames of the sources. Raises
     FlowError, with the line of the pipeline file."""
     views: dict[str, DataFrame] = {}
     sources = spec.sources()
@@ -91,7 +90,7 @@ def make_views(spark: SparkSession, spec: PipelineSpec, loaded: Mapping[str, Dat
 
 
 def _rows_of_flow(spark: SparkSession, flow: FlowStep, function: Callable[[], DataFrame] | None) -> DataFrame:
-    """Raises FlowError, and what Spark says of SQL."""
+    """Raises FlowError, and Spark's errors for SQL."""
     if function is None:
         return spark.sql(flow.text)
     from moldau.spark.definitions.definitions import DefinitionError, frame_of
@@ -103,7 +102,7 @@ def _rows_of_flow(spark: SparkSession, flow: FlowStep, function: Callable[[], Da
 
 
 def make_result(spec: PipelineSpec, query: PipelineQuery, views: Mapping[str, DataFrame]) -> DataFrame:
-    """The rows that go to the query's target. Raises FlowError, also for what no stream can do."""
+    """The rows for the query's target. Raises FlowError, also for operations that a stream does not support."""
     step = query.step.target
     try:
         result = query.target.rows_of(query.target.newest(views[step.reads]))
@@ -116,7 +115,7 @@ def make_result(spec: PipelineSpec, query: PipelineQuery, views: Mapping[str, Da
 
 
 def _how_groups_end(query: PipelineQuery) -> str:
-    """Spark says of an aggregate only that it has no watermark, also where the source has one."""
+    """Replaces Spark's error, which says only that the aggregate has no watermark, even if the source has one."""
     sources = [source for source in query.sources.values() if source.watermark is not None]
     times = [time for source in sources if (time := source.event_time or source.DEFAULT_EVENT_TIME) is not None]
     late = "" if times else "say with `watermark` of the source how late rows may be, and "
@@ -128,9 +127,9 @@ def _how_groups_end(query: PipelineQuery) -> str:
 
 
 class Run(msgspec.Struct, frozen=True):
-    """What the queries of one run share. `once`: stop when all records that exist now are processed. `lease`: on the
-    pipeline's checkpoint. `may_start_batch` is called before a batch writes its first record, and stops the query by
-    raising; on a Spark Connect server, the lease stops it. `is_cut`: whether a batch stops waiting for its target."""
+    """Shared by the queries of one run. `once`: stop when all records that exist now are processed. `lease`: on the
+    pipeline's checkpoint. `may_start_batch` is called before a batch writes its first record, and raises to stop the
+    query; on a Spark Connect server, the lease stops it. `is_cut`: whether a batch stops waiting for its target."""
 
     once: bool
     lease: Lease
@@ -141,8 +140,8 @@ class Run(msgspec.Struct, frozen=True):
 def start_query(
     result: DataFrame, spec: PipelineSpec, query: PipelineQuery, run: Run, *, checkpoint_id: str, metadata: str
 ) -> StreamingQuery:
-    """Starts one query. `metadata`: is committed with the offsets of its group. Raises FlowError for what no stream can
-    do."""
+    """Starts one query. `metadata`: committed with the offsets of its group. Raises FlowError for operations that a
+    stream does not support."""
     writer = result.writeStream.queryName(query.name).outputMode(query.target.mode)
     writer = writer.option("checkpointLocation", str(query.checkpoint))
     interval = f"{spec.batch_interval_ms} milliseconds"
@@ -174,8 +173,8 @@ def start_query(
 
 @contextmanager
 def state_store_for(spark: SparkSession, flows: Iterable[FlowStep]) -> Iterator[None]:
-    """Within it a query over these flows is started: Spark's transformWithState keeps its state in RocksDB alone. A
-    query keeps the state store that it has begun with."""
+    """Start a query over these flows in this context: Spark's transformWithState needs the RocksDB state store. A query
+    keeps the state store that it started with."""
     if not any(flow.is_stateful for flow in flows):
         yield
         return
@@ -188,13 +187,13 @@ def state_store_for(spark: SparkSession, flows: Iterable[FlowStep]) -> Iterator[
 
 
 def rows_of(frame: DataFrame, number: Callable[[str], object] = float) -> list[Row]:
-    """All rows of a batch, with values as JSON has them. `number`: makes those that have a fraction."""
+    """All rows of a batch, with values as in JSON. `number`: converts numbers with a fraction."""
     texts = frame.selectExpr(f"{json_of_row(frame, with_nulls=True)} as row").collect()
     return [json.loads(row["row"], parse_float=number) for row in texts]
 
 
 def with_watermark(rows: DataFrame, source: Source) -> DataFrame:
-    """Raises FlowError for an event time that is none."""
+    """Raises FlowError if the event time is not a timestamp column."""
     event_time = source.event_time or source.DEFAULT_EVENT_TIME
     if event_time is None and source.watermark is None:
         return rows

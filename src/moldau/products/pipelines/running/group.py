@@ -1,7 +1,7 @@
 """Commits a pipeline's progress to a consumer group, so Kafka tools show its lag.
 
-The group has no members: offsets are committed to it from outside, as an administrator would. They are for looking at;
-the pipeline itself starts from Spark's checkpoint.
+The group has no members: offsets are committed to it from outside, as an administrator would. They only show the
+progress; the pipeline itself starts from Spark's checkpoint.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ OFFSETS_TOPIC = "__consumer_offsets"
 CONNECT_TIMEOUT_MS = 3_000
 REQUEST_TIMEOUT_MS = 10_000
 LOOK_TIMEOUT_MS = 1_000
-"""How long one look tries: the caller shows what is wrong, and looks again."""
+"""How long one look retries. The caller shows the error, and looks again."""
 COMMAND_TIMEOUT_MS = 10_000
-"""How long a command tries, which does not look again: the first group of a cluster waits until its topic is made."""
+"""How long a command retries, because it does not look again: the first group of a cluster waits for the creation of
+the offsets topic."""
 _UNKNOWN_GROUP_IS_DEAD = 5
-"""The last version of DescribeGroups in which a group that is not there is no error."""
+"""The last version of DescribeGroups in which an unknown group is not an error."""
 
 
 class GroupError(MoldauError):
-    """The cluster did not take the offsets, did not give its own, or has the group for somebody else."""
+    """The cluster rejected the offsets, could not return its own, or the group belongs to others."""
 
 
 class GroupOffsets:
@@ -71,17 +72,17 @@ class GroupOffsets:
             raise GroupError(f"the offsets of group {self._group} were not taken: {error}") from error
 
     def begin(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commits where a new version of the checkpoint begins, and removes the metadata of the old one. What is no
-        source of this cluster has one too: the partition of a target (see `spark.sink.transactions`), or a topic that
-        is not read any more. Raises GroupError."""
+        """Commits the start of a new checkpoint version, and removes the metadata of the old version from other
+        partitions. These may be the partition of a target (see `spark.sink.transactions`), or of a topic that is not
+        read any more. Raises GroupError."""
         self.commit(offsets)
         self.commit({one: at.offset for one, at in self._positions().items() if names_batch(at.metadata)})
 
     def check(self, spec: str, pipeline: str) -> None:
-        """Raises GroupError where the group cannot show how far a query is. It has members: offsets are committed from
-        outside, which it then refuses. Or another pipeline notes there how far that is: each would put its note in the
-        place of the other's, by which a sink knows which batch it has written. `pipeline`: the name of a query of the
-        pipeline `spec`. Makes nothing: who asks for a coordinator makes the topic of all groups."""
+        """Raises GroupError if the group cannot show the progress of a query: if it has members, because it then
+        rejects offsets from outside; or if another pipeline commits its metadata there, because each would overwrite
+        the other's, from which a sink knows its last written batch. `pipeline`: the name of a query of the pipeline
+        `spec`. Creates nothing; for that it avoids coordinator look-ups, which create the offsets topic."""
         if not self._has_groups():
             return
         members = self._members()
@@ -99,7 +100,7 @@ class GroupOffsets:
             )
 
     def _has_groups(self) -> bool:
-        """Whether the cluster has ever had a group; also where it does not say."""
+        """Whether the cluster has ever had a group; true if it does not say."""
         try:
             return bool(self._client.retry(lambda: self._client.refresh([OFFSETS_TOPIC])))
         except KafkaError as error:
@@ -129,18 +130,18 @@ class GroupOffsets:
             raise GroupError(f"the offsets of group {self._group} could not be read: {error}") from error
 
     def matching(self, pattern: str) -> list[str]:
-        """The topics of the cluster whose whole names match. Raises GroupError."""
+        """The topics of the cluster with a whole name that matches. Raises GroupError."""
         try:
             return sorted(name for name in self._client.list_topics() if re.fullmatch(pattern, name))
         except KafkaError as error:
             raise GroupError(f"the topics {pattern} could not be listed: {error}") from error
 
     def topics_of(self, source: TopicSource) -> list[str]:
-        """The names that a source on this cluster reads now. Raises GroupError."""
+        """The topics that a source on this cluster currently reads. Raises GroupError."""
         return self.matching(source.pattern) if source.pattern is not None else [str(source.topic)]
 
     def topic_ids(self, topics: Sequence[str]) -> dict[str, Uuid]:
-        """Of those that are there. Raises GroupError."""
+        """The ids of those topics that exist. Raises GroupError."""
         try:
             found = self._client.retry(lambda: self._client.refresh(topics)) if topics else {}
         except KafkaError as error:
@@ -148,14 +149,14 @@ class GroupOffsets:
         return {topic: metadata.topic_id for topic, metadata in found.items()}
 
     def since(self, partitions: Iterable[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
-        """The first offset at or after a time (ms since 1970), -1 where no record is so late. Raises GroupError."""
+        """The first offset at or after a time (ms since 1970); -1 if no record is that late. Raises GroupError."""
         try:
             return list_offsets(self._client, dict.fromkeys(partitions, time_ms), isolation_level=READ_UNCOMMITTED)
         except KafkaError as error:
             raise GroupError(f"the offsets of {time_ms} ms could not be read: {error}") from error
 
     def bounds(self, topics: Sequence[str]) -> dict[TopicPartition, tuple[int, int]]:
-        """The first offset and the end offset of every partition. Nothing for an absent topic. Raises GroupError."""
+        """The first and end offset of every partition, without those of absent topics. Raises GroupError."""
         try:
             found = self._client.retry(lambda: self._client.refresh(topics)) if topics else {}
             partitions = [TopicPartition(topic, number) for topic in found for number in found[topic].partitions]
@@ -185,7 +186,7 @@ def opened_group(spec: PipelineSpec, access: ClusterAccess, name: str) -> Iterat
 
 
 def check_groups(spec: PipelineSpec) -> None:
-    """Looks at the group of each query on all clusters where it shows how far the query is. Raises GroupError, as
+    """Checks the group of each query on all clusters where it shows the query's progress. Raises GroupError, as
     `GroupOffsets.check`."""
     for query in spec.queries:
         for access in query.clusters_of_group:
@@ -194,5 +195,6 @@ def check_groups(spec: PipelineSpec) -> None:
 
 
 def lag(bounds: Mapping[TopicPartition, tuple[int, int]], done: Mapping[TopicPartition, int]) -> int:
-    """Offsets between what is done and the ends; of a partition of which nothing is done, all that it holds."""
+    """The number of offsets between `done` and the ends; for a partition that is not in `done`, between its first and
+    end offset."""
     return sum(max(0, end - max(done.get(partition, first), first)) for partition, (first, end) in bounds.items())

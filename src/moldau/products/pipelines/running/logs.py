@@ -12,9 +12,9 @@ from moldau.spark import spark_loggers
 
 @contextmanager
 def logs_to(path: Path) -> Iterator[None]:
-    """What Python's loggers say goes to this file (appended) and not to the terminal; afterwards all is as before.
+    """Appends the output of Python's loggers to this file instead of the terminal; restores the loggers afterwards.
 
-    The root logger is among them: the bridge to Spark's JVM uses it when the JVM ends.
+    Includes the root logger, because the bridge to Spark's JVM uses it when the JVM ends.
     """
     handler = logging.FileHandler(path, encoding="utf-8", delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))

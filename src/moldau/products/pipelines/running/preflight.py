@@ -26,7 +26,7 @@ from moldau.wire.protocol.messages.topics import CreatableTopic, CreatableTopicC
 
 CLUSTER_DEFAULT = -1
 MAX_MESSAGE_BYTES, KAFKA_MESSAGE_BYTES = "max.message.bytes", 1_048_588
-"""The setting of a topic, and its default."""
+"""A topic's setting, and its default."""
 MOST_MESSAGE_BYTES = 2**31 - 1
 """The setting's largest value."""
 _ANSWER_TIMEOUT_MS = 10_000
@@ -38,9 +38,9 @@ class PreflightError(MoldauError):
 
 
 def check_spec(spec: PipelineSpec, *, on_server: bool = False) -> list[str]:
-    """Looks at everything that the pipeline needs, before Spark starts, and makes nothing. `on_server`: of Spark
-    Connect. Gives the topics that are not there, and that the cluster makes for a run. Raises PreflightError,
-    SpecError, and what a source or target refuses."""
+    """Checks everything that the pipeline needs, before Spark starts; creates nothing. `on_server`: on Spark Connect.
+    Returns the missing topics that the cluster would create for a run. Raises PreflightError, SpecError, and the errors
+    of sources and targets."""
     check_offline(spec, on_server=on_server)
     for source in spec.sources().values():
         source.check()
@@ -59,7 +59,8 @@ def check_spec(spec: PipelineSpec, *, on_server: bool = False) -> list[str]:
 
 
 def _check_registries(spec: PipelineSpec) -> None:
-    """Raises RegistryError where one does not answer. Later it is waited for longer: it was there."""
+    """Raises RegistryError if a registry does not answer. A running pipeline waits longer, for a registry that has
+    answered before."""
     formats = [source.decoder for source in spec.sources().values() if isinstance(source, RecordSource)]
     formats += [query.target.format for query in spec.queries if isinstance(query.target, TopicTarget)]
     found = [one.registry for one in formats if isinstance(one, SchemaFormat)]
@@ -68,8 +69,8 @@ def _check_registries(spec: PipelineSpec) -> None:
 
 
 def check_owner(spec: PipelineSpec, query: PipelineQuery) -> None:
-    """Raises PreflightError where the query's target is another pipeline's: both would count their batches there, and
-    readers would find the rows of both."""
+    """Raises PreflightError if the query's target belongs to another pipeline: both would count their batches there,
+    and readers would find the rows of both."""
     owner = query.target.owner()
     if owner is None or owner.is_of(spec.name):
         return
@@ -82,8 +83,8 @@ def check_owner(spec: PipelineSpec, query: PipelineQuery) -> None:
 
 
 def _check_name(spec: PipelineSpec, query: PipelineQuery) -> None:
-    """Raises PreflightError where a target that begins would write its rows behind those that the same pipeline has
-    written there under another name of the target."""
+    """Raises PreflightError if a new target would append its rows to those that the same pipeline wrote there under
+    another target name."""
     if newest_planned_batch(query.checkpoint) >= 0:
         return
     streams = [source for source in query.sources.values() if not source.as_table]
@@ -103,9 +104,9 @@ def _check_name(spec: PipelineSpec, query: PipelineQuery) -> None:
 
 
 def check_cluster(spec: PipelineSpec) -> list[str]:
-    """Reaches a broker of each cluster, finds the topics and looks at the groups. Makes nothing. Raises PreflightError.
+    """Reaches a broker of each cluster, finds the topics and checks the groups. Creates nothing. Raises PreflightError.
 
-    Gives the topics of targets that are not there, on a cluster that makes topics by itself: `make_targets`.
+    Returns the missing topics of targets on clusters that create topics automatically, for `make_targets`.
     """
     names: dict[str, ClusterAccess] = {}
     absent: list[str] = []
@@ -127,7 +128,7 @@ def check_cluster(spec: PipelineSpec) -> list[str]:
 
 
 def make_targets(spec: PipelineSpec) -> None:
-    """Lets the clusters make the topics of targets that are not there. Raises PreflightError."""
+    """Lets the clusters create the missing topics of targets. Raises PreflightError."""
     for query in spec.queries:
         topic = query.target.topic
         if topic is None:
@@ -140,8 +141,8 @@ def make_targets(spec: PipelineSpec) -> None:
 
 
 def _refuse_second_name(names: dict[str, ClusterAccess], client: ClusterClient, access: ClusterAccess) -> None:
-    """Raises PreflightError where the cluster has another name in the pipeline file, by which it counts as another one.
-    `names`: by cluster id; takes this one."""
+    """Raises PreflightError if the pipeline file already names the cluster differently, because it would count as two
+    clusters. `names`: by cluster id; adds this one."""
     answer = client.retry(lambda: client.any_connection().request(MetadataRequest(topics=())))
     first = names.setdefault(answer.cluster_id or str(access), access)
     if first != access:
@@ -152,7 +153,7 @@ def _refuse_second_name(names: dict[str, ClusterAccess], client: ClusterClient, 
 
 
 def _absent_topics(client: ClusterClient, access: ClusterAccess, query: PipelineQuery) -> list[str]:
-    """The topic of the target, if it is on this cluster, is not there, and can be made. Raises PreflightError."""
+    """The target's topic, if it belongs on this cluster, is missing, and can be created. Raises PreflightError."""
     for source in query.topics():
         if source.access != access:
             continue
@@ -164,14 +165,14 @@ def _absent_topics(client: ClusterClient, access: ClusterAccess, query: Pipeline
     topic = query.target.topic
     if access != query.access or topic is None or topic in client.retry(partial(client.refresh, [topic])):
         return []
-    # a cluster that makes every topic makes a misspelt one too, and nobody would read its rows
+    # a cluster that creates every topic would also create a misspelt one, whose rows nobody reads
     if meant_by(topic, client.list_topics()) or not _makes_topics(client):
         raise PreflightError(_absent(client, access, topic))
     return [topic]
 
 
 def _makes_topics(client: ClusterClient) -> bool:
-    """Whether the cluster makes topics by itself, or does not say."""
+    """Whether the cluster creates topics automatically; true if it does not say."""
     answer = client.retry(lambda: client.any_connection().request(MetadataRequest(topics=())))
     if not answer.brokers:
         return True
@@ -184,8 +185,8 @@ def _makes_topics(client: ClusterClient) -> bool:
 
 
 def make_topic(spec: PipelineSpec, topic: str, partitions: int, *, message_bytes: int = 0) -> None:
-    """Makes the topic unless it is there. `message_bytes`: how large a batch of records it has to take at least, where
-    that is more than Kafka's default. Raises PreflightError."""
+    """Creates the topic unless it exists. `message_bytes`: the least size of a batch of records that it must accept, if
+    that exceeds Kafka's default. Raises PreflightError."""
     largest = str(min(message_bytes, MOST_MESSAGE_BYTES))
     room = (CreatableTopicConfig(MAX_MESSAGE_BYTES, largest),) if message_bytes > KAFKA_MESSAGE_BYTES else ()
     asked = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=CLUSTER_DEFAULT, configs=room)
@@ -209,7 +210,7 @@ def make_topic(spec: PipelineSpec, topic: str, partitions: int, *, message_bytes
 
 
 def largest_message(spec: PipelineSpec, access: ClusterAccess, topics: Collection[str]) -> int:
-    """How large a batch of records one of these topics takes; 0 where the cluster does not say. Raises
+    """The largest batch of records that one of these topics accepts; 0 if the cluster does not say. Raises
     PreflightError."""
     asked = (DescribeConfigsResource(TOPIC, topic, (MAX_MESSAGE_BYTES,)) for topic in topics)
     request = DescribeConfigsRequest(resources=tuple(asked))

@@ -1,4 +1,4 @@
-"""Shows the progress of a pipeline: a live table on a terminal, else a line each second."""
+"""Shows the progress of a pipeline: a live table on a terminal, otherwise a line each second."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ SAME_LINE_EVERY_SECONDS = 60.0
 TROUBLE_LINE_EVERY_SECONDS = 10.0
 RATE_OVER_SECONDS = 10.0
 MOST_DETAILED = 3
-"""Queries whose last batch is shown apart, the slowest first."""
+"""Queries with details of their last batch, the slowest first."""
 MOST_PARTITIONS = 4
-"""Of a query, those that are furthest behind."""
+"""Partitions listed for a query, those with the most lag."""
 
 
 class PipelineState(msgspec.Struct, frozen=True):
-    """What is shown of one query. `lag`: records of its topics that no finished batch has read, None before the first
-    look; `batch_ms`: how long the newest batch took; `dead_letters`: records that did not parse, None where all do;
-    `trouble`: what keeps the pipeline from going on, None if nothing does."""
+    """The displayed state of one query. `lag`: records of its topics that no finished batch has read, None before the
+    first look; `batch_ms`: the duration of the newest batch; `dead_letters`: records that did not parse, None if the
+    query keeps none; `trouble`: why the query does not proceed, None if it does."""
 
     name: str
     batches: int
@@ -44,17 +44,17 @@ class PipelineState(msgspec.Struct, frozen=True):
     dead_letters: int | None = None
     trouble: str | None = None
     report: QueryState | None = None
-    """As Spark reports the query; None before its first report."""
+    """Spark's report; None before the first."""
 
 
 class Rate:
-    """Records a second over the last RATE_OVER_SECONDS."""
+    """Records per second over the last RATE_OVER_SECONDS."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int]] = deque(maxlen=1_000)
 
     def per_second(self, now: float, total: int) -> float:
-        """`now`: seconds of a clock that never goes back; `total`: records so far."""
+        """`now`: seconds of a monotonic clock; `total`: records so far."""
         self._seen.append((now, total))
         while len(self._seen) > 2 and now - self._seen[0][0] > RATE_OVER_SECONDS:
             self._seen.popleft()
@@ -65,8 +65,8 @@ class Rate:
 class BatchCounter:
     """Adds up the progress reports of a streaming query; Spark itself keeps only the newest hundred.
 
-    `reported_to`: the newest batch that is reported. `dead_letters`: for each batch, how many of its records did not
-    parse; the code that has dealt with a batch takes it out.
+    `reported_to`: the newest reported batch. `dead_letters`: the number of records that did not parse, by batch; the
+    code that handles a batch removes it.
     """
 
     def __init__(self, dead_letters_metrics: Collection[str] = ()) -> None:
@@ -82,7 +82,7 @@ class BatchCounter:
         for progress in self._new_reports(query):
             if progress["batchId"] <= self.reported_to:
                 continue
-            # an idle query reports too, with the number of the batch that it will run next: its rates are 0 then
+            # an idle query reports too, with the number of its next batch and rates of 0
             is_batch = "addBatch" in progress["durationMs"]
             if is_batch or self.report is not None:
                 self.report = (self.report or QueryState(progress["name"])).after(progress)
@@ -97,13 +97,13 @@ class BatchCounter:
             if rows > 0:
                 self.records += rows
                 self.batches += 1
-            # also of a batch without rows, such as a watermark's: the report tells what this one spent its time on
+            # also for a batch without rows, such as a watermark's: the report has the phases of this one
             self.batch_ms = int(progress["batchDuration"] or 0)
 
     def _new_reports(self, query: StreamingQuery) -> Sequence[Mapping[str, Any]]:
-        """All that may be new. Each report costs two questions to the JVM: a hundred of them, several times a second,
-        would cost more than the rest of the run's driver does. Batches are numbered without a gap, so the newest report
-        alone says whether others came before it since the last look."""
+        """All reports that may be new. Each report costs two calls to the JVM: a hundred of them, several times a
+        second, would cost more than the rest of the driver. Batch numbers have no gaps, so the newest report shows
+        whether others came before it since the last look."""
         newest = query.lastProgress
         if newest is None:
             return ()
@@ -111,7 +111,7 @@ class BatchCounter:
 
 
 class ProgressDisplay:
-    """Shows the states of a pipeline's queries as they come, as a context manager: it gives the terminal back whole."""
+    """Shows the states of a pipeline's queries as they change. A context manager, which restores the terminal."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class ProgressDisplay:
         self._console = console or Console()
         self._rates: defaultdict[str, Rate] = defaultdict(Rate)
         self._said: dict[str, tuple[float, PipelineState]] = {}
-        """When each query had its last line, and of which state."""
+        """The time and state of each query's last line."""
         self._live: Live | None = None
 
     def __enter__(self) -> ProgressDisplay:
@@ -142,9 +142,9 @@ class ProgressDisplay:
             self._live.stop()
 
     def show(self, states: Sequence[PipelineState], *, force: bool = False) -> None:
-        """Draws the table anew; or prints a line of each query that changed and whose last one is a second old (10 s
-        where there is trouble, and the trouble is said already), and of one whose last one is a minute old. `force`: of
-        each that changed, at once."""
+        """Redraws the table; or prints a line for each query that changed, at most one per second (every 10 s during
+        trouble that was already shown), and for each query whose last line is a minute old. `force`: for each that
+        changed, at once."""
         now = self._clock()
         if self._live is not None:
             rates = {state.name: self._rates[state.name].per_second(now, state.records_read) for state in states}
@@ -166,7 +166,7 @@ class ProgressDisplay:
         return at_once or now >= said_at + (LINE_EVERY_SECONDS if state.trouble is None else TROUBLE_LINE_EVERY_SECONDS)
 
     def _show_line(self, state: PipelineState, now: float, *, is_last: bool = False) -> None:
-        """`is_last`: the error by which the query ended follows."""
+        """`is_last`: the error that ended the query follows."""
         is_said = is_last and state.name in self._said and self._said[state.name][1].trouble == state.trouble
         self._said[state.name] = (now, state)
         per_second = self._rates[state.name].per_second(now, state.records_read)
@@ -206,8 +206,8 @@ class ProgressDisplay:
 
 
 def details_of(state: PipelineState) -> str:
-    """What the last batch spent its time on, what is kept as state, and the partitions that are furthest behind; empty
-    before the first report."""
+    """The phases of the last batch, the size of the state, and the partitions with the most lag; empty before the first
+    report."""
     report = state.report
     if report is None:
         return ""
@@ -227,12 +227,12 @@ def details_of(state: PipelineState) -> str:
 
 
 def slowest_first(states: Iterable[PipelineState]) -> list[PipelineState]:
-    """By what they have still to read, then by how long a batch takes."""
+    """By lag, then by the duration of a batch."""
     return sorted(states, key=lambda state: (state.lag or 0, state.batch_ms), reverse=True)
 
 
 def _shown(state: PipelineState) -> tuple[object, ...]:
-    """What a line tells, but for the rate: that falls to 0 behind the last record."""
+    """The content of a line without the rate, which falls to 0 after the last record."""
     return state.state, state.batches, state.records_read, state.lag, state.dead_letters, state.trouble
 
 

@@ -1,8 +1,8 @@
 """Reads a query's checkpoint, commits finished offsets to its group, and computes its lag.
 
-Every look reads in Spark's checkpoint which batch is finished, keeps its dead letters, and commits its source offsets
-to the query's group, unless the target has done so in the batch's transaction. The group is therefore never ahead of
-the target, and a killed driver's last batch is published by the next one.
+Every look reads the newest finished batch from Spark's checkpoint, keeps its dead letters, and commits its source
+offsets to the query's group, unless the target did so in the batch's transaction. The group is therefore never ahead of
+the target, and the next driver commits the last batch of a killed one.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ if TYPE_CHECKING:
 
 
 Bounds = dict[TopicPartition, tuple[int, int]]
-"""The first offset and the end offset of partitions."""
+"""The first and end offsets of partitions."""
 
 MOST_NAMED = 4
-"""Partitions of a batch that failed."""
+"""The most partitions that are listed for a failed batch."""
 
 
 class QueryProgress:
-    """What is known of one query, through all of its restarts. Close it."""
+    """The progress of one query, across all of its restarts. Close it."""
 
     def __init__(
         self, spark: SparkSession, spec: PipelineSpec, query: PipelineQuery, metadata: str, dialer: Dialer = TCP
     ) -> None:
-        """`metadata`: is committed with the offsets of the group. Raises CheckpointError."""
+        """`metadata`: committed with the offsets of the group. Raises CheckpointError."""
         self._metadata = metadata
         self._spark = spark
         self._spec = spec
@@ -68,7 +68,7 @@ class QueryProgress:
             for name, source in query.sources.items()
             if isinstance(source, RecordSource) and source.dead_letters is not None and name in query.dead_letters_of
         }
-        # of the other sources another query keeps them: nobody would take out what is counted here
+        # another query keeps the dead letters of the other sources, so nothing would remove their counts here
         self._counter = BatchCounter([metric_of(name) for name in kept])
         self._dead_letters = DeadLetters(spark, spec, query.checkpoint, kept) if kept else None
         self._groups = {
@@ -84,13 +84,13 @@ class QueryProgress:
         self._trouble_since: float | None = None
         self._search: RecordSearch | None = None
         self._searched: tuple[int, tuple[str | None, ...]] | None = None
-        """The batch and the failure that the search is for."""
+        """The batch and the failure of the current search."""
         self.reaches_clusters = True
-        """At the last look: while it is not so, no batch ends."""
+        """Whether the last look reached the clusters; while it is false, no batch ends."""
 
     @property
     def batches(self) -> int:
-        """How many batches with records are finished."""
+        """The number of finished batches with records."""
         return self._counter.batches
 
     def close(self) -> None:
@@ -99,13 +99,13 @@ class QueryProgress:
             group.close()
 
     def count(self, running: StreamingQuery) -> None:
-        """Takes up what Spark has reported."""
+        """Adds Spark's new reports."""
         self._counter.look(running)
 
     def look(self, state: str, *, is_last: bool = False) -> PipelineState:
-        """A cluster that cannot be reached is shown and asked again; dead letters that cannot be kept are shown and
-        kept later. Raises GroupError or DeadLetterError where that lasts longer than the pipeline's `retry_timeout`,
-        and at the last look: what the group shows then stays."""
+        """Shows an unreachable cluster and asks it again, and shows dead letters that cannot be kept and keeps them
+        later. Raises GroupError or DeadLetterError if that lasts longer than the pipeline's `retry_timeout`, and at the
+        last look, because the group's offsets then stay as they are."""
         behind: int | None = None
         trouble: str | None = None
         try:
@@ -136,8 +136,8 @@ class QueryProgress:
         )
 
     def explain(self, text: str) -> str:
-        """Spark's report of what ended the query, in a sentence: what failed, in which step and line of the pipeline
-        file, and which records were at work: one, where it is found."""
+        """A sentence from Spark's report of the error that ended the query: the error, the step and line of the
+        pipeline file, and the batch's records, or the one that failed if it is found."""
         said = [what_failed(text), *self._step_at_work(text)]
         with suppress(CheckpointError):
             batch = unfinished_batch(self._query.checkpoint)
@@ -147,7 +147,7 @@ class QueryProgress:
         return "; ".join(said)
 
     def begin_search(self, text: str) -> None:
-        """Begins to look for the record by which the query failed, unless that was done. `text`: Spark's report."""
+        """Starts the search for the record that made the query fail, unless it was done. `text`: Spark's report."""
         if error_of_values(text) is None or is_connect(self._spark):
             return
         with suppress(CheckpointError):
@@ -171,7 +171,7 @@ class QueryProgress:
         return self._searched == (batch.last, self._failure(text))
 
     def _failure(self, text: str) -> tuple[str | None, ...]:
-        """What two reports of one failure have in common: its class, and where it was."""
+        """Equal for reports of the same failure: its class and its line."""
         return (error_of_values(text), *self._step_at_work(text))
 
     def _step_at_work(self, text: str) -> Iterator[str]:
@@ -186,7 +186,7 @@ class QueryProgress:
             yield from (f"in {file}:{line}" for file, line in lines.items() if line is not None)
 
     def _publish(self, *, is_last: bool) -> int:
-        """The lag, after keeping and committing what is newly finished."""
+        """Keeps and commits newly finished batches, then returns the lag."""
         bounds = {access: self._bounds(access, group) for access, group in self._groups.items()}
         done = newest_finished_batch(self._query.checkpoint)
         if done is not None and self._dead_letters is not None:
@@ -202,7 +202,7 @@ class QueryProgress:
         return sum(lag(of_cluster, offsets) for of_cluster in bounds.values())
 
     def _first_offsets(self, bounds: Mapping[ClusterAccess, Bounds]) -> dict[TopicPartition, int]:
-        """Where the first batch begins: what was there before waits for nobody. `bounds`: by cluster."""
+        """The start of the first batch; earlier records do not count as lag. `bounds`: by cluster."""
         offsets: dict[TopicPartition, int] = {}
         for name, source in self._query.streams().items():
             access = source.access
@@ -212,7 +212,7 @@ class QueryProgress:
         return offsets
 
     def _bounds(self, access: ClusterAccess, group: GroupOffsets) -> Bounds:
-        """Of all topics that the query reads on one cluster."""
+        """The bounds of all topics that the query reads on one cluster."""
         topics: list[str] = []
         for source in self._query.streams().values():
             if source.access == access:

@@ -1,7 +1,7 @@
 """Caches the tables that streams are joined with, and reads them again when they are too old.
 
-Spark looks for what is kept each time it plans a micro-batch: a table without `refresh` is not kept, and is read again
-by every micro-batch.
+Spark looks for cached tables each time it plans a micro-batch. A table without `refresh` is not cached, and every
+micro-batch reads it again.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 class KeptTables:
-    """The tables of one run. Call `refresh` now and then, and `close` at the end."""
+    """The cached tables of one run. Call `refresh` repeatedly, and `close` at the end."""
 
     def __init__(self, spec: PipelineSpec, views: Mapping[str, DataFrame]) -> None:
-        """`views`: by the names of the sources. Nothing is read before the first micro-batch that joins a table."""
+        """`views`: by source name. Nothing is read before the first micro-batch that joins a table."""
         sources = spec.sources().items()
         self._kept = [_KeptTable(views[name], source.refresh_ms) for name, source in sources if source.refresh_ms]
 
     def refresh(self) -> None:
-        """Lets go of each table that is older than the pipeline wants: the next micro-batch reads it anew."""
+        """Drops each table that is older than its `refresh`: the next micro-batch reads it again."""
         for table in self._kept:
             table.refresh()
 

@@ -1,9 +1,9 @@
 """Runs a pipeline: checks the clusters, takes the lease, starts the queries in a Spark session, and ends cleanly.
 
-A stop (SIGINT, SIGTERM) waits for the batches that are being written, up to two minutes, and begins no other: nothing
-is cut in two. A second signal cuts them short. That loses nothing, nor does a kill: a batch that was running is run
-again. A broker that is lost is tried for `retry_timeout`; the
-terminal gets one line every 10 s of that, and everything else that Spark and the client say goes to the driver's log.
+A stop (SIGINT, SIGTERM) waits for the batches that are being written, up to two minutes, and begins no others. A second
+signal interrupts them. Neither this nor a kill loses records, because an interrupted batch runs again. A lost broker is
+retried for `retry_timeout`, with a line every 10 s on the terminal. All other output of Spark and the client goes to
+the driver's log.
 """
 
 from __future__ import annotations
@@ -57,23 +57,23 @@ AS_ONE_SECONDS = 1.0
 
 
 class Onlooker(Protocol):
-    """Who sees a run beside the terminal."""
+    """Observes a run, besides the terminal."""
 
     def show(self, states: Sequence[PipelineState]) -> None:
-        """What the queries do now; comes several times a second."""
+        """Receives the state of the queries, several times a second."""
 
 
 class StoppedOnPurpose(Exception):
-    """Ends the query before a batch that shall not begin any more."""
+    """Ends the query before a batch that must not begin."""
 
 
 class StopRequest:
-    """What a signal asks for. The handler runs in the main thread, between any two of its steps: `threading.Event.set`
-    would wait for ever there, if the main thread holds the event's lock just then. So the handler sets plain flags.
+    """A request by signals. The handler runs in the main thread, between any two of its steps. There
+    `threading.Event.set` would block forever if the main thread held the event's lock, so the handler sets plain flags.
 
-    `is_urgent`: asked for again, or the time for the batches is over. One request may come as two signals, such as from
-    a service manager that sends one to each process, and from the process above this one: those of AS_ONE_SECONDS count
-    as one.
+    `is_urgent`: the request was repeated, or the time for the batches is over. Signals within AS_ONE_SECONDS count as
+    one request, because one may come twice: from a service manager that signals each process, and from the parent
+    process.
     """
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class StopRequest:
         self._never = threading.Event()
 
     def handle(self, _number: int, _frame: FrameType | None) -> None:
-        """A handler of signals."""
+        """A signal handler."""
         now = time.monotonic()
         if not self.is_asked:
             self.is_asked, self._first = True, now
@@ -95,7 +95,7 @@ class StopRequest:
             raise StoppedOnPurpose
 
     def wait(self, seconds: float) -> bool:
-        """Whether a stop was asked for, after `seconds`."""
+        """Waits for `seconds`; returns whether a stop was requested."""
         self._never.wait(seconds)
         return self.is_asked
 
@@ -111,14 +111,14 @@ def run_pipeline(
     retry_first_seconds: float = RETRY_FIRST_SECONDS,
     stop_within_seconds: float = STOP_WITHIN_SECONDS,
 ) -> list[PipelineState]:
-    """Runs until a signal stops it, or with `once` until what is there now is processed; gives the last state of each
-    query. `onlookers`: see the run too. `board`: where one of them serves it, for those who look at the cluster.
-    `settings`: of Spark, as in `open_session`. `retry_first_seconds`: how soon a query that failed is started again, at
-    first. `stop_within_seconds`: how long a stop waits for the batches that are being written.
+    """Runs until a signal stops it, or with `once` until all current records are processed; returns the last state of
+    each query. `onlookers`: also observe the run. `board`: its port if one of them serves it, for the commit metadata.
+    `settings`: of Spark, as in `open_session`. `retry_first_seconds`: the first pause before a failed query is started
+    again. `stop_within_seconds`: how long a stop waits for the batches that are being written.
 
-    Raises PreflightError, LeaseError, CheckpointError, FlowError, what `open_session`, a source or a target refuses;
-    and PipelineFailedError where a query was given up, when the others have ended.
-    Call it from the main thread: it takes SIGINT and SIGTERM while it runs.
+    Raises PreflightError, LeaseError, CheckpointError, FlowError, and the errors of `open_session`, sources and
+    targets. If a query was given up, raises PipelineFailedError when the others have ended. Call it from the main
+    thread: it handles SIGINT and SIGTERM while it runs.
     """
     from moldau.spark import open_session
     from moldau.spark.session.connect import REMOTE
@@ -158,8 +158,8 @@ def run_pipeline(
 
 
 def _claim_targets(spec: PipelineSpec) -> None:
-    """Runs after every check: a pipeline that is refused owns nothing and makes no topic. Raises PreflightError where
-    another pipeline was first since `check_spec`."""
+    """Runs after every check: a rejected pipeline claims no target and creates no topic. Raises PreflightError if
+    another pipeline claimed a target since `check_spec`."""
     for query in spec.queries:
         query.target.claim(spec.name)
         check_owner(spec, query)
@@ -169,12 +169,12 @@ def _claim_targets(spec: PipelineSpec) -> None:
 def _results(
     spark: SparkSession, spec: PipelineSpec, chosen: ChosenStarts
 ) -> tuple[dict[str, DataFrame], Mapping[str, DataFrame]]:
-    """What each query writes, by its name, and the views of the pipeline. Raises FlowError, with the line of the
-    pipeline file.
+    """The result of each query, by name, and the views of the pipeline. Raises FlowError, with the line of the pipeline
+    file.
 
-    A source begins at one place in a view: queries that begin elsewhere get views of their own. The views of the
-    others replace these: Spark has looked into the views already, but a Spark Connect server does so when a query
-    starts. There all queries begin at what was chosen, in such a run."""
+    A view reads its source from one start, so queries with a different start get separate views, which the views of the
+    others then replace. Spark has already resolved the replaced views, but a Spark Connect server resolves views when a
+    query starts. On a server, all queries of such a run therefore begin at the chosen start."""
     results: dict[str, DataFrame] = {}
     if chosen.others:
         own = make_views(spark, spec, load_sources(spark, spec, {}))
@@ -185,7 +185,7 @@ def _results(
 
 
 class _Start(msgspec.Struct, frozen=True):
-    """How a query starts, also after a failure, and its progress."""
+    """A function that starts a query, also after a failure, and the query's progress."""
 
     start: Callable[[], StreamingQuery]
     progress: QueryProgress
@@ -200,8 +200,8 @@ def _starts(
     board: BoardPlace | None,
     stack: ExitStack,
 ) -> Iterator[_Start]:
-    """`ids`: of the checkpoints of the queries. `stack` closes their progress."""
-    dialer = ListeningDialer(TCP)  # queries look in turn: each would wait for a broker that stands still
+    """`ids`: of the queries' checkpoints. `stack` closes the progress of each query."""
+    dialer = ListeningDialer(TCP)  # queries look one after another, and each would wait for a stalled broker
     for query, checkpoint_id in zip(spec.queries, ids, strict=True):
         metadata = _metadata(spec, query, board)
         start = partial(
@@ -213,7 +213,7 @@ def _starts(
 
 
 def _start_all(starts: Sequence[_Start], stack: ExitStack, retry_first_seconds: float) -> Iterator[Supervised]:
-    """Starts the queries one after the other; `stack` ends them. Raises FlowError for what Spark refuses."""
+    """Starts the queries one after the other; `stack` ends them. Raises FlowError for a query that Spark rejects."""
     for one in starts:
         supervised = Supervised(one.start, one.progress, retry_first_seconds)
         stack.callback(supervised.end)
@@ -240,7 +240,7 @@ def _until_the_end(
     *,
     once: bool,
 ) -> list[PipelineState]:
-    """`once`: the queries end by themselves, and one that was given up before is not waited for."""
+    """`once`: the queries end by themselves, and a query that was given up is not tried again."""
 
     def show(states: list[PipelineState], *, force: bool = False) -> list[PipelineState]:
         display.show(states, force=force)
@@ -251,7 +251,7 @@ def _until_the_end(
     while any(query.keeps_spec for query in queries) and not stop.wait(LOOK_SECONDS):
         tables.refresh()
         states = [query.supervise(also_given_up=not once) for query in queries]
-        if not stop.is_asked:  # else a query may have ended on purpose, which looks like a failure here
+        if not stop.is_asked:  # otherwise a query that ended on purpose would look like a failure
             show(states)
     for query in queries:
         query.end_search()
@@ -279,7 +279,7 @@ def _raise_failures(spec: PipelineSpec, queries: Sequence[Supervised]) -> None:
 
 @contextmanager
 def _signals(stop: StopRequest) -> Iterator[None]:
-    """SIGINT and SIGTERM ask for the stop; what they did before is put back."""
+    """SIGINT and SIGTERM request the stop; restores the previous handlers."""
     before = {number: signal.signal(number, stop.handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield

@@ -1,10 +1,10 @@
 """Restarts a query that failed, and gives it up after several errors in a row.
 
-While other queries of the pipeline run, it is tried again now and then, because its cause may be over.
+While other queries of the pipeline run, it is tried again from time to time, because the cause may be gone.
 
-The pause before each start doubles, from RETRY_FIRST_SECONDS; a finished batch counts the errors from the beginning.
-Where a record can be at fault, the query is not started, nor given up, while that record is looked for: it would take
-the search's cores, and fail by the same record.
+The pause before each start doubles, from RETRY_FIRST_SECONDS. A finished batch resets the count of errors. If a record
+may be the cause, the query waits until the search for that record ends: it would take cores from the search, and fail
+again at the same record.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ logger = logging.getLogger("moldau.pipelines")
 
 LOOK_SECONDS = 0.2
 STOP_WITHIN_SECONDS = 120.0
-"""For the batches that are being written at a stop, all together; what takes longer is cut short, and runs again."""
+"""For all batches that are being written at a stop. Batches that take longer are interrupted, and run again."""
 READING_WITHIN_SECONDS = 10.0
 RETRY_FIRST_SECONDS = 1.0
 MOST_RETRIES = 4
-"""15 s in all: what lasts longer is tried by clients themselves, for the pipeline's `retry_timeout`."""
+"""15 s in total. Clients themselves retry longer outages, for the pipeline's `retry_timeout`."""
 RETRY_GIVEN_UP_SECONDS = 60.0
-"""After a query was given up, while another one runs."""
+"""The pause before a query that was given up is tried again, while another one runs."""
 
 _ENDS_IT: tuple[type[Exception], ...] = (MoldauError, *spark_error())
 
 
 class Supervised:
-    """One query from its first start to its end. `error`: why it was given up, until it has finished a batch since."""
+    """One query from its first start to its end. `error`: why it was given up; None again after a finished batch."""
 
     def __init__(
         self,
@@ -50,8 +50,8 @@ class Supervised:
         retry_first_seconds: float = RETRY_FIRST_SECONDS,
         retry_given_up_seconds: float = RETRY_GIVEN_UP_SECONDS,
     ) -> None:
-        """`start`: starts the query, anew after each failure. What it raises now, the constructor raises; later that is
-        a failure too."""
+        """`start`: starts the query, again after each failure. The constructor raises the errors of the first call;
+        later errors count as failures."""
         self.error: str | None = None
         self._start = start
         self._progress = progress
@@ -61,7 +61,7 @@ class Supervised:
         self._batches = 0
         self._reason = ""
         self._report: str | None = None
-        """Spark's, of the failure, until the record is found or not."""
+        """Spark's report of the failure, until the search for the record ends."""
         self._due = 0.0
         self._running: StreamingQuery | None = start()
         self.state = progress.state("starting")
@@ -72,12 +72,13 @@ class Supervised:
 
     @property
     def keeps_spec(self) -> bool:
-        """Whether the pipeline goes on for it. Two that were given up do not keep each other alive by their tries."""
+        """Whether the pipeline continues because of this query. Retries of queries that were given up do not keep a
+        pipeline running."""
         return not self.is_over and self.error is None
 
     def wait_until_reading(self) -> None:
         """Returns when the query has looked at its sources, or after READING_WITHIN_SECONDS. Each source has a Python
-        worker, which Spark gives 10 s to come up: on few cores many that come up at once are too slow for that."""
+        worker, which Spark gives 10 s to start. On few cores, many workers that start together would take longer."""
         query = self._running
         if query is not None:
             _wait_until(
@@ -86,7 +87,7 @@ class Supervised:
             )
 
     def supervise(self, *, also_given_up: bool = False) -> PipelineState:
-        """Looks at the query, and starts it again where that is due. `also_given_up`: one that was given up, too."""
+        """Updates the state, and starts the query again when that is due. `also_given_up`: even if it was given up."""
         is_due = also_given_up and self.is_over and self.error is not None and time.monotonic() >= self._due
         if is_due or not self.is_over:
             try:
@@ -96,12 +97,12 @@ class Supervised:
             except _ENDS_IT as error:
                 self.state = self._give_up(what_failed(str(error)))
                 if self._running is not None:
-                    with suppress(*_ENDS_IT):  # `end` tries it again; the other queries go on
+                    with suppress(*_ENDS_IT):  # `end` tries it again; the other queries continue
                         self._running.stop()
         return self.state
 
     def stop(self, is_urgent: Callable[[], bool]) -> PipelineState:
-        """Waits for the batch that is being written, unless that `is_urgent`; afterwards the query is over."""
+        """Waits for the batch that is being written, unless `is_urgent`; then stops the query."""
         if not self.is_over:
             try:
                 self.state = self._stop(is_urgent)
@@ -110,12 +111,12 @@ class Supervised:
         return self.state
 
     def end_search(self) -> None:
-        """Nobody waits for a record that is looked for."""
+        """Stops the search for the record."""
         self._progress.end_search()
 
     def end(self) -> None:
-        """The query runs no more, whatever became of it. One that does not stop ends with the process: what the caller
-        has to say of the pipeline is not lost for it."""
+        """Stops the query in any state. A query that cannot be stopped ends with the process, and its error is only
+        logged, to keep the caller's own error."""
         if self._running is not None:
             try:
                 self._running.stop()
@@ -154,7 +155,7 @@ class Supervised:
         if left <= 0:
             try:
                 self._running = self._start()
-            except _ENDS_IT as error:  # such as a target that is still away
+            except _ENDS_IT as error:  # such as a target that is still unavailable
                 return self._fail(what_failed(str(error)))
             return self._progress.state("starting")
         trouble = f"{self._reason}; started again in {left:.0f} s ({self._failures} of {MOST_RETRIES})"
@@ -166,19 +167,19 @@ class Supervised:
             self._progress.count(running)
             self._progress.look("stopping")
             if self._progress.reaches_clusters:
-                # idle, or ended by itself at the next batch's begin; the caller's `is_urgent` is to come first
+                # until it is idle or has ended at the start of a batch; the caller's `is_urgent` applies first
                 _wait_until(
                     lambda: is_urgent() or not running.isActive or not running.status["isTriggerActive"],
                     2 * STOP_WITHIN_SECONDS,
                 )
-            self._running = None  # `end` would wait as long once more for one that does not stop
+            self._running = None  # else `end` would wait again for a query that does not stop
             running.stop()
             self._progress.count(running)
         return self._progress.look("stopped", is_last=True)
 
     def _take_up_again(self) -> None:
-        """One failure more gives it up again; a finished batch makes it a query like any other. One that did not stop
-        still runs, and is looked at."""
+        """One more failure gives it up again; a finished batch makes it a normal query. If it could not be stopped, it
+        still runs, and is checked again."""
         if self._running is not None and not self._running.isActive:
             self._running = None
         self._failures = MOST_RETRIES
@@ -189,7 +190,7 @@ class Supervised:
 
 
 def _wait_until(is_so: Callable[[], bool], within_seconds: float) -> None:
-    """Returns then, or after that time."""
+    """Returns when `is_so` is true, or after that time."""
     pause = threading.Event()
     for _ in range(int(within_seconds / LOOK_SECONDS)):
         if is_so():

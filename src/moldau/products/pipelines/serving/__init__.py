@@ -2,5 +2,5 @@
 
 boards: ports and logins of the boards
 directory: the pipeline files of the directory and their changes
-supervisor: runs every pipeline file and takes its changes
+supervisor: runs every pipeline file and follows its changes
 """

@@ -9,9 +9,9 @@ LAST_PORT = 65_535
 
 
 class Boards:
-    """`host`, `port`: of the first board. Each pipeline has a port of its own from there on, and keeps it as long as
-    its file is there. Port 0: each start takes a free one. `scheme`: as a browser opens them; `words`: for all runs
-    alike, such as the file of people, which each run reads by itself."""
+    """`host`, `port`: of the first board. Each pipeline has its own port from there on, and keeps it while its file
+    exists. Port 0: each start takes any free port. `scheme`: for browsers. `words`: arguments for all runs, such as the
+    file of logins, which each run reads itself."""
 
     def __init__(self, host: str, port: int, scheme: str = "http", words: Sequence[str] = ()) -> None:
         self._host = f"[{host}]" if ":" in host else host
@@ -24,16 +24,16 @@ class Boards:
         return ["--listen", f"{self._host}:{self._port(file)}", *self._words]
 
     def address(self, file: Path) -> str | None:
-        """None where it is known after the start alone."""
+        """None if the port is known only after the start."""
         port = self._port(file)
         return f"{self._scheme}://{self._host}:{port}/" if port else None
 
     def leave(self, file: Path) -> None:
-        """The file is gone, and its run has stopped: another pipeline may have the port."""
+        """The file is gone and its run has stopped, so another pipeline may take the port."""
         self._ports.pop(file, None)
 
     def _port(self, file: Path) -> int:
-        """The lowest that no other pipeline has; a free one where there is none left."""
+        """The lowest port that no other pipeline has; 0, for any free port, if none is left."""
         if not self._first:
             return 0
         if file not in self._ports:

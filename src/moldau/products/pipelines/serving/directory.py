@@ -1,4 +1,4 @@
-"""Looks at a directory of pipeline files: which are valid, and what changed since the last look."""
+"""Watches a directory of pipeline files: which are valid, and which changed since the last look."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from moldau.products.pipelines.spec.spec import PipelineSpec, load_spec
 SUFFIXES = (".yaml", ".yml", ".py")
 
 UNSEEN = (0, -2)
-"""The time and size of a file that nobody had looked at before it was read: no look finds them, so it is read again."""
+"""The time and size for a file that was not checked before it was read. No file has them, so it is read again."""
 
 Stamp = tuple[tuple[Path, int, int], ...]
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What became of a file. `spec`: run this from now on. `refusal`: why the pipeline, as it stands there now, is not
-    to be run: what runs of it goes on. Neither: the file is gone. `is_same`: the pipeline file means what it meant
-    before, and the file was written, or is no longer refused: it need not be started again if it runs."""
+    """A change of a file. `spec`: run this from now on. `refusal`: why the pipeline cannot be run as it is now; its
+    current run continues. Neither: the file is gone. `is_same`: the file was written, or is no longer rejected, but the
+    pipeline has not changed, so a current run need not be restarted."""
 
     file: Path
     spec: PipelineSpec | None = None
@@ -36,7 +36,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class _Known(msgspec.Struct, frozen=True):
-    """`spec`: the last one that could be run."""
+    """`spec`: the last valid one."""
 
     stamp: Stamp
     spec: PipelineSpec | None
@@ -44,19 +44,19 @@ class _Known(msgspec.Struct, frozen=True):
 
 
 class SpecDirectory:
-    """Files whose names begin with a dot or an underscore are left out: modules that pipelines share."""
+    """Ignores files whose names begin with a dot or an underscore, which are modules that pipelines share."""
 
     def __init__(self, directory: Path, parameters: Mapping[str, str], *, profile: str | None = None) -> None:
-        """`parameters`, `profile`: as of `load_spec`."""
+        """`parameters`, `profile`: as in `load_spec`."""
         self._directory = directory
         self._parameters = parameters
         self._profile = profile
         self._known: dict[Path, _Known] = {}
 
     def look(self, busy: Collection[Path] = ()) -> Iterator[Finding]:
-        """What is new, but of the files that are `busy`: a later look finds that. A pipeline that was refused is read
-        again at each look, others when one of their files changed. Nothing while the directory cannot be read (another
-        one takes its name, a file server is away): what runs of it goes on."""
+        """The changes since the last look, without those of `busy` files, which a later look finds. Reads a rejected
+        pipeline again at each look, others when one of their files changed. Yields nothing while the directory cannot
+        be read (it is being replaced, or a file server is unavailable); current runs continue."""
         try:
             paths = list(self._directory.iterdir())
         except OSError:
@@ -73,7 +73,7 @@ class SpecDirectory:
                 yield from self._read(file, before or _Known((), None, None))
 
     def _read(self, file: Path, before: _Known) -> Iterator[Finding]:
-        # taken before the pipeline is read: what is saved meanwhile has to be seen by the next look
+        # taken before the pipeline is read, so that the next look sees changes during the read
         old = {one[0]: one for one in _stamp([file, *(one[0] for one in before.stamp)])}
         try:
             spec = load_spec(file, self._parameters, profile=self._profile)
@@ -94,7 +94,7 @@ class SpecDirectory:
             yield Finding(file, spec, is_same=is_same)
 
     def _refusal(self, file: Path, spec: PipelineSpec) -> str | None:
-        """Why it is not run, though each of its lines can be meant. Raises CheckpointError."""
+        """Why a valid pipeline is not run. Raises CheckpointError."""
         others = {one: known.spec for one, known in self._known.items() if one != file and known.spec is not None}
         conflicts = find_conflicts({**others, file: spec})
         if conflicts:
@@ -119,5 +119,5 @@ def _stamp(files: tuple[Path, ...] | list[Path]) -> Stamp:
 
 
 def _meaning(spec: PipelineSpec) -> PipelineSpec:
-    """What two pipelines that do the same have in common: functions are compared by their texts, in the plan."""
+    """Equal for two pipelines that do the same. Functions are compared by their source text, in the plan."""
     return msgspec.structs.replace(spec, files=(), functions={})

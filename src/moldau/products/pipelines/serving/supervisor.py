@@ -1,7 +1,7 @@
 """Runs each pipeline file of a directory in its own process, and follows changes of the files.
 
-A pipeline that changed is stopped after the batch that is being written, and restarted. One that cannot be run as it
-stands there is named, and what runs of it goes on. A process that fails is started again, after pauses that double.
+A changed pipeline is stopped after the batch that is being written, and restarted. If the changed pipeline cannot be
+run, a message names it, and its current run continues. A failed process is restarted, after pauses that double.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from moldau.products.pipelines.spec.spec import PipelineSpec
 LOOK_EVERY_S = 2.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 STEADY_S = 60.0
-"""A process that lived so long is started again after the first pause."""
+"""A process that lived this long is restarted after the first pause."""
 START_WITHIN_S, STOP_WITHIN_S = 60.0, 150.0
-"""A stop: more than a run itself gives the batches that are being written."""
+"""The stop is longer than the time that a run gives to the batches being written."""
 RUNS = b": running, "
-"""In the lines that a run prints of each query."""
+"""Part of the lines that a run prints about each query."""
 _INVALID_SPEC = 2
-"""The exit code of a run whose pipeline file is invalid: only a change of the file helps."""
+"""The exit code of a run with an invalid pipeline file, which only a change of the file can fix."""
 
 
 def serve_directory(found: SpecDirectory, words: Sequence[str], boards: Boards | None = None) -> int:
-    """Runs until Ctrl-C or SIGTERM: then each pipeline ends after the batch that is being written. `words`: arguments
-    that each run gets. `boards`: where their boards listen; None: there are none. Gives the exit code."""
+    """Runs until Ctrl-C or SIGTERM; then each pipeline ends after the batch that is being written. `words`: arguments
+    for each run. `boards`: the addresses of their boards; None: no boards. Returns the exit code."""
     return asyncio.run(_serve(found, words, boards))
 
 
@@ -41,7 +41,7 @@ async def _serve(found: SpecDirectory, words: Sequence[str], boards: Boards | No
     specs: dict[Path, ServedPipeline] = {}
     following = loop.create_task(_follow(found, specs, words, boards))
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, following.cancel)  # also while a changed pipeline is waited for
+        loop.add_signal_handler(number, following.cancel)  # also during the stop of a changed pipeline
     with suppress(asyncio.CancelledError):
         await following
     await asyncio.gather(*(spec.stop() for spec in specs.values()))
@@ -51,7 +51,7 @@ async def _serve(found: SpecDirectory, words: Sequence[str], boards: Boards | No
 async def _follow(
     found: SpecDirectory, specs: dict[Path, ServedPipeline], words: Sequence[str], boards: Boards | None = None
 ) -> None:
-    """Takes what changes, until it is cancelled. A pipeline that stops slowly holds up its own file alone."""
+    """Applies changes until it is cancelled. A pipeline that stops slowly delays only its own file."""
     start_one = asyncio.Lock()
     taking: dict[Path, asyncio.Task[None]] = {}
     leaving: set[asyncio.Task[None]] = set()
@@ -70,8 +70,8 @@ async def _follow(
 
 
 async def take(served: ServedPipeline, finding: Finding, leaving: Collection[asyncio.Task[None]] = ()) -> None:
-    """Does with the pipeline of a file what became of it. `leaving`: the stops of pipeline files whose files are gone.
-    A pipeline that did not run waits for them: it may be one of them under another name."""
+    """Applies the change to the pipeline of the file. `leaving`: the stops of pipelines whose files are gone. A new
+    pipeline waits for these, because it may be one of them under a new name."""
     if finding.refusal is not None:
         served.tell(("continues unchanged, for " if served.is_kept else "is not run: ") + finding.refusal)
         return
@@ -87,10 +87,11 @@ async def take(served: ServedPipeline, finding: Finding, leaving: Collection[asy
 
 
 class ServedPipeline:
-    """The process of one pipeline, and those that take its place."""
+    """The process of one pipeline, and its successors."""
 
     def __init__(self, file: Path, start_one: asyncio.Lock, words: Sequence[str], boards: Boards | None = None) -> None:
-        """`start_one`: held by the one pipeline that starts: a start of Spark takes all cores for seconds."""
+        """`start_one`: held by the one pipeline that is starting, because a start of Spark takes all cores for
+        seconds."""
         self._file = file
         self._start_one = start_one
         self._words = words
@@ -110,8 +111,9 @@ class ServedPipeline:
         self._keeping = asyncio.get_running_loop().create_task(self._keep())
 
     async def stop(self) -> None:
-        """After the batch that is being written; a process that takes longer than STOP_WITHIN_S is killed. A call that
-        is cancelled may be repeated: the process is asked once, for a second signal cuts its batch short."""
+        """Stops after the batch that is being written; kills a process that takes longer than STOP_WITHIN_S. A
+        cancelled call may be repeated: the process gets only one signal, because a second one would interrupt its
+        batch."""
         if self._keeping is not None:
             self._keeping.cancel()
             await asyncio.wait((self._keeping,))
@@ -129,7 +131,7 @@ class ServedPipeline:
             await process.wait()
 
     def leave(self) -> None:
-        """Its file is gone, and its process has stopped."""
+        """The file is gone, and the process has stopped."""
         if self._boards is not None:
             self._boards.leave(self._file)
         self.tell("is gone, and has stopped")
@@ -138,7 +140,7 @@ class ServedPipeline:
         print(f"{self._file.name}: {what}", flush=True)
 
     async def _keep(self) -> None:
-        """Starts it again whenever it fails, until it is cancelled."""
+        """Restarts the process whenever it fails, until it is cancelled."""
         loop, pause_s = asyncio.get_running_loop(), FIRST_PAUSE_S
         while True:
             started_s = loop.time()
@@ -171,13 +173,13 @@ class ServedPipeline:
 async def _running(process: Process) -> None:
     """Returns once a query runs, or the process has ended."""
     seen = b""
-    # in blocks: a pipeline's own code may print a line that is longer than a stream's `readline` takes
+    # in blocks, because a pipeline's code may print a line that is too long for the stream's `readline`
     while process.stdout is not None and RUNS not in seen and (block := await process.stdout.read(1 << 16)):
         seen = seen[-len(RUNS) :] + block
 
 
 async def _end_of(process: Process) -> int:
-    """The exit code; what the process prints until then is for nobody: `moldau pipeline status` tells it."""
+    """The exit code. Discards the process's output; `moldau pipeline status` has the information."""
     while process.stdout is not None and await process.stdout.read(1 << 16):
         pass
     return await process.wait()

@@ -1,7 +1,7 @@
-"""Pipeline files, of YAML or Python, and what is wrong with them.
+"""Reads and checks pipeline files, in YAML or Python.
 
 cases: the section `tests`
-conflicts: what several pipelines must not share
+conflicts: names and places that several pipelines share by mistake
 keys: keys that belong to no kind of source, target or format
 module: a pipeline as a Python module
 offline: checks without Spark

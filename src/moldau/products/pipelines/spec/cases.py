@@ -10,7 +10,7 @@
           big:
             - {user: ann, amount: 120}
 
-A list of lists in `given` is one micro-batch for each inner list.
+In a list of lists in `given`, each inner list is one micro-batch.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ QUERY = "query"
 
 
 def find_conflicts(specs: Mapping[Path, PipelineSpec]) -> list[str]:
-    """A sentence for each pipeline that has the name, a query's name, a checkpoint, a group or a transactional id of
-    one before it, or writes where that one writes."""
+    """A sentence for each pipeline that shares its name, a query's name, a checkpoint, a group, a transactional id or a
+    target's place with an earlier one."""
     owners: dict[tuple[str, str], Path] = {}
     found: list[str] = []
     for file, spec in specs.items():
@@ -24,12 +24,12 @@ def find_conflicts(specs: Mapping[Path, PipelineSpec]) -> list[str]:
                 if key == QUERY:
                     what = f"its query {value} has the name of one of {owner}: write another `name`"
                 found.append(f"{file}: {what}")
-                break  # a pipeline with the same name has the same checkpoint and group by default
+                break  # pipelines of one name have the same checkpoint and group by default
     return [*found, *_double_places(specs)]
 
 
 def _double_places(specs: Mapping[Path, PipelineSpec]) -> Iterator[str]:
-    """A topic may have several writers. A directory or a table may not: its batches are counted by one pipeline."""
+    """A topic may have several writers. A directory or table may not, because one pipeline counts its batches."""
     first: dict[str, tuple[Path, TargetStep]] = {}
     for file, spec in specs.items():
         for query in spec.queries:

@@ -42,7 +42,7 @@ RETRY_TIMEOUT = Interval(
 )
 TESTS = MappingKey("tests", "The [tests](#tests) of the file, by name.", absent="none")
 MORE_KEYS = (CHECKPOINT, GROUP, BATCH_INTERVAL, FIRST_CONTACT_TIMEOUT, RETRY_TIMEOUT, TESTS)
-"""Of both forms."""
+"""Keys of both forms."""
 
 SQL_FILE = LocalPath("sql_file", "A file with one SELECT.")
 FLOW_KEYS = (SQL, SQL_FILE)

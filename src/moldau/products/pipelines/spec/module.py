@@ -2,8 +2,8 @@
 
 The result is the same as from YAML, with functions in place of SQL.
 
-A view is a flow. A table is a flow and a target of its name: what reads the table reads the flow. A sink is a target,
-and the flow that is appended to it is one. A table of `create_auto_cdc_flow` is a target of changes and no flow.
+A view is a flow. A table is a flow and a target of the same name; a flow that reads the table reads that flow. A sink
+is a target, and its append flow is a flow. A table of `create_auto_cdc_flow` is a target of changes without a flow.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from moldau.spark.definitions.definitions import DefinedFlow, DefinedOutput, ModuleDefinitions
 
 KEYS_OF_FORMATS = {"kafka": "topic", "moldau": "topic", "parquet": "path"}
-"""Spark's names of what the targets of a pipeline name by another key."""
+"""Spark's format names, with the pipeline key for each that differs."""
 
 TABLES = "tables"
-"""The directory, beside the module, of tables that do not say where they are."""
+"""The default directory of tables, next to the module."""
 TABLE_FORMAT = "delta"
 _MODES = {"table": "append", "materialized view": "update"}
 _NO_SETTINGS = "no meaning here: all flows share one session"
@@ -42,8 +42,8 @@ Entry = tuple[yaml.Node, yaml.Node]
 
 
 class WrittenModule(msgspec.Struct, frozen=True):
-    """`spec`: all but the flows, as a pipeline file in YAML has it. `functions`: by the names of the flows. `files`:
-    the module, and those beside it that it imports."""
+    """`spec`: the module without its flows, in the form of a YAML pipeline file. `functions`: by the names of the
+    flows. `files`: the module, and the files next to it that it imports."""
 
     spec: yaml.Node
     flows: list[FlowStep]
@@ -101,7 +101,7 @@ def _written(defined: ModuleDefinitions) -> WrittenModule:
 
 
 def _flows_by_target(defined: ModuleDefinitions) -> dict[str, DefinedFlow]:
-    """Each flow has an output, and an output at most one flow. Raises PlanError."""
+    """Each flow must have an output, and each output at most one flow. Raises PlanError."""
     found: dict[str, DefinedFlow] = {}
     for flow in defined.flows:
         if flow.target not in defined.outputs:
@@ -119,7 +119,7 @@ def _flows_by_target(defined: ModuleDefinitions) -> dict[str, DefinedFlow]:
 
 
 def _changes_by_target(defined: ModuleDefinitions, flows: Mapping[str, DefinedFlow]) -> dict[str, DefinedChanges]:
-    """`flows`: by their targets. Raises PlanError."""
+    """`flows`: by target. Raises PlanError."""
     found: dict[str, DefinedChanges] = {}
     tables = [output.name for output in defined.outputs.values() if output.kind == "table"]
     for changes in defined.changes:
@@ -137,7 +137,7 @@ def _changes_by_target(defined: ModuleDefinitions, flows: Mapping[str, DefinedFl
 
 
 def _check_sources(changes: Iterable[DefinedChanges], views: Sequence[str]) -> None:
-    """YAML has the key `from`, which no module has. Raises PlanError."""
+    """Checked here because an error about the YAML key `from` would not fit a module. Raises PlanError."""
     for one in changes:
         if one.source.lower() not in map(str.lower, views):
             reason = f"`source` of create_auto_cdc_flow is {one.source}, which is no source and no flow"
@@ -173,7 +173,7 @@ def _flow_step(name: str, flow: DefinedFlow, module: Path) -> FlowStep:
 
 
 def _target_keys(output: DefinedOutput) -> dict[str, object]:
-    """As a pipeline's target has them. Raises PlanError."""
+    """The keys of the target in a pipeline file. Raises PlanError."""
     if output.unmeant:
         raise PlanError(output.line, f"`{output.unmeant[0]}` of {output.name} has no meaning here")
     key = output.format or TABLE_FORMAT
@@ -194,7 +194,7 @@ def _changed_table(output: DefinedOutput, changes: DefinedChanges) -> Entry:
     return _node(output.name, changes.line), _mapping(entries, output.line)
 
 
-# --- values as YAML has them, with the line of the module in which they stand ---
+# --- values in YAML's form, with their lines in the module ---
 
 
 def _entry(key: str, value: object, line: int) -> Entry:

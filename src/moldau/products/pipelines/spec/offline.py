@@ -1,4 +1,4 @@
-"""Mistakes of a pipeline file that show on this machine without Spark, within milliseconds."""
+"""Finds mistakes in a pipeline file on this machine without Spark, within milliseconds."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ NOT_LOOKED_AT = "the SQL but for misspelt columns, and whatever other machines h
 
 
 def check_offline(spec: PipelineSpec, *, on_server: bool = False) -> None:
-    """Looks at the columns that the pipeline declares, and at the rights to write to its targets. Makes and opens
-    nothing. `on_server`: another process writes, perhaps on another machine. Raises SpecError."""
+    """Checks the declared columns, and the rights to write to the targets. Creates and opens nothing. `on_server`:
+    another process writes, perhaps on another machine. Raises SpecError."""
     _check_columns(spec)
     for query in () if on_server else spec.queries:
         try:
@@ -26,7 +26,7 @@ def check_offline(spec: PipelineSpec, *, on_server: bool = False) -> None:
 
 
 def _check_columns(spec: PipelineSpec) -> None:
-    """Raises SpecError. What is not certain is left to Spark: see `core.select`."""
+    """Raises SpecError. Leaves uncertain cases to Spark: see `core.select`."""
     views: dict[str, Sequence[str] | None] = {name: source.columns() for name, source in spec.sources().items()}
     for flow in spec.plan.flows:
         select = None if flow.name in spec.functions else plain_select(flow.text, views)

@@ -89,7 +89,7 @@ def _table(keys: Iterable[Key]) -> Iterator[str]:
 
 
 def _table_of_required(keys: Iterable[Key]) -> Iterator[str]:
-    """Of keys of which one must be there: what holds without it is no question."""
+    """A table of keys of which one is required, so without a column for defaults."""
     yield from ("| key | value | meaning |", "|---|---|---|")
     for key in keys:
         own, values, _, meaning = _cells(key)
@@ -97,7 +97,7 @@ def _table_of_required(keys: Iterable[Key]) -> Iterator[str]:
 
 
 def _table_of_kinds(kinds: Mapping[str, Sequence[Key]], left_out: Iterable[Key]) -> Iterator[str]:
-    """`kinds`: by their names, the keys of each. A key that several kinds declare as one is one row."""
+    """`kinds`: the keys of each kind, by its name. A key object that several kinds share is one row."""
     declared: dict[int, tuple[Key, list[str]]] = {}
     for name, keys in kinds.items():
         for key in keys:

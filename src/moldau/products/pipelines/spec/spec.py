@@ -93,10 +93,10 @@ Kind = TypeVar("Kind", Source, Target)
 
 
 class PipelineQuery(msgspec.Struct, frozen=True):
-    """One streaming query of the pipeline, and what belongs to it alone. `sources`: by the names of their views.
-    `access`: to the cluster of its target, if that is a topic, else the pipeline's: what a target commits with its
-    batches is in the group there. `dead_letters_of`: those of its sources whose dead letters this query keeps: of a
-    source that several read, the first."""
+    """One streaming query of the pipeline, with everything that belongs only to it. `sources`: by the names of their
+    views. `access`: to the cluster of a target topic, otherwise the pipeline's; the group for offsets that a target
+    commits with its batches is on that cluster. `dead_letters_of`: the sources whose dead letters this query keeps; for
+    a source of several queries, the first keeps them."""
 
     name: str
     step: Query
@@ -110,8 +110,8 @@ class PipelineQuery(msgspec.Struct, frozen=True):
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Where its rows go, in words that are the same in every pipeline file. A topic is one too, though it may have
-        several writers."""
+        """The places of its rows, in the same form in every pipeline file. Includes a topic, though it may have several
+        writers."""
         topic, access = self.target.topic, self.target.access
         if topic is None:
             return self.target.places()
@@ -119,8 +119,7 @@ class PipelineQuery(msgspec.Struct, frozen=True):
 
     @property
     def clusters_of_group(self) -> list[ClusterAccess]:
-        """Where its group shows how far it is: on the clusters of its streams, and on that of a target that is a
-        topic."""
+        """The clusters on which its group shows its progress: those of its streams, and that of a target topic."""
         streams = [source.access for source in self.streams().values()]
         return list(dict.fromkeys(streams if self.target.topic is None else [self.access, *streams]))
 
@@ -128,16 +127,16 @@ class PipelineQuery(msgspec.Struct, frozen=True):
         return (source for source in self.sources.values() if isinstance(source, TopicSource))
 
     def streams(self) -> dict[str, TopicSource]:
-        """The topics whose offsets the query counts; not those that are read as tables."""
+        """The topics whose offsets the query tracks, without those that are read as tables."""
         found = self.sources.items()
         return {name: one for name, one in found if isinstance(one, TopicSource) and not one.as_table}
 
 
 class PipelineSpec(msgspec.Struct, frozen=True):
-    """`access`: to the cluster of dead letters, and of the topics that name none of their own. `checkpoint`:
-    of all queries; the lease of the one driver is on it. `files`: what it was read from, if from files. `functions`:
-    those flows that are no SQL. `cases`: the tests that the pipeline carries. `batch_interval_ms`: micro-batches begin
-    at multiples of it; 0: as soon as they can."""
+    """`access`: to the cluster of dead letters, and of topics that name no cluster. `checkpoint`: the directory with
+    the checkpoints of all queries; the driver's lease is on it. `files`: the files that it was read from, if any.
+    `functions`: the flows in Python. `cases`: the tests of the pipeline. `batch_interval_ms`: micro-batches begin at
+    multiples of it; 0: as soon as possible."""
 
     plan: Plan
     access: ClusterAccess
@@ -157,7 +156,7 @@ class PipelineSpec(msgspec.Struct, frozen=True):
 
     @property
     def clusters(self) -> list[ClusterAccess]:
-        """All that its queries use."""
+        """All clusters that its queries use, and `access`."""
         found = [(query.access, *(source.access for source in query.topics())) for query in self.queries]
         return list(dict.fromkeys((self.access, *chain(*found))))
 
@@ -167,9 +166,9 @@ class PipelineSpec(msgspec.Struct, frozen=True):
 
 
 def load_spec(path: Path, parameters: Mapping[str, str] | None = None, *, profile: str | None = None) -> PipelineSpec:
-    """Reads and checks the pipeline file, in YAML or a Python module (`module`). `parameters`: what `${NAME}` stands
-    for. `profile`: the cluster of a pipeline that names none. Raises SpecError."""
-    # what is no file, such as a pipe, lies in no directory of its own
+    """Reads and checks the pipeline file, in YAML or a Python module (`module`). `parameters`: the values for
+    `${NAME}`. `profile`: the cluster of a pipeline that names none. Raises SpecError."""
+    # a path that is not a file, such as a pipe, has no useful directory
     directory = path.resolve().parent if os.path.isfile(path) else Path.cwd()
     if path.suffix == ".py":
         written = read_pipeline(path)
@@ -180,7 +179,7 @@ def load_spec(path: Path, parameters: Mapping[str, str] | None = None, *, profil
 
 
 def read_text(path: Path) -> str:
-    """What stands in the file. Raises SpecError."""
+    """The file's content. Raises SpecError."""
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -196,14 +195,14 @@ def parse_spec(
     parameters: Mapping[str, str] | None = None,
     profile: str | None = None,
 ) -> PipelineSpec:
-    """As load_spec, of YAML; relative paths count from `directory`."""
+    """As load_spec, from YAML text; `directory` is the base of relative paths."""
     return _make_spec(Section(file_name, SPEC, _compose(text, file_name), parameters), directory, profile)
 
 
 def _make_spec(
     spec: Section, directory: Path, profile: str | None, written: WrittenModule | None = None
 ) -> PipelineSpec:
-    """`written`: where the flows are not those of the pipeline."""
+    """`written`: the module, if the flows come from one."""
     is_long = any(spec.has(key) for key in LONG_FORM)
     spec.allow(NAME, *CLUSTER_KEYS, *(LONG_FORM if is_long else SHORT_FORM), *MORE_KEYS)
     name = NAME.of(spec)
@@ -240,7 +239,7 @@ def _make_spec(
 
 
 def _is_name(text: str, longest: int) -> bool:
-    """Whether a group and a directory may be called so."""
+    """Whether the text is a valid name for a group and a directory."""
     return len(text) <= longest and re.fullmatch(r"[a-zA-Z0-9._-]+", text) is not None and bool(text.strip("."))
 
 
@@ -262,7 +261,7 @@ def _compose(text: str, file_name: str) -> yaml.Node:
 
 
 class _Parts(msgspec.Struct, frozen=True):
-    """The steps of the plan, and what the sources and targets among them are."""
+    """The steps of the plan, with their sources and targets."""
 
     sources: list[tuple[SourceStep, Source]]
     flows: list[FlowStep]
@@ -333,7 +332,7 @@ def _parse_target(section: Section, key: str, name: str, directory: Path, *, rea
 
 
 def _kind(section: Section, kinds: Mapping[str, type[Kind]], more: Sequence[str]) -> type[Kind]:
-    """`more`: what may stand in each kind."""
+    """`more`: the keys allowed in every kind."""
     named = [kind for key, kind in kinds.items() if section.has(key)]
     if len(named) != 1:
         section.allow(*kinds, *dict.fromkeys(key for kind in kinds.values() for key in kind.KEYS), *more)
@@ -342,7 +341,7 @@ def _kind(section: Section, kinds: Mapping[str, type[Kind]], more: Sequence[str]
 
 
 def _parse_flows(spec: Section, directory: Path) -> tuple[list[FlowStep], tuple[Path, ...]]:
-    """A text is SQL; a mapping has `sql`, or `sql_file`, a path: these files are named too."""
+    """A text is SQL. A mapping has `sql`, or `sql_file`, a path; returns those files too."""
     if not spec.has(FLOWS):
         return [], ()
     flows = FLOWS.of(spec)
@@ -366,7 +365,7 @@ def _parse_flows(spec: Section, directory: Path) -> tuple[list[FlowStep], tuple[
 
 
 def _queries(plan: Plan, parts: _Parts, head: SpecHead, group: str, *, is_long: bool) -> Iterator[PipelineQuery]:
-    """The only query of the short form has the names of the pipeline. Raises PlanError."""
+    """The only query of the short form is named as the pipeline. Raises PlanError."""
     sources = {step.name: source for step, source in parts.sources}
     kept: set[str] = set()
     for step, (_, target) in zip(plan.queries(), parts.targets, strict=True):
@@ -375,7 +374,7 @@ def _queries(plan: Plan, parts: _Parts, head: SpecHead, group: str, *, is_long: 
         _refuse_mixed_offsets(step, own)
         access = target.access or head.access
         if target.access == head.access:
-            target = msgspec.structs.replace(target, access=None)  # as one that names none: one place
+            target = msgspec.structs.replace(target, access=None)  # as without a cluster: one place
         _refuse_circle(step, own, target, access)
         dead_letters_of = tuple(name for name in own if name not in kept)
         kept.update(dead_letters_of)
@@ -393,7 +392,7 @@ def _queries(plan: Plan, parts: _Parts, head: SpecHead, group: str, *, is_long: 
 
 
 def _refuse_circle(step: Query, sources: Mapping[str, Source], target: Target, access: ClusterAccess) -> None:
-    """`access`: to the cluster of the target, if that is a topic. Raises PlanError."""
+    """`access`: to the cluster of a target topic. Raises PlanError."""
     for source in step.sources:
         read = sources[source.name]
         if not source.is_stream:
@@ -402,7 +401,7 @@ def _refuse_circle(step: Query, sources: Mapping[str, Source], target: Target, a
             reads_it = target.topic is not None and read.access == access and read.reads(target.topic)
             what, other = f"writes to the topic {target.topic}", "another topic"
         else:
-            # a row that takes the place of another one is not read again
+            # a source does not read rows again that replace others
             reads_it = target.mode == "append" and not set(read.places()).isdisjoint(target.places())
             what, other = f"writes to {target.describe()[0]}", f"another place with `{target.NAMED_BY}`"
         if reads_it:
@@ -414,7 +413,7 @@ def _refuse_circle(step: Query, sources: Mapping[str, Source], target: Target, a
 
 
 def _refuse_mixed_offsets(step: Query, sources: Mapping[str, Source]) -> None:
-    """A query's checkpoint and dead letters know a topic by its name alone. Raises PlanError."""
+    """In a query's checkpoint and dead letters, a topic is identified only by its name. Raises PlanError."""
     streams = [sources[source.name] for source in step.sources if source.is_stream]
     for one, other in combinations((source for source in streams if isinstance(source, TopicSource)), 2):
         both = _read_by_both(one, other) if one.access != other.access else None
@@ -424,8 +423,8 @@ def _refuse_mixed_offsets(step: Query, sources: Mapping[str, Source]) -> None:
 
 
 def _read_by_both(one: TopicSource, other: TopicSource) -> str | None:
-    """In words, as far as the pipeline file tells: whether two patterns match one name shows when there is such a
-    topic."""
+    """Topics that both sources read, in words, as far as the pipeline file shows. Whether two patterns match one topic
+    shows only when it exists."""
     if one.pattern is not None and one.pattern == other.pattern:
         return f"topics {one.pattern}"
     named = ((one.topic, other), (other.topic, one))

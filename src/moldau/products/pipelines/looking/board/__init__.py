@@ -1,6 +1,6 @@
 """The board of a run.
 
 board: the service with `/metrics` and `/status.json`
-pages: paths and the page
-state: the state of a run, told by the runner
+pages: routes and HTML
+state: the state of a run, from the runner
 """

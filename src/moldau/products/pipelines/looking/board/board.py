@@ -20,11 +20,11 @@ _WITH_LOOPBACK = (LOOPBACK, "localhost", "0.0.0.0")
 
 
 class Board:
-    """Serves the board of a page from its constructor to the end of its `with`."""
+    """Serves the board of a pipeline from its constructor to the end of its `with`."""
 
     def __init__(self, spec: PipelineSpec, port: int, host: str = LOOPBACK, opening: Opening | None = None) -> None:
-        """`port`: 0 for a free one. `opening`: who may ask, by default programs of this machine. Raises
-        PipelineFailedError for a port that is taken, LoginFileError."""
+        """`port`: 0 for any free port. `opening`: access to the board, by default for programs of this machine. Raises
+        PipelineFailedError if the port is taken, and LoginFileError."""
         self.state = BoardState(spec)
         self._opening = Opening() if opening is None else opening
         self._host = host
@@ -32,7 +32,7 @@ class Board:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
             self._listening = socket.create_server((host, port), family=family)
         except (OSError, OverflowError) as error:
-            # Python's own text of such an OSError has the number of the error and the address once more
+            # the text of such an OSError repeats the error number and the address
             reason = str(error) if not isinstance(error, OSError) or error.errno is None else os.strerror(error.errno)
             raise PipelineFailedError(f"{host}:{port} cannot serve the board: {reason}") from error
         self.port: int = self._listening.getsockname()[1]
@@ -49,7 +49,7 @@ class Board:
 
     @property
     def place(self) -> BoardPlace | None:
-        """None where the loopback does not lead to it."""
+        """None if the loopback does not lead to the board."""
         return BoardPlace(self.port, self._opening.scheme == "https") if self._host in _WITH_LOOPBACK else None
 
     def show(self, states: Sequence[PipelineState]) -> None:

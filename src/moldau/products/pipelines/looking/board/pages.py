@@ -34,12 +34,12 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 
 def serve_board(state: BoardState, listening: socket.socket, opening: Opening) -> AbstractContextManager[None]:
-    """The board is served as long as the `with` lasts. Raises LoginFileError."""
+    """Serves the board within its `with`. Raises LoginFileError."""
     return served_in_thread(*open_board(state, opening), listening, opening.tls)
 
 
 def open_board(state: BoardState, opening: Opening) -> tuple[Service, ASGIApp]:
-    """The run asks the cluster, not the people who look at it. Raises LoginFileError."""
+    """The run authenticates to the cluster; people who view the board need no access to it. Raises LoginFileError."""
     entrance = entrance_of("pipeline", opening, state.spec.access, asks_cluster=False)
     service = Service("pipeline", entrance.admit)
     entrance.join(service)
@@ -48,7 +48,7 @@ def open_board(state: BoardState, opening: Opening) -> tuple[Service, ASGIApp]:
 
 
 class BoardPages:
-    """The board's page, its stream, its numbers."""
+    """The board's HTML, event stream and numbers."""
 
     def __init__(self, service: Service, state: BoardState, entrance: Entrance = OPEN_HERE) -> None:
         self._entrance = entrance
@@ -73,7 +73,7 @@ class BoardPages:
         return PlainTextResponse("there is no such page; / is the board", 404)
 
     async def status(self, _: Request) -> Response:
-        """What the page shows, as JSON for programs."""
+        """The content of the HTML, as JSON for programs."""
         body = {
             "pipeline": self._state.spec.name,
             "uptime_s": round(time.time() - self._state.began_s, 1),
@@ -121,7 +121,8 @@ class BoardPages:
         }
 
     def _plan(self, queries: list[PipelineState]) -> tuple[list[Box], list[Edge]]:
-        """The picture with what goes on: rates on the lines into targets, lag at their boxes, trouble marked."""
+        """The plan with current activity: rates on the lines into targets, lag at their boxes, and marks for
+        trouble."""
         boxes, edges = boxes_and_edges(self._state.spec)
         by_target = {query.step.target.name: query.name for query in self._state.spec.queries}
         states = {state.name: state for state in queries}

@@ -20,7 +20,7 @@ MOST_ERRORS = 20
 
 
 class Trouble(msgspec.Struct, frozen=True):
-    """What kept a query from going on. `since_s`: of the wall clock."""
+    """The reason why a query does not proceed. `since_s`: wall-clock time."""
 
     query: str
     since_s: float
@@ -28,7 +28,7 @@ class Trouble(msgspec.Struct, frozen=True):
 
 
 class BoardState:
-    """What is known now, for all threads: the runner writes, the pages read."""
+    """The current state, shared between threads: the runner writes, the board's pages read."""
 
     def __init__(self, spec: PipelineSpec) -> None:
         self.spec = spec
@@ -42,7 +42,8 @@ class BoardState:
         self._sampled_s = float("-inf")
 
     def note(self, states: Sequence[PipelineState]) -> None:
-        """The queries' states now. Wakes who waits for news at most once in SAMPLE_EVERY_S, or where trouble begins."""
+        """Sets the queries' current states. Wakes waiting readers at most once in SAMPLE_EVERY_S, or when trouble
+        begins."""
         now = time.monotonic()
         with self._lock:
             before = {state.name: state.trouble for state in self._states}
@@ -61,7 +62,7 @@ class BoardState:
             return slowest_first(self._states)
 
     def reports(self) -> list[QueryState]:
-        """Of the queries that Spark has reported, in the order of the page."""
+        """Of the queries with a report from Spark, in the order of the pipeline file."""
         with self._lock:
             return [_as_it_is_now(state, state.report) for state in self._states if state.report is not None]
 
@@ -77,13 +78,13 @@ class BoardState:
             yield self._history.get(name)
 
     def close(self) -> None:
-        """Nobody waits any more."""
+        """Ends all waits."""
         with self._lock:
             self._is_closed = True
             self._lock.notify_all()
 
     def newer_than(self, version: int, timeout_s: float) -> int:
-        """The version of what is known, as soon as it is not `version` any more, or after the time."""
+        """The version of the state, as soon as it differs from `version`, or after the timeout."""
         with self._lock:
             self._lock.wait_for(lambda: self._version != version or self._is_closed, timeout_s)
             return self._version
@@ -99,6 +100,6 @@ def _samples(states: Sequence[PipelineState]) -> dict[str, float | None]:
 
 
 def _as_it_is_now(state: PipelineState, report: QueryState) -> QueryState:
-    """A query that does not run has no rates, whatever its last batch had."""
+    """A query that does not run has rates of 0, whatever its last batch had."""
     now = msgspec.structs.replace(report, is_running=state.state == "running", error=state.trouble)
     return now if now.is_running else msgspec.structs.replace(now, input_rate=0.0, processed_rate=0.0)
