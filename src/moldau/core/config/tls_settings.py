@@ -82,7 +82,7 @@ class TlsSettings(msgspec.Struct, frozen=True):
 
 
 def tls_setting_of(name: str) -> str | None:
-    """The TLS setting after a listener prefix: `listener.name.x.ssl.key.password` gives `ssl.key.password`. Else None."""
+    """The setting after a listener prefix: `listener.name.x.ssl.key.password` gives `ssl.key.password`. Else None."""
     match = _PREFIXED.fullmatch(name) if name.startswith("listener.name.") else None
     return match.group(1) if match is not None and match.group(1) in TLS_SETTINGS else None
 
