@@ -28,7 +28,7 @@ SOON_S = 0.05
 """The pause between requests while the broker waits to register, to serve or to stop."""
 
 _NOT_YET = tuple(ERROR_CODES[name] for name in ("DUPLICATE_BROKER_REGISTRATION", "REQUEST_TIMED_OUT"))
-"""The session of an earlier life has not ended, or no controller is active."""
+"""Retried errors: the session of an earlier life has not ended, or no controller is active."""
 _REQUEST_TIMED_OUT = ERROR_CODES["REQUEST_TIMED_OUT"]
 _UNSUPPORTED_VERSION = ERROR_CODES["UNSUPPORTED_VERSION"]
 _FORGOTTEN = tuple(ERROR_CODES[name] for name in ("BROKER_ID_NOT_REGISTERED", "STALE_BROKER_EPOCH"))

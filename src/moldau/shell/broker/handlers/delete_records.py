@@ -1,4 +1,4 @@
-"""DeleteRecords: the log start offset moves forward."""
+"""DeleteRecords: moves the log start offsets of partitions forward."""
 
 from __future__ import annotations
 

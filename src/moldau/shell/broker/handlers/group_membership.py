@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
 FEW_PROTOCOLS = 50
-"""Clients have no more than this: their sizes are added up without a pause."""
+"""Clients usually have fewer. The sizes of this many are added up without a pause."""
 
 
 async def act_join_group(broker: Broker, context: RequestContext, request: JoinGroupRequest) -> GroupResponse:

@@ -69,7 +69,7 @@ class ReplicaMoves:
         topic_partition = partition.topic_partition
         future = self.futures.get(topic_partition)
         if future is not None and future.target is target and future.source is partition.log:
-            return  # the same move is queued or running; one with another source is of a deleted partition of this name
+            return  # the same move waits or runs; another source means a deleted partition of this name
         self._waiting.pop(partition.number, None)
         if future is not None:
             del self.futures[topic_partition]
