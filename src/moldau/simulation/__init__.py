@@ -1,8 +1,9 @@
-"""A broker, its disk, its network and its clients in one process, from a seed: `python -m moldau.simulation --seed 7`.
+"""Runs a broker, its disk, its network and its clients in one process, from a seed: `python -m moldau.simulation --seed
+7`.
 
-Randomness comes from `random_of(seed, name)`: each fault, client, host and setting has its own stream. No code iterates
-over a set, reads a clock or depends on an address. A seed gives the same trace in every run, and CI compares two hash
-seeds. Each rule is the text of a ViolationError.
+All randomness comes from `random_of(seed, name)`: each fault, client, host and setting has its own stream. No code
+iterates over a set, reads a clock or depends on an address. So a seed gives the same trace in every run; CI compares
+two hash seeds. Each rule is the text of a ViolationError.
 
 __main__: the command: one seed or many
 audits: clients that look once

@@ -1,6 +1,6 @@
-"""`python -m moldau.simulation --seed 7`: one seed, step by step; `--seeds 1..200 --jobs 2`: many, counted.
+"""`python -m moldau.simulation --seed 7` prints one seed step by step; `--seeds 1..200 --jobs 2` runs many and counts.
 
-Exit code 0 if no rule was broken, else 1.
+The exit code is 0 if no rule was broken, else 1.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from moldau.simulation.troubles import FLOORS_OF_1000
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the seeds that the command line names; gives the exit code."""
+    """Runs the seeds on the command line. Returns the exit code."""
     options = _parser().parse_args(arguments)
     options.verbose = options.verbose or options.events
     run = partial(run_and_freeze, run_seed, seconds=options.seconds_virtual, is_every_event_told=options.events)
@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def came_too_seldom(troubles: Mapping[str, int], seeds: int) -> list[str]:
-    """A line for each kind of trouble that came less often than the floor asks of so many seeds."""
+    """A line for each kind of trouble that occurred less often than required for this number of seeds."""
     return too_seldom({name: (troubles.get(name, 0), of_1000) for name, of_1000 in FLOORS_OF_1000.items()}, seeds)
 
 
@@ -82,7 +82,7 @@ def _totals(options: argparse.Namespace, seen: Sequence[Outcome]) -> str:
 
 
 def _lacking(options: argparse.Namespace, seen: Sequence[Outcome]) -> list[str]:
-    """A line for each trouble and each event of a transaction that the options want, and that came too seldom."""
+    """A line for each trouble and each transaction event that the options require and that occurred too seldom."""
     troubles, happened = _counted(seen)
     lines = came_too_seldom(troubles, len(seen)) if options.coverage else []
     least = options.transaction_events or 0

@@ -1,4 +1,4 @@
-"""Clients that look once at what a group, or the administrator's topics, are."""
+"""Clients that check a group, or the administrator's topics, once."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class GroupDescriber(ClientLoop):
 
 
 class TopicAudit(FiniteLoop):
-    """Looks once more whether the admin's topics are what they should be."""
+    """Checks once more whether the admin's topics are in the expected state."""
 
     def __init__(self, admin: TopicAdmin, name: str) -> None:
         super().__init__(admin.world, name)

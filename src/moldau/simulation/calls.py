@@ -1,6 +1,6 @@
-"""Requests and answers between hosts of the network: each is a message, which may be late, lost or out of order.
+"""Requests and responses between hosts. Each is one message, which may be late, lost or out of order.
 
-A message over a cut link is lost. Nobody sends it again but the host that waits for its answer.
+A message over a cut link is lost. Only the host that waits for the response may send the request again.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from moldau.simulation.network import SimulatedNetwork
 
 Respond = Callable[[object], None]
 Receive = Callable[[object, Respond], None]
-"""Takes a request; `respond` may be called later, at most once."""
+"""Handles a request. `respond` may be called later, at most once."""
 
 
 class Calls:
-    """A host that is down, or was never there, receives nothing."""
+    """Delivers messages. A host that is down or unknown receives nothing."""
 
     def __init__(self, network: SimulatedNetwork, random: Random, loss_share: float) -> None:
         self.loss_share = loss_share
@@ -26,12 +26,12 @@ class Calls:
         self._loop = network.loop
         self._random = random
         self._hosts: dict[str, tuple[SimulatedProcess, Receive]] = {}
-        """The process that runs on the host, and what takes its requests."""
+        """The process on each host, and the handler of its requests."""
         self._wire = copy_context()
-        """What is under way belongs to no process."""
+        """Messages in flight belong to no process."""
 
     def serve(self, host: str, process: SimulatedProcess, receive: Receive) -> None:
-        """`receive` gets the requests to `host` from now on."""
+        """Delivers requests to `host` to `receive` from now on."""
         self._hosts[host] = (process, receive)
 
     def call(
@@ -43,7 +43,7 @@ class Calls:
         take_answer: Callable[[object | None], None],
         timeout_s: float,
     ) -> None:
-        """`take_answer` is called once: with the answer, or with None after `timeout_s`."""
+        """Sends a request. `take_answer` is called once, with the response, or with None after `timeout_s`."""
         is_answered = False
 
         def answer(value: object | None) -> None:
@@ -60,7 +60,7 @@ class Calls:
             def respond(value: object) -> None:
                 self._carry(target, source, lambda: answer(value), caller.context)
 
-            # a process that stands still takes its requests when it goes on
+            # a paused process handles its requests when it resumes
             self._loop.call_soon(take, request, respond, context=process.context)
 
         self._carry(source, target, receive, self._wire)

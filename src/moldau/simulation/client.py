@@ -1,6 +1,6 @@
 """Moldau's own client over the simulated network, with a time limit for each request.
 
-Each connection draws the version of each API, to cover every version that is served.
+Each connection draws the version of each API, to cover every served version.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ Response = TypeVar("Response", bound=msgspec.Struct)
 
 REQUEST_TIMEOUT_S = 10.0
 PORT = 9092
-"""Of every broker."""
+"""The port of every broker."""
 LIMITED = "limited"
 """The only client id that has a quota."""
 FIRST_VERSIONS: dict[ApiKey, int] = {
-    ApiKey.METADATA: 4,  # below it, asking for a topic creates it
+    ApiKey.METADATA: 4,  # below this version, a request for a topic creates it
     ApiKey.OFFSET_FETCH: 2,
     ApiKey.CREATE_TOPICS: 4,
 }
 
 
 class UnansweredError(Exception):
-    """The connection went away, or the answer did not come in time: whether the request was done is unknown."""
+    """The connection ended, or the response did not come in time. The outcome of the request is unknown."""
 
 
 class Client(Protocol):
-    """What a simulated client asks through; see AsyncConnection."""
+    """The interface through which a simulated client sends requests; see AsyncConnection."""
 
     @property
     def is_open(self) -> bool: ...
@@ -50,7 +50,7 @@ class Client(Protocol):
     def versions(self) -> dict[ApiKey, int]: ...
     @property
     def answering(self) -> BrokerClient | None:
-        """The connection on which the last answer came."""
+        """The connection with the latest response."""
 
     def version_of(self, key: ApiKey) -> int: ...
     def send(self, message: Request[Response], note: Callable[[Response], None]) -> asyncio.Future[Response]: ...
@@ -66,7 +66,7 @@ class Client(Protocol):
 
 
 class Versions(dict[ApiKey, int]):
-    """The version of each API that a connection uses, drawn when it is first used."""
+    """The version of each API on a connection, drawn on first use."""
 
     def __init__(self, random: Random) -> None:
         super().__init__()
@@ -80,10 +80,10 @@ class Versions(dict[ApiKey, int]):
 
 
 class BrokerClient(AsyncConnection):
-    """One connection to the broker. After an UnansweredError it is closed: open another."""
+    """One connection to the broker. It is closed after an UnansweredError: open another."""
 
     def __init__(self, name: str, host: str, random: Random, versions: dict[ApiKey, int] | None = None) -> None:
-        """From the host `name` to the broker on `host`. `versions`: those that several connections have in common."""
+        """Connects host `name` to the broker on `host`. `versions`: shared by several connections."""
         self.name = name
         self.host = host
         self.versions = Versions(random) if versions is None else versions
@@ -104,8 +104,8 @@ class BrokerClient(AsyncConnection):
         random: Random,
         versions: dict[ApiKey, int] | None = None,
     ) -> BrokerClient:
-        """Connects from the host `name` to the broker on `host`. Raises UnansweredError if nobody listens there, or
-        nothing passes."""
+        """Connects host `name` to the broker on `host`. Raises UnansweredError if the broker does not listen, or the
+        link is cut."""
         client = cls(name, host, random, versions)
         try:
             await network.connect(name, host, PORT, client)
@@ -118,7 +118,7 @@ class BrokerClient(AsyncConnection):
         return self
 
     def pause_reading(self) -> None:
-        """What the broker sends from now on waits."""
+        """Makes later data from the broker wait."""
         self._transport.pause_reading()
 
     def resume_reading(self) -> None:

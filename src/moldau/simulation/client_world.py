@@ -1,4 +1,4 @@
-"""A world as its clients see it: how they reach who serves them, and what they were promised."""
+"""A world from the view of its clients: how they connect to brokers, and the promises to them."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class SimulatedTopic(msgspec.Struct, frozen=True):
 
 
 class ClientWorld(Surroundings, ABC):
-    """`clock`: by which clients stamp their records."""
+    """`clock`: the clock for the timestamps of clients' records."""
 
     retriable: tuple[int, ...] = (3, 5, 6, 7, 8, 9, 13, 14, 15, 16, 41, 56, 100)
-    """What a client must be ready to meet on a node that starts, stops, or has lost its disk."""
+    """Errors that a client must handle on a node that starts, stops, or has lost its disk."""
     pauses_s: tuple[float, ...] = (0.001, 0.01, 0.05, 0.1, 0.2)
-    """What a client rests between two requests: one of these."""
+    """A client pauses for one of these between two requests."""
 
     def __init__(
         self, seed: int, loop: VirtualLoop, write_line: Callable[[str], None] | None, clock: SimulatedClock
@@ -48,25 +48,25 @@ class ClientWorld(Surroundings, ABC):
         self.groups: dict[str, GroupLedger] = {}
         self.is_draining = False
         self.transaction_events: dict[TransactionEvent, int] = {}
-        """How often each has happened so far."""
+        """How often each event has occurred so far."""
         self._producer_ids: dict[tuple[int, int], int] = {}
 
     @abstractmethod
     async def connect(self, name: str, random: Random) -> Client:
-        """Opens what the client `name` asks. Raises UnansweredError if nobody serves."""
+        """Opens a connection for the client `name`. Raises UnansweredError if no broker serves."""
 
     @property
     @abstractmethod
     def is_disk_limited(self) -> bool:
-        """Some disk has only so much room now."""
+        """Whether the space of some disk is limited now."""
 
     def coordinates(self, client: Client, transactional_id: str) -> bool:
-        """Whether the broker whose answer `client` got last coordinates the transactions of `transactional_id` now. One
-        that was replaced, and has not heard of it, answers from what it remembers, which no client can know."""
+        """Whether the broker with the latest response to `client` is now the coordinator of `transactional_id`. A
+        replaced coordinator that does not know it yet answers from its memory, which a client cannot notice."""
         return True
 
     def producer_id_given(self, producer_id: int, producer_epoch: int) -> None:
-        """InitProducerId without a transactional id never gives the same twice, over all crashes."""
+        """InitProducerId without a transactional id never returns the same result twice, over all crashes."""
         key = (producer_id, producer_epoch)
         if key in self._producer_ids:
             raise ViolationError("producer ids are given once", f"{key} after {self._producer_ids[key]} others")
@@ -77,5 +77,5 @@ class ClientWorld(Surroundings, ABC):
         return SimulatedTopic(name, topic_id, partitions, rules.is_compacted)
 
     def count(self, event: TransactionEvent) -> None:
-        """Something has happened to a transaction: no rule, and nothing of the trace."""
+        """Counts an event of a transaction. This is not a rule, and not part of the trace."""
         self.transaction_events[event] = self.transaction_events.get(event, 0) + 1

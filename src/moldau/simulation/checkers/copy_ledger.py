@@ -1,8 +1,8 @@
-"""The rules of a transactional copier: it copies each number once and in order, and a transaction counts as a whole.
+"""The rules of a transactional copier. It copies each number once and in order, and each transaction is atomic.
 
-A copier copies the numbers 0, 1, 2, ... in transactions that also commit its source offset. The committed records of
-the target and the committed offset therefore agree: the target has every number below the offset once, and no other. A
-reader of committed records sees no trace of an aborted transaction.
+A copier copies the numbers 0, 1, 2, ... in transactions that also commit its source offset. So the committed records of
+the target agree with the committed offset: the target has every number below the offset once, and no other. A
+read_committed reader sees no trace of an aborted transaction.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from moldau.types import Buffer
 
 
 class Outcome(enum.Enum):
-    """What the copier knows of a transaction."""
+    """The outcome of a transaction, as far as the copier knows it."""
 
     OPEN = "open"
     COMMITTED = "committed"
@@ -35,7 +35,7 @@ class Copied(msgspec.Struct, frozen=True):
 
     @classmethod
     def decode(cls, data: Buffer | None) -> Copied:
-        """Raises ProtocolError for what no copier wrote."""
+        """Raises ProtocolError for a record that no copier wrote."""
         transaction, _, number = bytes(data or b"").decode().partition(" ")
         if not number.isdecimal():
             raise ProtocolError(f"{data!r} is none of the copier's records")
@@ -49,22 +49,22 @@ class CopyLedger:
         self.name = name
         self.outcomes: dict[str, Outcome] = {}
         self.position = 0
-        """The largest position whose commit was acknowledged or read."""
+        """The largest offset whose commit was acknowledged or read."""
         self._commits_begun: dict[str, None] = {}
-        """Transactions whose commit was sent, answered or not."""
+        """Transactions whose commit was sent, with or without a response."""
         self._places: dict[int, tuple[int, int, str]] = {}
-        """By number the partition, offset and transaction of its copy, as readers of committed records saw them."""
+        """The partition, offset and transaction of the copy of each number, as read_committed readers saw them."""
 
     def begun(self, transaction: str) -> None:
         """The copier begins a transaction."""
         self.outcomes[transaction] = Outcome.OPEN
 
     def commit_begun(self, transaction: str) -> None:
-        """The copier is about to ask for the commit: from now on readers may see what it wrote."""
+        """The copier is about to send the commit: from now on readers may see its records."""
         self._commits_begun[transaction] = None
 
     def ended(self, transaction: str, outcome: Outcome, position: int) -> None:
-        """The broker acknowledged the end; `position`: where the copier is if it was a commit."""
+        """The broker acknowledged the end. After a commit, `position` is the copier's new offset."""
         known = self.outcomes[transaction]
         if known not in (Outcome.OPEN, outcome):
             raise ViolationError("a transaction ends once", f"{self.name}: {transaction} was {known}, now {outcome}")
@@ -73,13 +73,14 @@ class CopyLedger:
             self.position = max(self.position, position)
 
     def position_read(self, position: int, known: int) -> None:
-        """The group's committed position was read, with no transaction open; `known`: when the question was sent."""
+        """The group's committed offset was read while no transaction was open. `known`: the known offset when the
+        request was sent."""
         if position < known:
             raise ViolationError("committed positions stay", f"{self.name}: the position is {position}, was {known}")
         self.position = max(self.position, position)
 
     def record_read(self, partition: int, offset: int, copied: Copied) -> None:
-        """A reader of committed records got this record."""
+        """A read_committed reader got this record."""
         if self.outcomes.get(copied.transaction) is Outcome.ABORTED:
             raise ViolationError(
                 "aborted records are not read", f"{self.name}: {copied} at {partition}:{offset} was aborted"
@@ -95,7 +96,8 @@ class CopyLedger:
             raise ViolationError("each number is copied once", f"{self.name}: {copied.number} at {known} and {place}")
 
     def check_whole(self, seen: dict[int, list[tuple[int, Copied]]], position: int) -> None:
-        """After a reader read every partition (by partition the offsets and records, in order) to its end."""
+        """Called after a reader has read every partition to its end. `seen`: offsets and records in order, by
+        partition."""
         self.position_read(position, self.position)
         numbers: list[int] = []
         for partition, records in seen.items():

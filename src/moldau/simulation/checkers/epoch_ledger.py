@@ -1,4 +1,4 @@
-"""What the leader epochs of one partition are: they never fall, and where each ends is what the broker says."""
+"""The leader epochs of one partition: they never decrease, and the broker reports their ends correctly."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from moldau.simulation.violation import ViolationError
 
 
 class EpochLedger:
-    """The leader epochs of the batches of one partition: they never fall, and OffsetForLeaderEpoch agrees with them."""
+    """The leader epochs in the batches of one partition. They never decrease, and OffsetForLeaderEpoch agrees with
+    them."""
 
     def __init__(self, name: str, *, may_have_gaps: bool = False) -> None:
         self._name = name
         self._may_have_gaps = may_have_gaps
-        """A recovery that builds the epochs anew finds the first batch that compaction left of each."""
+        """A recovery that rebuilds the epochs finds only the first batch of each that compaction has left."""
         self._epochs: dict[int, int] = {}
         self.bounds: dict[int, tuple[int, int]] = {}
-        """By epoch the first offset and the end offset that are known of it."""
+        """The known first offset and end offset of each epoch."""
         self.current = -1
-        """The newest that any answer named."""
+        """The newest epoch in any response."""
 
     def read(self, base_offset: int, next_offset: int, epoch: int) -> None:
-        """A batch came with `epoch`."""
+        """A batch with this epoch was read."""
         known = self._epochs.setdefault(next_offset, epoch)
         if known != epoch:
             raise ViolationError(
@@ -35,18 +36,18 @@ class EpochLedger:
                 )
 
     def named(self, epoch: int) -> None:
-        """The broker said that the partition has `epoch` now."""
+        """The broker reported that the partition now has this epoch."""
         if epoch < self.current:
             raise ViolationError("leader epochs never fall", f"{self._name}: {self.current} became {epoch}")
         self.current = epoch
 
     def least_end(self, epoch: int) -> int:
-        """Where `epoch` and all before it end at the earliest, by what is known."""
+        """The lowest possible end of `epoch` and all earlier ones, as far as known."""
         return max((end for other, (_, end) in self.bounds.items() if other <= epoch), default=0)
 
     def ended(self, asked: int, epoch: int, end_offset: int, least_end: int, log_start_offset: int) -> None:
-        """OffsetForLeaderEpoch of `asked` gave these two; `least_end` was known when it was sent. An epoch that is gone
-        ends, as in Apache Kafka, where the log starts."""
+        """OffsetForLeaderEpoch of `asked` returned this epoch and end. `least_end` was known when the request was sent.
+        A deleted epoch ends at the log start offset, as in Apache Kafka."""
         if epoch > asked or (epoch < 0 and any(other >= asked for other in self.bounds)):
             raise ViolationError("leader epochs end where they end", f"{self._name}: asked {asked}, got {epoch}")
         if epoch < 0:
@@ -62,7 +63,7 @@ class EpochLedger:
             )
 
     def cut(self, end_offset: int) -> None:
-        """A crash of the machine took away what lay from `end_offset` on."""
+        """A crash of the machine removed the log from `end_offset` on."""
         self._epochs = {end: epoch for end, epoch in self._epochs.items() if end <= end_offset}
         self.bounds = {
             epoch: (begin, min(end, end_offset)) for epoch, (begin, end) in self.bounds.items() if begin < end_offset

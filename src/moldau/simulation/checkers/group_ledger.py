@@ -1,4 +1,4 @@
-"""What the members of groups were promised: committed offsets that do not go back, one owner per generation."""
+"""The rules of groups: committed offsets do not go back, and each partition has one owner in a generation."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ NOTHING = -1
 
 
 class Attempt(msgspec.Struct):
-    """One OffsetCommit of one partition. `is_over`: its answer came, or never will."""
+    """One OffsetCommit of one partition. `is_over`: its response came, or never will."""
 
     offset: int
     is_over: bool = False
 
 
 class CommittedOffset:
-    """What the committed offset of one partition of one group may be.
+    """The possible committed offsets of one partition of one group.
 
-    `known` is the last that was acknowledged or read. An attempt whose answer never came stays possible until a commit
+    `known` is the last one that was acknowledged or read. An attempt without a response stays possible until a commit
     that began after its end is acknowledged.
     """
 
@@ -32,7 +32,7 @@ class CommittedOffset:
         self.is_unsure = False
 
     def begin(self, offset: int) -> tuple[Attempt, list[Attempt]]:
-        """A commit is about to be sent: gives it, and the attempts that it outdates once it is acknowledged."""
+        """A commit is about to be sent. Returns it, and the attempts that its acknowledgement makes obsolete."""
         outdated = [attempt for attempt in self.attempts if attempt.is_over]
         attempt = Attempt(offset)
         self.attempts.append(attempt)
@@ -47,12 +47,12 @@ class CommittedOffset:
         self.attempts = [other for other in self.attempts if not any(other is one for one in gone)]
 
     def refused(self, attempt: Attempt) -> None:
-        """The broker said that it did not do it."""
+        """The broker rejected the commit."""
         attempt.is_over = True
         self.attempts = [other for other in self.attempts if other is not attempt]
 
     def read(self, offset: int) -> None:
-        """OffsetFetch gave `offset`."""
+        """OffsetFetch returned `offset`."""
         possible = [self.known, *[attempt.offset for attempt in self.attempts]]
         if self.is_unsure:
             possible += self.history
@@ -64,20 +64,20 @@ class CommittedOffset:
         self.is_unsure = False
 
     def power_lost(self) -> None:
-        """A crash of the machine: without a flush any earlier value may be back."""
+        """The machine crashed: without a flush any earlier value may return."""
         if not self.is_flushed:
             self.is_unsure = True
 
 
 class KnownGeneration(msgspec.Struct, frozen=True):
-    """The newest generation that any member of a group had been given, in which life of the group."""
+    """The newest generation that any member of a group has received, and the life of the group."""
 
     life: int
     generation: int
 
 
 class GroupLedger:
-    """One group: its offsets, and who owned what in which generation."""
+    """One group: its offsets, and the owners of partitions in each generation."""
 
     def __init__(self, group: str, *, is_flushed: bool) -> None:
         self.group = group
@@ -87,9 +87,10 @@ class GroupLedger:
         self.plans: dict[int, dict[str, tuple[int, ...]]] = {}
         self.generation = -1
         self.lives = 1
-        """How often the group may have begun with generation 1: it ends without members and positions."""
+        """The number of lives of the group: it ends without members and committed offsets, and a new life begins with
+        generation 1."""
         self.may_be_forgotten = False
-        """A crash of the machine may have taken the whole group away."""
+        """A crash of the machine may have removed the whole group."""
 
     def offset(self, topic: str, partition: int) -> CommittedOffset:
         key = (topic, partition)
@@ -99,11 +100,11 @@ class GroupLedger:
         return self.offsets[key]
 
     def planned(self, generation: int, plan: dict[str, tuple[int, ...]]) -> None:
-        """The leader of `generation` is about to hand in its assignment."""
+        """The leader of `generation` is about to send its assignment."""
         self.plans[generation] = plan
 
     def asked_to_join(self) -> KnownGeneration:
-        """A member is about to send JoinGroup: gives what any member knows by now."""
+        """A member is about to send JoinGroup. Returns the newest generation that any member knows now."""
         return KnownGeneration(self.lives, self.generation)
 
     def assigned(
@@ -116,10 +117,10 @@ class GroupLedger:
         known: KnownGeneration,
         is_planned: bool,
     ) -> None:
-        """A member was given `partitions`: nobody else may ever be given them in that generation.
+        """A member received `partitions`. No other member may ever receive them in that generation.
 
-        `known` is of the moment when the member asked to join. Answers to two members may arrive in either order, so
-        the newest generation at the moment of arrival says nothing about an older one.
+        `known` is from the moment when the member sent JoinGroup. Responses to two members may arrive in either order,
+        so an older generation than the newest at arrival is no violation.
         """
         if generation < known.generation and known.life == self.lives and self._may_have_ended():
             self._begin_anew()
@@ -131,7 +132,7 @@ class GroupLedger:
                 f"{self.group} generation {generation}: {member} got {partitions}, planned {plan}",
             )
         if known.life != self.lives:
-            return  # an answer of the life before, or of this one: its generation cannot tell
+            return  # from this life or the one before: the generation does not show which
         for partition in partitions:
             owner = self.owners.setdefault((generation, topic, partition), member)
             if owner != member:
@@ -146,7 +147,8 @@ class GroupLedger:
         self.generation = max(self.generation, generation)
 
     def _may_have_ended(self) -> bool:
-        """A group without members and positions ends at the next check, and begins with generation 1 again."""
+        """Whether the group may have ended: a group without members and committed offsets ends at the next check, and
+        starts again with generation 1."""
         return all(offset.known == NOTHING or offset.is_unsure for offset in self.offsets.values())
 
     def _begin_anew(self) -> None:
@@ -158,6 +160,6 @@ class GroupLedger:
         for offset in self.offsets.values():
             offset.power_lost()
         if not self.is_flushed:
-            # an older generation may be back, and its plan with it; a newer one may be planned once more
+            # an older generation may return with its plan; a newer one may be planned again
             self.may_be_forgotten = True
             self._begin_anew()

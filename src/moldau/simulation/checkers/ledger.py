@@ -1,13 +1,13 @@
-"""The rules about records: what clients were promised, and whether the broker keeps it.
+"""The rules for records: the promises to clients, and whether the broker keeps them.
 
-For each partition the ledger knows which value has which offset, from acknowledgements and from reads. Both are
-promises: an offset never changes its value, and a value of an idempotent producer has one offset only.
+For each partition the ledger knows the offset of each value from acknowledgements and reads. Both are promises: an
+offset never changes its value, and a value of an idempotent producer has only one offset.
 
 A crash of the process loses nothing. A crash of the machine may lose the unflushed end of a partition. `survivors`
-reads what is left from the disk before the node starts again. Topics with flush.messages=1 lose nothing.
+reads the rest from the disk before the node starts again. Topics with flush.messages=1 lose nothing.
 
 Compaction removes a record only if a later record has its key. The last record of a key stays, except a tombstone,
-which stays for `delete.retention.ms`. Deleted records never return. The number of a value gives its key and tells
+which stays for `delete.retention.ms`. Deleted records never return. The number of a value determines its key, and
 whether it is a tombstone.
 """
 
@@ -27,11 +27,12 @@ KEYS = 7
 TOMBSTONE_EVERY = 11
 VALUE_HEADER = "value"
 LATEST_ARRIVAL_MS = 15_000
-"""A request without an answer may come to the log so long after it was sent: links are cut, processes stand still."""
+"""An unanswered request may reach the log this long after it was sent, because links are cut and processes paused."""
 
 
 class Value(msgspec.Struct, frozen=True):
-    """What a producer wrote: `producer` and its running `number`. `is_unique`: sent under idempotence, or only once."""
+    """A value from a producer: `producer` and its running `number`. `is_unique`: sent with idempotence, or only
+    once."""
 
     producer: str
     number: int
@@ -39,17 +40,17 @@ class Value(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> int:
-        """The key that it has in a compacted topic."""
+        """The key of the value in a compacted topic."""
         return self.number % KEYS
 
     @property
     def is_tombstone(self) -> bool:
-        """Whether it is sent with a null value in a compacted topic; then a header has it."""
+        """Whether it is sent with a null value in a compacted topic; then a header has the value."""
         return self.number % TOMBSTONE_EVERY == 0
 
     @classmethod
     def of(cls, record: Record) -> Value:
-        """Raises ViolationError where the record is none of ours."""
+        """The value of a record. Raises ViolationError if no simulated producer wrote the record."""
         data = record.value if record.value is not None else dict(record.headers).get(VALUE_HEADER)
         if data is None:
             raise ViolationError("records come back as sent", f"{record} has neither value nor header")
@@ -66,9 +67,9 @@ class Value(msgspec.Struct, frozen=True):
 
 
 class TopicRules(msgspec.Struct, frozen=True):
-    """What the settings of a topic allow. `retention_ms`: the shortest that it ever has; None: nothing expires by age.
-    `retention_bytes`: None: nothing goes because of its size. `is_replicated`: the next leader may not know the newest
-    log start or high watermark yet, or not any more."""
+    """The limits from the settings of a topic. `retention_ms`: the shortest that it ever has; None: no record expires
+    by age. `retention_bytes`: None: no record is deleted by size. `is_replicated`: the next leader may not know the
+    newest log start or high watermark."""
 
     is_flushed: bool = False
     is_compacted: bool = False
@@ -83,10 +84,10 @@ class TopicRules(msgspec.Struct, frozen=True):
 
 
 class SentTimes:
-    """When each value was sent to one partition: the timestamp of its record, and what the wall clock showed (in ms).
+    """The time when each value was sent to one partition: the timestamp of its record, and the wall clock (in ms).
 
-    The wall clock may be set: `latest_ms` is the latest that it ever showed, `setback_ms` the most that it was ever set
-    back by.
+    The wall clock may be set. `latest_ms` is its latest time so far, `setback_ms` the most that it was ever set back
+    by.
     """
 
     def __init__(self, latest_ms: Callable[[], int] = lambda: 0, setback_ms: Callable[[], int] = lambda: 0) -> None:
@@ -100,13 +101,13 @@ class SentTimes:
         self.wall_ms.setdefault(value, wall_ms)
 
     def may_be_forgotten(self, value: Value, delete_retention_ms: int) -> bool:
-        """Whether a tombstone was cleaned so long ago that the cleaner may take it away."""
+        """Whether a tombstone was cleaned so long ago that the cleaner may remove it."""
         sent_ms = self.wall_ms.get(value, 0) - self.setback_ms()
         return self.latest_ms() - sent_ms >= delete_retention_ms
 
     def may_be_deleted(self, value: Value, known: Mapping[Value, int], delete_retention_ms: int) -> bool:
-        """Whether a tombstone of its key came to the log without an answer (the broker crashed before it), and was
-        cleaned away before anybody read it. `known`: what was acknowledged or read."""
+        """Whether a tombstone of its key was appended without a response (the broker crashed before it) and cleaned
+        before any read. `known`: the acknowledged or read values."""
         return any(
             other.is_tombstone
             and other.key == value.key
@@ -117,7 +118,7 @@ class SentTimes:
         )
 
     def age_ms(self, value: Value) -> int:
-        """The most that the clock ever made of the record's age."""
+        """The greatest age of the record by the clock so far."""
         return self.latest_ms() - self.timestamps.get(value, 0)
 
 
@@ -134,59 +135,59 @@ class PartitionLedger:
         self.sent = sent or SentTimes()
         self.epochs = EpochLedger(self.name, may_have_gaps=rules.is_compacted)
         self.contents: dict[bytes, list[tuple[int, Value]]] = {}
-        """What is in each batch that was read, by its bytes: every reader gets the same ones."""
+        """The values in each batch that was read, by its bytes: every reader gets the same ones."""
         self.acknowledged_count = 0
-        """How many values were acknowledged, also those that deletion or an unclean election has taken since."""
+        """The number of acknowledged values, including those since removed by deletion or an unclean election."""
         self.values: dict[int, Value] = {}
         self.offsets: dict[Value, int] = {}
         self.last_of_key: dict[int, int] = {}
-        """By key the offset of its last known record."""
+        """The offset of the last known record of each key."""
         self.last_sequences: dict[int, int] = {}
-        """By producer id the last sequence that was acknowledged."""
+        """The last acknowledged sequence of each producer id."""
         self._skipped: dict[int, int] = {}
-        """By key the last known record that a reader did not get, and that nothing known supersedes yet."""
+        """By key the last known record that a reader did not get, and that no known record supersedes yet."""
         self.asked_start_offset = 0
-        """Up to here a client asked for deletion."""
+        """The highest offset up to which a client requested deletion."""
         self.bytes_left: Callable[[int], int] = lambda log_start_offset: 0
-        """How many bytes of the log the disk holds from an offset on."""
+        """The number of bytes of the log on the disk from an offset on."""
         self.log_start_offset = 0
         self._log_start_seen_s = 0.0
         self.may_start_go_back = False
         self._may_end_have_gone_back = False
-        """Power was lost since the log start was seen: what retention judged by may be gone."""
+        """Power was lost since the log start was seen, so the end that retention used may be gone."""
         self.durable_start_offset = 0
-        """Up to here deletion was acknowledged: these records never come back."""
+        """The highest offset up to which deletion was acknowledged. These records never return."""
         self.end = 0
         """One past the largest offset that was acknowledged or read."""
         self.legal_losses = 0
-        """How often a crash of the machine legally took records away: consumers and producers may notice."""
+        """The number of crashes of the machine that legally lost records. Consumers and producers may notice."""
         self.is_loss_allowed = False
-        """An unclean election took the promises back, and all that come behind it."""
+        """An unclean election cancelled the promises, and all later ones."""
         self._claims: dict[Value, int] = {}
-        """Where the leader alone said that a value lies."""
+        """The offsets of values that only the leader acknowledged."""
 
     @property
     def name(self) -> str:
         return f"{self.topic}-{self.partition} ({uuid_to_text(self.topic_id)})"
 
     def acknowledged(self, base_offset: int, values: list[Value]) -> None:
-        """The broker said that `values` lie at `base_offset` and behind it."""
+        """The broker acknowledged `values` from `base_offset` on."""
         self.acknowledged_count += len(values)
         for index, value in enumerate(values):
             self._learn(base_offset + index, value, "acknowledged")
 
     def claimed(self, base_offset: int, values: list[Value]) -> None:
-        """As `acknowledged`, by the leader alone (acks=1): they may be gone, but they lie nowhere else."""
+        """As `acknowledged`, by the leader alone (acks=1): the values may be lost, but they have no other offset."""
         self._claims |= {value: base_offset + index for index, value in enumerate(values)}
 
     def allow_loss(self) -> None:
-        """An unclean election: somebody leads who has not everything."""
+        """An unclean election: the new leader may lack committed records."""
         self.is_loss_allowed = True
         self.legal_losses += 1
         self.values, self.offsets, self.last_of_key, self.end = {}, {}, {}, 0
 
     def read(self, offset: int, value: Value) -> None:
-        """A consumer below the high watermark got `value` at `offset`."""
+        """A consumer read `value` at `offset`, below the high watermark."""
         known = self.values.get(offset)
         if known is None:
             self._learn(offset, value, "read")
@@ -214,20 +215,19 @@ class PartitionLedger:
         self.end = max(self.end, offset + 1)
 
     def skipped(self, begin: int, end: int) -> None:
-        """A reader of a compacted topic got nothing of [begin, end): all that is known there must be superseded."""
+        """A reader of a compacted topic got no records in [begin, end), so all known ones there must be superseded."""
         for offset in range(max(begin, self.log_start_offset), end):
             value = self.values.get(offset)
             if value is not None and self.last_of_key[value.key] <= offset:
-                # a later record of the key, which nobody has read so far, may be the cause: the next audit knows
+                # a later record of the key, not read so far, may be the cause: the next audit decides
                 self._skipped[value.key] = max(offset, self._skipped.get(value.key, -1))
 
     def log_start_seen(self, log_start_offset: int, *, asked_s: float = math.inf, seen_s: float = 0.0) -> None:
-        """Retention and deletion move the start; nothing else does. After a crash the start may be back where it was
-        before: a deletion by request is seen by others before it is on the disk and acknowledged, and that by
-        retention is, as in Kafka, not flushed.
+        """Only retention and deletion move the start. After a crash the start may return to an earlier offset: a
+        requested deletion is visible before it is durable and acknowledged, and retention is not flushed, as in Kafka.
 
-        `asked_s`, `seen_s`: when the question was sent and the answer came; an answer to a question that was sent
-        before a newer start was seen may be an older one, on another connection.
+        `asked_s`, `seen_s`: when the request was sent and when the response came. If the request was sent before a
+        newer start was seen, the response may be an older one from another connection.
         """
         if log_start_offset > self.log_start_offset:
             self._check_deletion(log_start_offset)
@@ -240,7 +240,7 @@ class PartitionLedger:
         elif asked_s <= self._log_start_seen_s:
             return
         elif log_start_offset == self.log_start_offset and self.may_start_go_back:
-            # it may have been back since the crash, and has come here again
+            # it may have returned to an earlier offset since the crash, and moved here again
             self._log_start_seen_s = seen_s
         elif 0 <= log_start_offset < self.log_start_offset:
             may_go_back = self.may_start_go_back and log_start_offset >= self.durable_start_offset
@@ -252,7 +252,7 @@ class PartitionLedger:
         self.may_start_go_back = self._may_end_have_gone_back = False
 
     def _check_deletion(self, log_start_offset: int) -> None:
-        """Nothing goes that no rule of retention and no client took away."""
+        """Every deleted record must be covered by retention or by a client's request."""
         rules = self.rules
         if not rules.may_expire:
             raise ViolationError(
@@ -276,16 +276,16 @@ class PartitionLedger:
                 )
 
     def survived(self, survivor_end: int, *, is_power_lost: bool) -> int:
-        """Called at a crash with one past the last offset that the disk still holds. Gives how many records are gone.
+        """Called at a crash with one past the last offset on the disk. Returns the number of lost records.
 
-        Raises ViolationError for a loss that was not allowed.
+        Raises ViolationError for a loss that is not allowed.
         """
         self.may_start_go_back = True
         if is_power_lost:
             self._may_end_have_gone_back = True
             self.durable_start_offset = min(self.durable_start_offset, survivor_end)
         lost = [offset for offset in self.values if offset >= survivor_end]
-        # with nothing lost but what retention had taken the end goes back nevertheless: offsets are used once more
+        # even if only records deleted by retention are lost, the end goes back: offsets are reused
         goes_back = is_power_lost and not self.rules.is_flushed and survivor_end < self.end
         if not lost and not goes_back:
             return 0
@@ -306,10 +306,11 @@ class PartitionLedger:
         return len(lost)
 
     def check_whole(self, seen: dict[int, Value], log_end_offset: int) -> list[int]:
-        """After a reader read all of [log start, log end): nothing known is missing, each producer's order is kept.
+        """Called after a reader has read all of [log start, log end). No known record may be missing, and each
+        producer's order must be kept.
 
-        Gives the offsets of records that came back though their tombstone is gone: while the reader read, it may have
-        gone; an audit that finds the same again has found a fault.
+        Returns the offsets of records that are still there although their tombstone is gone. The tombstone may have
+        been removed during the read; only a repeated finding is a fault.
         """
         returned = self._check_compaction(seen, log_end_offset) if self.rules.is_compacted else []
         for offset, value in self.values.items():
@@ -374,7 +375,7 @@ class Ledger:
         self._setback_ms = setback_ms
 
     def add_topic(self, topic: str, topic_id: Uuid, partitions: int, rules: TopicRules) -> None:
-        """A topic that the broker acknowledged."""
+        """Adds a topic whose creation the broker acknowledged."""
         for partition in range(partitions):
             if (topic_id, partition) not in self.partitions:
                 sent = SentTimes(self._latest_ms, self._setback_ms)
@@ -382,7 +383,7 @@ class Ledger:
                 self.partitions[topic_id, partition] = ledger
 
     def remove_topic(self, topic_id: Uuid) -> None:
-        """The deletion of the topic was asked for: nothing is promised any more."""
+        """The deletion of the topic was requested: nothing is promised any more."""
         for key in [key for key in self.partitions if key[0] == topic_id]:
             del self.partitions[key]
 

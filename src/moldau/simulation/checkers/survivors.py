@@ -1,4 +1,4 @@
-"""What the disk holds after a crash, read by other code than the recovery under test.
+"""Reads the disk after a crash, with other code than the recovery under test.
 
 A partition's log is its segments in order of their base offset, each a row of whole batches with valid CRCs and
 contiguous offsets. The first other byte ends the log, and the rest is torn. A compacted log may have gaps.
@@ -16,7 +16,7 @@ SWAPPED_SUFFIX = ".log.swap"
 
 
 def log_end_on_disk(disk: Disk, directory: str, *, may_have_gaps: bool = False) -> int:
-    """One past the last offset of the longest valid log in `directory`; 0 where there is none."""
+    """One past the last offset of the longest valid log in `directory`; 0 without a log."""
     names: dict[int, str] = {}
     for suffix in (SEGMENT_SUFFIX, SWAPPED_SUFFIX):
         for name in disk.list_directory(directory):
@@ -25,7 +25,7 @@ def log_end_on_disk(disk: Disk, directory: str, *, may_have_gaps: bool = False) 
     end: int | None = None
     for base_offset, name in sorted(names.items()):
         if may_have_gaps and end is not None and base_offset < end:
-            continue  # what it holds stands in the cleaned segment before it, which is half-way into its place
+            continue  # its records are in the preceding cleaned segment, whose swap is half done
         if end is not None and base_offset != end and not may_have_gaps:
             break
         end = base_offset if end is None or may_have_gaps else end

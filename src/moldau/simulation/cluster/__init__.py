@@ -1,7 +1,7 @@
-"""Whole nodes as one cluster, from a seed: several machines, each with a broker and a controller.
+"""Runs whole nodes as one cluster from a seed: several machines, each with a broker and a controller.
 
-The nodes are those that people run; only the ports are simulated. Nodes fail while clients write, read and copy. Then
-the faults end, and the cluster must do what it promised.
+The nodes run the production code; only the ports are simulated. Nodes fail while clients write, read and copy. Then the
+faults end, and the cluster must keep its promises.
 
 __main__: the command: one seed or many
 administrator: moves replicas, elects leaders, changes voters

@@ -1,6 +1,6 @@
-"""`python -m moldau.simulation.cluster --seed 7`: one seed, step by step; `--seeds 1..300`: many, counted.
+"""`python -m moldau.simulation.cluster --seed 7` prints one seed step by step; `--seeds 1..300` runs many and counts.
 
-Exit code 0 if no rule was broken, else 1.
+The exit code is 0 if no rule was broken, else 1.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from moldau.simulation.transaction_events import TransactionEvent
 
 TROUBLES_OF_1000 = 100
 EVENTS_OF_1000 = 20
-"""So often each kind of trouble, and each event, must come in 1,000 seeds; in fewer, as many fewer times."""
+"""The required number of each trouble and each event in 1,000 seeds; proportionally less in fewer seeds."""
 
 SEEN_BY_CLIENTS = (
     TransactionEvent.COMMITTED_V1,
@@ -33,7 +33,7 @@ SEEN_BY_CLIENTS = (
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the seeds that the command line names; gives the exit code."""
+    """Runs the seeds on the command line. Returns the exit code."""
     parser = seed_parser("moldau.simulation.cluster", __doc__)
     parser.add_argument("--coverage", action="store_true", help="fail where trouble or events came too seldom")
     options = parser.parse_args(arguments)
@@ -52,7 +52,7 @@ def _went_well(outcome: Outcome) -> str:
 
 
 def came_too_seldom(seen: Sequence[Outcome]) -> list[str]:
-    """A line for each kind of trouble and each event that came less often than the floors ask of so many seeds."""
+    """A line for each trouble and each event that occurred less often than required for this number of seeds."""
     faults, events, transaction_events = _counted(seen)
     counts = {name: (faults[name], TROUBLES_OF_1000) for name in MEANS_MS}
     counts |= {event.value: (events[event], EVENTS_OF_1000) for event in ClusterEvent}

@@ -1,5 +1,5 @@
-"""An administrator of a cluster: moves replicas, takes moves back, lets the preferred replicas lead; removes voters of
-the quorum, and adds them."""
+"""An administrator of a cluster: moves replicas, cancels moves, elects preferred leaders, and removes and adds voters
+of the quorum."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 RESTS_S = (0.5, 2.0, 6.0)
 FEWEST_VOTERS = 2
 INTERNAL_SHARE = 0.3
-"""Of the moves, those of an internal topic: its coordinators move along."""
+"""The share of moves of an internal topic, whose coordinators move with it."""
 FIRST_VERSION_WITH_DIRECTORIES = 2
 EXPECTED = tuple(
     ERROR_CODES[name]
@@ -54,11 +54,11 @@ EXPECTED = tuple(
         "VOTER_NOT_FOUND",
     )
 )
-"""A broker that is asked to hold a replica is fenced; there is nothing to do; a node has joined by itself."""
+"""A broker that should get a replica is fenced; there is nothing to do; or a node has joined by itself."""
 
 
 def internal_topics_of(seed: int) -> tuple[SimulatedTopic, ...]:
-    """The topics that come into being when somebody needs them; until then nobody can move them."""
+    """The topics that are created on first use, and can be moved only after that."""
     settings = settings_of(seed, brokers_of(seed)[0])
     partitions = {
         OFFSETS_TOPIC: settings["offsets.topic.num.partitions"],
@@ -112,7 +112,8 @@ class Administrator(ClientLoop):
         self.take(answer, "a change of replicas")
 
     async def change_voters(self, client: Client) -> None:
-        """Whose disk is lost is no voter any more; whoever is none becomes one; else one leaves, if it may."""
+        """Removes a voter whose disk is lost; else adds a controller that is not a voter; else removes any voter, if
+        allowed."""
         known = await self.known_voters(client)
         controllers = [machine for machine in self.world.machines if machine.is_controller]
         live = {machine.node_id: machine.directory_id for machine in controllers}
@@ -130,7 +131,7 @@ class Administrator(ClientLoop):
             self.take(await client.request(adding), "AddRaftVoter")
 
     async def known_voters(self, client: Client) -> list[tuple[int, Uuid]]:
-        """The node and the directory of each; none, if nobody says so now."""
+        """The node id and directory of each voter; empty if no broker knows them now."""
         least = max(FIRST_VERSION_WITH_DIRECTORIES, client.versions[ApiKey.DESCRIBE_QUORUM])
         client.versions[ApiKey.DESCRIBE_QUORUM] = least
         topic = DescribeQuorumTopic(METADATA_PARTITION.topic, (DescribeQuorumPartition(0),))

@@ -22,7 +22,7 @@ NOBODY_WAITS, LEADER_ALONE, ALL = 0, 1, -1
 
 
 class CarelessProducer(Producer):
-    """Sends each batch once, without idempotence: none is a repeat, and the order of two of them is not promised."""
+    """Sends each batch once, without idempotence. Batches are never repeated, and their order is not promised."""
 
     def __init__(self, world: ClientWorld, name: str, topic: SimulatedTopic) -> None:
         super().__init__(world, name, topic)
@@ -43,7 +43,7 @@ class CarelessProducer(Producer):
         await self.pause()
 
     def answered(self, values: list[Value], acks: int, answer: ProduceResponse) -> None:
-        """Takes one response, at the instant of its arrival."""
+        """Handles one response at the moment of its arrival."""
         for topic in answer.responses:
             for response in topic.partition_responses:
                 ledger = self.topic.ledger(self.world, response.index)

@@ -1,4 +1,4 @@
-"""Clients that change settings and quotas all the time. In the end every image holds what was acknowledged."""
+"""Clients that change settings and quotas all the time. In the end every image has the acknowledged values."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ SETTINGS = (
     ("events", "segment.jitter.ms", (0, 200)),
     ("copied", "max.message.bytes", (900_000, 1_000_012, 2_000_000)),
 )
-"""None that a rule over records depends on."""
+"""No rule about records depends on these settings."""
 
 
 class _Late(CommittedOffset):
-    """One that an unanswered change may reach at any time: a controller that was cut off decides late."""
+    """A value that an unanswered change may reach at any time, because a controller that was cut off decides late."""
 
     def acknowledged(self, attempt: Attempt, outdated: list[Attempt]) -> None:
         super().acknowledged(attempt, [])
@@ -38,7 +38,7 @@ class LateQuota(_Late, QuotaValue):
 
 
 class SettingsChanger(SettingsAdmin):
-    """Sets and unsets settings of topics. Asks nobody: a broker that is behind answers with what was."""
+    """Sets and removes settings of topics. Does not read them, because a broker may have older metadata."""
 
     def __init__(self, world: ClusterWorld, name: str) -> None:
         super().__init__(world, name, SettingsLedger())
@@ -52,14 +52,14 @@ class SettingsChanger(SettingsAdmin):
         await self.alter(await self.client(), topic, setting, wanted)
 
     def check(self, image: MetadataImage) -> None:
-        """All is quiet: each setting is what was acknowledged last."""
+        """In the end each setting has the last acknowledged value."""
         for (topic, setting), value in self.ledger.values.items():
             configs = image.configs.get(ConfigResource(ResourceType.TOPIC, topic), {})
             value.read(int(configs.get(setting, NOTHING)))
 
 
 class QuotasChanger(QuotaAdmin):
-    """Sets and removes quotas of client ids that nobody bears."""
+    """Sets and removes quotas of client ids that no client has."""
 
     def __init__(self, world: ClusterWorld, name: str) -> None:
         super().__init__(world, name)  # type: ignore[arg-type]  # of its world a change uses only the time and the trace
@@ -76,7 +76,7 @@ class QuotasChanger(QuotaAdmin):
         await self.alter(await self.client(), client_id, key, self.random.choice((NOTHING, *RATES)))
 
     def check(self, image: MetadataImage) -> None:
-        """All is quiet: each quota is what was acknowledged last."""
+        """In the end each quota has the last acknowledged value."""
         for (client_id, key), value in self.values.items():
             quotas = image.client_quotas.get((("client-id", client_id),), {})
             value.read(int(quotas.get(key, NOTHING)))

@@ -1,4 +1,4 @@
-"""The replicas of a compacted partition. Each broker cleans its own, and their batches differ.
+"""The replicas of a compacted partition. Each broker cleans its own replica, so their batches differ.
 
 Below the high watermark, two replicas that have an offset have the same record there. At the end, the last record of
 each key is the same on all of them.
@@ -17,9 +17,9 @@ class CompactedLedger(Ledger):
     def __init__(self, trace: Trace) -> None:
         super().__init__(trace)
         self._records: dict[int, Record] = {}
-        """Every record that was ever seen below a high watermark, by its offset."""
+        """Every record seen below a high watermark, by offset."""
         self.cleaned_replicas = 0
-        """How many replicas lacked records in the end."""
+        """The number of replicas that lacked records in the end."""
 
     def _check_committed(self, name: str, log: Log, start_offset: int, end_offset: int) -> None:
         for offset, record in records_of(log, start_offset, end_offset).items():
@@ -28,7 +28,7 @@ class CompactedLedger(Ledger):
         self.committed_end_offset = max(self.committed_end_offset, end_offset)
 
     def check_equal(self, logs: dict[str, Log], high_watermarks: dict[str, int]) -> dict[int, bytes]:
-        """Each replica ends at the same offset, and has the same last record of each key."""
+        """All replicas must have the same end offset, and the same last record of each key."""
         first: tuple[int, dict[bytes | None, Record]] | None = None
         for name, log in logs.items():
             self._check_epochs(name, log)
@@ -43,7 +43,7 @@ class CompactedLedger(Ledger):
 
 
 def records_of(log: Log, start_offset: int, end_offset: int) -> dict[int, Record]:
-    """By offset, in order; without markers."""
+    """The records by offset, in order, without markers."""
     found = {}
     for batch in batches_of(log, start_offset, end_offset).values():
         if not read_header(batch).is_control:

@@ -1,4 +1,4 @@
-"""Copiers of a cluster, where the coordinator of their transactions may be replaced."""
+"""Copiers of a cluster, in which their transaction coordinator may be replaced."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from moldau.wire.protocol.messages.transactions import EndTxnResponse
 
 FIRST_COMMIT_BY_ID = 10
 EMPTY = None
-"""An abort of a transaction that holds nothing."""
+"""The abort of an empty transaction."""
 ROWS = (
     (Outcome.COMMITTED, Outcome.COMMITTED),
     (Outcome.COMMITTED, Outcome.ABORTED),
@@ -26,15 +26,14 @@ ROWS = (
     (Outcome.ABORTED, EMPTY),
     (EMPTY, EMPTY),
 )
-"""How transactions end that follow each other at once."""
+"""The outcomes of transactions that directly follow each other."""
 LATE_S = 30.0
-"""So long an InitProducerId without an answer may still come, and fence who sent it."""
+"""An unanswered InitProducerId may still arrive for this time, and fence its sender."""
 
 
 class CarefulCopier(TransactionalCopier):
-    """Reads its position from a coordinator that has just replicated a commit: one that was replaced, and has not heard
-    of it, answers with what it remembers, as in Kafka. What it commits for that is the position of a partition that
-    counts for nothing."""
+    """Reads its offset from a coordinator that has just replicated a commit, because a replaced coordinator that does
+    not know it yet answers from memory, as in Kafka. The commit is for a partition that no rule uses."""
 
     async def committed_position(self, client: Client) -> int | None:
         await self.until_taken(self.commit_for_nothing, "OffsetCommit")
@@ -49,9 +48,9 @@ class CarefulCopier(TransactionalCopier):
 
 
 class SuccessiveCopier(CarefulCopier):
-    """Ends a transaction, and the next one as soon as the answer is there, while the markers of the first are still
-    written. It alone has its transactional id, and so much time that no transaction is ended for it: nobody fences
-    it."""
+    """Ends a transaction, and the next one as soon as the response is there, while the markers of the first are still
+    being written. Its transactional id is not shared, and its transaction timeout is long enough, so it is never
+    fenced."""
 
     timeouts_ms = (300_000,)
     haunted_until_s = 0.0
@@ -64,7 +63,8 @@ class SuccessiveCopier(CarefulCopier):
             raise
 
     async def copy(self) -> None:
-        """Some transactions in a row. Raises LifeOverError, UnansweredError: nobody knows how the last one ended."""
+        """Runs some transactions in a row. Raises LifeOverError, and UnansweredError if the outcome of the last one is
+        unknown."""
         await self.pause()
         for outcome in self.random.choice(ROWS):
             if outcome is not EMPTY:

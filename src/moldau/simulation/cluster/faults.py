@@ -1,10 +1,10 @@
-"""The faults of a cluster: of its processes, disks and clocks, and of the network between all hosts.
+"""The faults of a cluster: those of its processes, disks and clocks, and of the network between all hosts.
 
-**What may be lost.** Kafka acknowledges a record when all in-sync replicas have it in their page caches. Replication
-protects it, not the disk. If `flush.messages` is not 1, the story therefore cuts the power of one machine only while
+**Possible losses.** Kafka acknowledges a record when all in-sync replicas have it in their page caches. Replication
+protects it, not the disk. If `flush.messages` is not 1, the story therefore cuts the power of a machine only while
 every node is up and every partition has all replicas in sync. No other process ends until this is true again. The same
-holds for the loss of a disk, with or without flushes. In addition every node must know the leader of the quorum and
-have all that it committed, because a lost disk forgets votes, and the lost voters are never a majority. Any number of
+applies to the loss of a disk, with or without flushes. In addition, every node must know the quorum leader and have
+everything that it committed, because a lost disk loses votes, and the lost voters are never a majority. Any number of
 processes may be killed at once, because their page caches stay.
 """
 
@@ -27,7 +27,7 @@ CALM_WEATHER = NetworkWeather(delay_max=0.001, spike_share=0.0)
 
 
 Act = tuple[str, int]
-"""One piece of trouble: its kind, and which of that kind in this seed, from 1 on."""
+"""One act of trouble: its kind, and its number within the kind in this seed, from 1."""
 MEANS_MS = {
     "kill": 9_000,
     "kill all": 40_000,
@@ -50,14 +50,15 @@ MEANS_MS = {
     "resets": 6_000,
     "torn connections": 9_000,
 }
-"""Every kind of trouble, and how many ms pass on average between two of it in a seed that has it."""
+"""Every kind of trouble, and the average time in ms between two acts in a seed that has it."""
 
 
 class Faults:
-    """`begin` sets all kinds going; none begins after `end`. `is_whole`: whether nobody lacks anything. `chosen`: only
-    these acts happen; None: all. `happened`: how often each kind came.
+    """`begin` starts all kinds; no act begins after `end`. `is_whole`: whether no node lacks anything. `chosen`: only
+    these acts happen; None: all. `happened`: the number of acts of each kind.
 
-    When an act comes, and what it draws, depends on no other act: one may be left out, and the others stay."""
+    The time and the draws of an act depend on no other act, so leaving one out does not change the others.
+    """
 
     def __init__(
         self,
@@ -74,9 +75,9 @@ class Faults:
         self._is_whole = is_whole
         self._chosen = chosen
         self.may_lose_disk: Callable[[ClusterMachine], bool] = lambda machine: True
-        """Whether others have all that its disk holds."""
+        """Whether other machines have everything on its disk."""
         self.losing: Callable[[ClusterMachine], None] = lambda machine: None
-        """Called when a machine is about to lose what it has not flushed."""
+        """Called when a machine is about to lose its unflushed data."""
         self._hosts = HostFaults(world, [machine.host for machine in machines])
 
     def begin(self, client_names: Sequence[str]) -> None:
@@ -106,7 +107,7 @@ class Faults:
         self._hosts.begin({name: (MEANS_MS[name], self._counted(name, act)) for name, act in acts.items()})
 
     def end(self) -> None:
-        """What lasts ends now; processes that are down start."""
+        """Ends all lasting faults, and starts the processes that are down."""
         self._has_ended = True
         self._hosts.end()
         world = self._world
@@ -136,7 +137,7 @@ class Faults:
         return happen
 
     def _after(self, delay_ms: float, act: Callable[[], None]) -> None:
-        """Not behind the end of the trouble, which undoes what lasts."""
+        """Runs `act` later, but not after the end of the trouble, which undoes lasting faults itself."""
 
         def act_in_trouble() -> None:
             if not self._has_ended:
@@ -147,7 +148,7 @@ class Faults:
     # -- processes and machines
 
     def _may_end(self) -> bool:
-        """Whether another process may end: nobody depends on it for what was lost."""
+        """Whether another process may end: no node depends on its data after a loss."""
         if any(machine.rests_on_others for machine in self._machines) and self._is_whole():
             for machine in self._machines:
                 machine.rests_on_others = False
@@ -168,7 +169,7 @@ class Faults:
         return True
 
     def _fall_behind(self, random: Random) -> bool:
-        """One node is cut off from the others until it is out of sync; then they end, and it alone goes on."""
+        """One node is cut off from the others until it is out of sync. Then the others end, and it runs alone."""
         machine = random.choice(self._machines)
         self._hosts.cut_off(machine.host, self._others(machine), 6_000)
 
@@ -243,7 +244,7 @@ class Faults:
         return True
 
     def _break_disk(self, random: Random) -> bool:
-        """One operation fails, and the node halts."""
+        """One disk operation fails, and the node halts."""
         machine = random.choice(self._machines)
         if not machine.is_up or machine.is_disk_troubled or not self._may_end():
             return False
@@ -286,7 +287,7 @@ class Faults:
         return [other.host for other in self._machines if other is not machine]
 
     def _isolate(self, random: Random) -> bool:
-        """From everybody, or from the other nodes alone: its clients go on."""
+        """Isolates a node from all hosts, or only from the other nodes, so that its clients continue."""
         machine = random.choice(self._machines)
         others = self._others(machine)
         if random.randrange(2):
@@ -295,7 +296,7 @@ class Faults:
         return True
 
     def _split(self, random: Random) -> bool:
-        """Each side goes on by itself, with about half of the clients."""
+        """Each side continues alone, with about half of the clients."""
         hosts = [machine.host for machine in self._machines]
         side = random.sample(hosts, len(hosts) // 2) + [name for name in self._client_names if random.randrange(2)]
         rest = [host for host in (*hosts, *self._client_names) if host not in side]

@@ -1,7 +1,7 @@
-"""What nodes make of one metadata log: in the end they all have the same image.
+"""Metadata images of nodes: in the end all nodes have the same image of one metadata log.
 
-Equal logs are not enough: a node that took a snapshot in the place of its log has folded other records than the rest,
-and a broker has applied what its quorum published.
+Equal logs are not enough. A node that replaced its log by a snapshot has applied other records than the rest, and a
+broker has applied the records that its quorum published.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ COMPARED = (
 
 
 def check_equal_images(images: Mapping[str, MetadataImage]) -> None:
-    """`images`: by node, each at the same end of the metadata log. Raises ViolationError where two differ."""
+    """`images`: the image of each node, all at the same end of the metadata log. Raises ViolationError if two
+    differ."""
     first_name, first = next(iter(images.items()))
     for name, image in images.items():
         for part in COMPARED:

@@ -1,4 +1,4 @@
-"""A machine of a cluster: formatted in advance, and started again whenever its process has ended."""
+"""A machine of a cluster. It is formatted in advance, and restarts its process after each end."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from moldau.wire.protocol.messages.raft_records import Endpoint, KRaftVersionFea
 CONTROLLER = "CONTROLLER"
 CLUSTER_ID = "tBkDQh1jQTWVvPkPqJ9o1w"
 DOWN_S = (0.05, 0.5, 2.5, 8.0)
-"""How long a process that has ended stays away: one of these."""
+"""An ended process is restarted after one of these times."""
 
 
 class ClusterMachine(NodeMachine):
-    """`rests_on_others`: what it had is gone, or a part of it, and not all is whole since."""
+    """`rests_on_others`: some of its data was lost, and the cluster has not been whole since."""
 
     def __init__(self, around: Surroundings, node_id: int) -> None:
         host = host_of(node_id)
@@ -44,9 +44,9 @@ class ClusterMachine(NodeMachine):
         self.is_flushed = is_flushed(self.settings)
         self.rests_on_others = False
         self.is_away = False
-        """The machine is not started again."""
+        """The machine is not restarted."""
         self.is_calm = False
-        """Trouble has ended: a start that fails is a fault of the node."""
+        """Trouble has ended: a failed start is now a violation of the node."""
         self._began_in_trouble = True
         self._restarts = around.random_of(f"{host}/restarts")
         self._formats = around.random_of(f"{host}/format")
@@ -58,7 +58,7 @@ class ClusterMachine(NodeMachine):
         return self.node_id in controllers_of(self.around.seed)
 
     def _format(self, voters: tuple[VotersRecordVoter, ...]) -> Uuid:
-        """The directory of the only disk; gives its id. Without `voters` the node finds them."""
+        """Formats the directory of the only disk and returns its id. Without `voters` the node discovers them."""
         properties = format_directory(
             self.disks[0],
             SeededRandom(self._formats.getrandbits(64)),
@@ -71,7 +71,7 @@ class ClusterMachine(NodeMachine):
         return properties.directory_id
 
     def lose_disk(self) -> None:
-        """The process ends with its disk; the next one starts with an empty one, in another directory."""
+        """The process ends and loses its disk. The next one starts with an empty disk and another directory id."""
         self.around.trace.tell(f"{self.host} gets an empty disk")
         self.kill("process")
         self.disks[0] = MemoryDisk()
@@ -91,7 +91,7 @@ class ClusterMachine(NodeMachine):
             self._begin(self.boot())
 
     def leave(self) -> None:
-        """The process ends; none is started until it is to come back."""
+        """The process ends, and is not restarted until `come_back`."""
         self.is_away = True
         self.kill("process")
 
@@ -100,12 +100,12 @@ class ClusterMachine(NodeMachine):
         self.start_if_down()
 
     def stop_soon(self) -> None:
-        """A clean stop; the process may die on the way."""
+        """Begins a clean stop, during which the process may die."""
         if self.is_up:
             self._begin(self.stop())
 
     def replace_disk(self) -> None:
-        """Whoever sees that a disk fails starts the node anew on one that does not."""
+        """Restarts the node on a healthy disk, as an operator does after a disk error."""
         if self.is_disk_troubled:
             self.kill("process")
 
@@ -124,8 +124,8 @@ class ClusterMachine(NodeMachine):
         self.around.after(0.0 if self.is_calm else 1_000 * self._restarts.choice(DOWN_S), self.start_if_down)
 
     def _failed(self, what: str, error: BaseException) -> None:
-        """In trouble a start may not find the others in time, or only controllers that are new, each of which takes it
-        for a second broker of its id until a session has passed."""
+        """During trouble a start may fail to reach the others in time. It may also reach only new controllers, which
+        reject it as a second broker with its id until its session expires."""
         if self.is_calm and not (self._began_in_trouble and isinstance(error, TimeoutError)):
             super()._failed(what, error)
         self.kill("process")
@@ -135,7 +135,7 @@ class ClusterMachine(NodeMachine):
 
 
 def first_voters(seed: int) -> tuple[VotersRecordVoter, ...]:
-    """All controllers, each with the directory that it is formatted with."""
+    """All controllers, each with the directory of its formatting."""
     return tuple(voter(node_id, first_directory_id(seed, node_id)) for node_id in controllers_of(seed))
 
 
@@ -144,6 +144,6 @@ def first_directory_id(seed: int, node_id: int) -> Uuid:
 
 
 def voter(node_id: int, directory_id: Uuid) -> VotersRecordVoter:
-    """A node as a record of the voters names it."""
+    """A node in the form of the voters record."""
     endpoint = Endpoint(CONTROLLER, host_of(node_id), CONTROLLER_PORT)
     return VotersRecordVoter(node_id, directory_id, (endpoint,), KRaftVersionFeature(0, 1))

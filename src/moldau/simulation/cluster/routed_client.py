@@ -1,8 +1,8 @@
-"""A client of several brokers: it asks the leader of a partition and the coordinator of a group.
+"""A client of several brokers, which sends requests to leaders of partitions and coordinators of groups.
 
-It has at most one connection to each broker, which it opens at the first request, and one more for metadata. If an
-answer names the wrong broker, the client asks for metadata again when no request is in flight, because requests of one
-connection keep their order.
+It has at most one connection to each broker, opened for the first request, and one more for metadata. After a response
+from a wrong broker it fetches metadata again, but only when no request is in flight, because requests of one connection
+keep their order.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from moldau.wire.protocol.messages.transactions import (
 from moldau.wire.protocol.schema import Request
 
 GROUP, TRANSACTION = 0, 1
-"""The types of FindCoordinator's keys."""
+"""FindCoordinator's key types."""
 ASKED_ELSEWHERE = tuple(
     ERROR_CODES[name]
     for name in (
@@ -52,31 +52,33 @@ ASKED_ELSEWHERE = tuple(
         "FENCED_LEADER_EPOCH",
         "UNKNOWN_LEADER_EPOCH",
         "UNKNOWN_TOPIC_ID",
-        "OUT_OF_ORDER_SEQUENCE_NUMBER",  # a leader that was replaced, and has not heard of it
+        "OUT_OF_ORDER_SEQUENCE_NUMBER",  # from a replaced leader that does not know it yet
     )
 )
 OFFSET_NOT_AVAILABLE = ERROR_CODES["OFFSET_NOT_AVAILABLE"]
 OFFSET_OUT_OF_RANGE = ERROR_CODES["OFFSET_OUT_OF_RANGE"]
 NOBODY = ""
-"""The host where none is known."""
+"""The host if none is known."""
 OWN_PATIENCE_S = 2.0
-"""How long a broker may take for a question of this client's own."""
+"""The time limit of a broker for this client's own requests."""
 LED = {
     ProduceRequest: ("topic_data", "partition_data", "index"),
     FetchRequest: ("topics", "partitions", "partition"),
     ListOffsetsRequest: ("topics", "partitions", "partition_index"),
     DeleteRecordsRequest: ("topics", "partitions", "partition_index"),
 }
-"""What leaders are asked: where its topics are, their partitions, and the number of each."""
+"""Requests to leaders: the fields of their topics, partitions and partition numbers."""
 
 
 class RoutedClient:
-    """A Client. What several leaders are asked is sent in parts: `note` gets the answer of each. `epochs`: the newest
-    leader epoch of each partition that this client ever heard of; it follows no earlier one (KIP-320).
+    """A Client. A request to several leaders is sent in parts, and `note` is called with each response. `epochs`: the
+    newest leader epoch of each partition that this client has seen; it follows no earlier one (KIP-320).
 
-    With a `rack` it reads where leaders send it to, the replica in that rack, until that one refuses (KIP-392);
-    `read_near` is called with each answer of one. `is_leader` says whether a host leads a partition now: one that was
-    replaced, and has not heard of it, may lack what was read elsewhere, which no client can know."""
+    With a `rack` it reads from the replica in that rack that leaders name, until that replica returns an error
+    (KIP-392). `read_near` is called for each response of such a replica. `is_leader` shows whether a host leads a
+    partition now. A replaced leader that does not know it yet may lack records that were read elsewhere, which a client
+    cannot notice.
+    """
 
     def __init__(
         self,
@@ -103,19 +105,19 @@ class RoutedClient:
         self._connections: dict[str, BrokerClient] = {}
         self._informant: BrokerClient | None = None
         self._leaders: dict[tuple[str | Uuid, int], tuple[str, int]] = {}
-        """By partition, its topic by name or id, the host of its leader and the leader epoch."""
+        """The leader's host and epoch of each partition, whose topic is given by name or id."""
         self._coordinators: dict[tuple[int, str], str] = {}
         self._rack = rack
         self._read_near = read_near
         self._is_leader = is_leader
         self._near: dict[tuple[str | Uuid, int], str] = {}
-        """By partition the host of the replica that its leader named."""
+        """The host of the replica that the leader of each partition named."""
         self._hosts_by_id: dict[int, str] = {}
         self._is_outdated = True
         self._under_way = 0
-        """Requests that were sent and have no answer yet."""
+        """The number of requests in flight."""
         self._sending = asyncio.Lock()
-        """Requests are sent in the order in which they were asked for."""
+        """Keeps requests in the order of the calls."""
 
     def version_of(self, key: ApiKey) -> int:
         return self.versions[key]
@@ -123,7 +125,7 @@ class RoutedClient:
     def send(
         self, message: Request[Response], note: Callable[[Response], None] | None = None
     ) -> asyncio.Future[Response]:
-        """Sent as soon as it is known to whom."""
+        """Sends the request as soon as its broker is known."""
         return self._asking(message, note, REQUEST_TIMEOUT_S)
 
     async def request(
@@ -133,11 +135,11 @@ class RoutedClient:
         note: Callable[[Response], None] | None = None,
         timeout_s: float | None = None,
     ) -> Response:
-        """The answer, of several one."""
+        """Sends the request and waits. Of several responses, returns one."""
         return await self._asking(message, note, REQUEST_TIMEOUT_S if timeout_s is None else timeout_s)
 
     async def tell(self, message: Request[Any]) -> None:
-        """Sends what is not answered, or is to be missed by nobody (acks=0). Raises UnansweredError."""
+        """Sends a request without a response, or whose loss does not matter (acks=0). Raises UnansweredError."""
         async with self._sending:
             for _, connection, part in await self._reached(message):
                 connection.send_unanswered(part)
@@ -162,8 +164,8 @@ class RoutedClient:
     async def _ask(
         self, message: Request[Response], note: Callable[[Response], None] | None, timeout_s: float
     ) -> Response:
-        """Raises UnansweredError: some part of it has no answer. This client is closed then: nothing that it asked
-        before is answered any more."""
+        """Raises UnansweredError if a part of the request has no response. Then closes this client, so earlier requests
+        are not answered either."""
         try:
             async with self._sending:
                 reached = await self._reached(message)
@@ -189,7 +191,7 @@ class RoutedClient:
             note(answer)
 
     def _take_fetched(self, host: str, answer: Any) -> Any:
-        """Learns where to read; what a near replica refuses, or a leader that leads no more, is asked again."""
+        """Stores the replica to read from. Marks errors of a near replica, or of a replaced leader, for another try."""
         topics = []
         for topic in answer.responses:
             rows = []
@@ -213,7 +215,8 @@ class RoutedClient:
     # -- who is asked
 
     async def _reached(self, message: Request[Response]) -> list[tuple[str, BrokerClient, Request[Response]]]:
-        """What each broker is asked. Raises UnansweredError: one of them is not known, or not reached, for long."""
+        """The part of the request for each broker. Raises UnansweredError if a broker stays unknown or unreachable for
+        long."""
         end_s = self._network.loop.time() + REQUEST_TIMEOUT_S
         while True:
             if self._is_outdated and not self._under_way:
@@ -257,7 +260,7 @@ class RoutedClient:
             for row in getattr(topic, rows_field):
                 host, epoch = self._leaders.get((name, getattr(row, index_field)), (NOBODY, -1))
                 if hasattr(row, "current_leader_epoch"):
-                    # else a replica that follows by now would say what it knows in place of the leader
+                    # otherwise a replica that is a follower by now would answer instead of the leader
                     row = replace(row, current_leader_epoch=epoch)
                 if is_near:
                     host = self._near.get((name, getattr(row, index_field)), host)
@@ -269,13 +272,13 @@ class RoutedClient:
     # -- its own questions
 
     def _doubt(self) -> None:
-        """Who has told what is known may be cut off: another broker is asked next."""
+        """The source of the metadata may be cut off: another broker is asked next."""
         self._is_outdated = True
         if self._informant is not None:
             self._informant.close()
 
     async def _learn(self) -> None:
-        """Asks a broker for all leaders."""
+        """Fetches all leaders from a broker."""
         answer = await self._own_answer(MetadataRequest(None))
         if answer is None:
             return
@@ -320,7 +323,7 @@ class RoutedClient:
 
 
 def coordinated_by(message: Request[Any]) -> tuple[int, str] | None:
-    """The type and the name of what a coordinator is asked about; None: any broker may be asked."""
+    """The key type and key for the coordinator of this request; None: any broker may answer."""
     match message:
         case InitProducerIdRequest():
             return (TRANSACTION, message.transactional_id) if message.transactional_id else None
@@ -335,6 +338,6 @@ def coordinated_by(message: Request[Any]) -> tuple[int, str] | None:
 
 
 def _look(asking: asyncio.Future[Any]) -> None:
-    """Takes the error of a request that nobody waits for any more, or asyncio would complain."""
+    """Retrieves the error of a request that no caller awaits any more, so that asyncio does not warn."""
     if not asking.cancelled():
         asking.exception()

@@ -1,4 +1,4 @@
-"""Runs one seed in a world of its own; the outcome says how it went."""
+"""Runs one seed in its own world, and returns the outcome."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEFAULT_SECONDS = 60.0
 
 
 class Outcome(SeedOutcome, frozen=True, kw_only=True):
-    """Of a seed of a cluster: how often each trouble and each event has come."""
+    """The outcome of a seed: how often each trouble and each event occurred."""
 
     nodes: int
     boots: int
@@ -34,7 +34,7 @@ def run_seed(
     chosen: Collection[Act] | None = None,
     write_line: Callable[[str], None] | None = None,
 ) -> Outcome:
-    """The whole story of `seed`, or (`chosen`) with these acts of its trouble alone. Deterministic: the same code and
+    """Runs the whole story of `seed`, or only with the acts `chosen` of its trouble. Deterministic: the same code and
     seed give the same digest."""
     with without_collections():
         return _run_world(seed, seconds, chosen, write_line)

@@ -1,4 +1,4 @@
-"""What a seed draws for the nodes of its cluster: how many there are, and their settings."""
+"""The settings that a seed draws for its cluster: the number of nodes, and their settings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CHOICES: dict[str, tuple[int | str, ...]] = {
     "log.cleaner.backoff.ms": (200, 2_000),
     "log.cleaner.dedupe.buffer.size": (2_000, 1_000_000),
 }
-"""Small values, so that what takes minutes otherwise happens within seconds."""
+"""Small values, so that events that usually take minutes occur within seconds."""
 METADATA_LOGS: tuple[dict[str, str], ...] = (
     {},
     {"metadata.log.max.record.bytes.between.snapshots": "2000"},
@@ -43,12 +43,12 @@ METADATA_LOGS: tuple[dict[str, str], ...] = (
         "metadata.max.retention.bytes": "0",
     },
 )
-"""As they come; with snapshots; cleaned so often that whoever is away for a while needs a snapshot."""
+"""Default settings; with snapshots; cleaned so often that a node that was away needs a snapshot."""
 
 
 FIRST_SEED_WITH_TOKENS = 41
-"""Records of tokens move the metadata log, and with it all that happens. The seeds before are those that are recorded
-for planted bugs."""
+"""Token records move the metadata log and everything that follows. Earlier seeds are those recorded for planted
+bugs."""
 TOKENS_SHARE = 0.5
 TOKENS_LISTENER = "TOKENS"
 TOKENS_PORT = 9094
@@ -60,11 +60,11 @@ SEPARATE_ROLES = {
     4: (BROKER, BOTH, BOTH, CONTROLLER),
     5: (BROKER, BROKER, BOTH, CONTROLLER, CONTROLLER),
 }
-"""By how many nodes there are: three brokers, and three controllers."""
+"""The roles by the number of nodes: three brokers and three controllers."""
 
 
 class Voters(enum.Enum):
-    """Who changes the voters of the quorum. All controllers are voters at first."""
+    """Who changes the voters of the quorum. At first all controllers are voters."""
 
     CONFIGURED = "nobody: the settings name them"
     CHANGED = "the administrator takes them away and adds them"
@@ -76,7 +76,8 @@ def voters_of(seed: int) -> Voters:
 
 
 def fewest_replicas_of(seed: int) -> int:
-    """Of the careless topic: it has so many up to REPLICAS, from its creation on and after each move."""
+    """The smallest number of replicas of the careless topic, at its creation and after each move; REPLICAS is the
+    largest."""
     return random_of(seed, "fewest replicas").choice((1, 2, REPLICAS))
 
 
@@ -85,7 +86,7 @@ def node_ids_of(seed: int) -> tuple[int, ...]:
 
 
 def roles_of(seed: int) -> dict[int, str]:
-    """What each node is. Of the clusters of more than three nodes most have some of one role alone."""
+    """The roles of each node. Most clusters of more than three nodes have some nodes with a single role."""
     node_ids = node_ids_of(seed)
     is_separate = len(node_ids) in SEPARATE_ROLES and random_of(seed, "roles").random() < SEPARATE_SHARE
     roles = SEPARATE_ROLES[len(node_ids)] if is_separate else (BOTH,) * len(node_ids)
@@ -109,12 +110,13 @@ def rack_of(node_id: int) -> str:
 
 
 def has_tokens(seed: int) -> bool:
-    """Whether a client of this story has delegation tokens."""
+    """Whether a client of this story uses delegation tokens."""
     return seed >= FIRST_SEED_WITH_TOKENS and random_of(seed, "has tokens").random() < TOKENS_SHARE
 
 
 def _settings_of_tokens(seed: int, host: str, roles: str) -> dict[str, str]:
-    """Delegation tokens, and a further listener of each broker: on one without logins nobody gets a token."""
+    """Delegation tokens, and an additional listener of each broker, because a listener without logins issues no
+    tokens."""
     settings = {
         "delegation.token.secret.key": "a secret of the cluster",
         "delegation.token.expiry.check.interval.ms": str(
@@ -133,7 +135,7 @@ def _settings_of_tokens(seed: int, host: str, roles: str) -> dict[str, str]:
 
 
 def settings_of(seed: int, node_id: int) -> dict[str, str]:
-    """All nodes have the same, but for who they are."""
+    """The settings of a node. All nodes have the same, except for their identity."""
     host, roles = host_of(node_id), roles_of(seed)[node_id]
     points = {BROKER: f"PLAINTEXT://{host}:{PORT}", CONTROLLER: f"CONTROLLER://{host}:{CONTROLLER_PORT}"}
     drawn = {name: str(random_of(seed, f"setting {name}").choice(choices)) for name, choices in CHOICES.items()}
@@ -164,5 +166,5 @@ def settings_of(seed: int, node_id: int) -> dict[str, str]:
 
 
 def is_flushed(settings: dict[str, str]) -> bool:
-    """Whether what is acknowledged is on the disks."""
+    """Whether acknowledged records are on the disks."""
     return settings["log.flush.interval.messages"] == "1"

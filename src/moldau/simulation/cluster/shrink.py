@@ -1,7 +1,7 @@
-"""`python -m moldau.simulation.cluster.shrink --seed 7 > story.txt`: a broken seed, with as little trouble as does it.
+"""`python -m moldau.simulation.cluster.shrink --seed 7 > story.txt` reduces the trouble of a broken seed to a minimum.
 
-Prints a story: each line `trouble: KIND NUMBER` is an act, the others say what came of it. `--again story.txt` plays
-the acts of such a story and no others; people may take lines away. Exit code 0 if a rule is broken, else 1.
+Prints a story: each line `trouble: KIND NUMBER` is an act, the other lines show its effects. `--again story.txt` runs
+only the acts in such a story, from which you may delete lines. The exit code is 0 if a rule is broken, else 1.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ACT = re.compile(r"trouble: ([a-z ]+) (\d+)$", re.MULTILINE)
 
 
 class Scenario(msgspec.Struct, frozen=True):
-    """A seed with these acts of its trouble alone; None: with all."""
+    """A seed with only these acts of its trouble; None: with all."""
 
     seed: int
     seconds: float = DEFAULT_SECONDS
@@ -33,7 +33,7 @@ class Scenario(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> Scenario:
-        """What a story tells. Raises ValueError if it is none."""
+        """The scenario in the text of a story. Raises ValueError if the text is not a story."""
         head = _HEAD.search(text)
         if head is None:
             raise ValueError("no line says: " + HEAD.format("N", "S"))
@@ -44,15 +44,15 @@ class Scenario(msgspec.Struct, frozen=True):
         return run_seed(self.seed, seconds=self.seconds, chosen=self.acts, write_line=write_line)
 
     def story(self) -> tuple[str, Outcome]:
-        """What happens, from which `parse` makes this scenario again; and how it ends."""
+        """Runs the scenario. Returns a text from which `parse` makes this scenario again, and the outcome."""
         lines = [HEAD.format(self.seed, self.seconds)]
         outcome = self.play(lines.append)
         return "\n".join(lines), outcome
 
 
 def shrunk(scenario: Scenario, is_broken: Callable[[Scenario], bool]) -> Scenario:
-    """A scenario that is broken still, and is not without any one of its acts. `scenario` is broken, and names its
-    acts: whole kinds of them go first, then halves of what is left, and so on down to one alone."""
+    """The smallest scenario that is still broken: without any one of its acts it is not. `scenario` is broken, and
+    names its acts. First removes whole kinds, then halves of the rest, and so on down to single acts."""
     while scenario.seconds / 2 >= SHORTEST_S and is_broken(shorter := replace(scenario, seconds=scenario.seconds / 2)):
         scenario = shorter
     acts = scenario.acts or ()
@@ -74,7 +74,7 @@ def shrunk(scenario: Scenario, is_broken: Callable[[Scenario], bool]) -> Scenari
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Prints the story; what is tried on the way goes to stderr."""
+    """Prints the story, and the attempts on stderr."""
     parser = argparse.ArgumentParser(prog="python -m moldau.simulation.cluster.shrink", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="the broken seed")
     parser.add_argument("--again", type=Path, metavar="FILE", help="a story to play again")

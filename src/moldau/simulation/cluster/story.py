@@ -1,12 +1,13 @@
-"""From a seed to a story: clients write, read and copy while nodes fail; then all is healed, and must be whole.
+"""The story of a seed: clients write, read and copy while nodes fail; then everything is healed and must be whole.
 
-Producers with idempotence and acks=all, two members of a group, two copiers of one transactional id that fence each
-other, and one that ends its transactions one right after the other; one topic expires, and somebody deletes its oldest
-records; one is compacted; to one somebody writes with acks 0 and 1 too, and a reader gets it from the replica in its
-rack; in some stories somebody creates and ends delegation tokens. The nodes have at least two replicas in sync of what
-they acknowledge, so every promise is kept over all trouble that `faults` allows. Once it has ended the clients finish
-what they owe, the group reads all there is, every replica is in sync again, and everything that was promised is read
-back.
+The clients are producers with idempotence and acks=all, two members of a group, two copiers with the same transactional
+id that fence each other, and one copier that ends its transactions directly one after the other. One topic expires, and
+a client deletes its oldest records. One topic is compacted. One topic also gets records with acks 0 and 1, and a reader
+reads it from the replica in its rack. In some stories a client creates and ends delegation tokens.
+
+Acknowledged records have at least two in-sync replicas, so every promise is kept during all trouble that `faults`
+allows. After the trouble the clients finish their work, the group reads all records, every replica is in sync again,
+and all promises are checked by reading.
 """
 
 from __future__ import annotations
@@ -56,22 +57,23 @@ from moldau.wire.protocol.messages.topics import CreatableTopic, CreatableTopicC
 GROUP = "readers"
 COPIER = "copier"
 SUCCESSIVE = "successive"
-"""Transactional ids, and the groups of their positions."""
+"""Transactional ids, and the groups of their committed offsets."""
 OPERATIONS = 200
-"""So many must be acknowledged before clients end: where trouble let fewer through, they go on behind it."""
+"""The number of acknowledged operations before clients end. If trouble prevented them, the clients continue after
+it."""
 OPERATIONS_OF_A_MAJORITY = 20
-"""So many are acknowledged while one node is away."""
+"""The number of acknowledged operations while one node is away."""
 PATIENCE_S = 60.0
-"""Virtual time in which a healed cluster must have done what it owes."""
+"""The virtual time within which a healed cluster must finish its work."""
 LOOK_EVERY_S = 0.05
 OUT_OF_ORDER_SEQUENCE_NUMBER = ERROR_CODES["OUT_OF_ORDER_SEQUENCE_NUMBER"]
 MOST_TIMES_SENT = 100
-"""A batch that is refused as out of order so often would be refused by every leader."""
+"""A batch rejected as out of order this often would be rejected by every leader."""
 UNCLEAN_SHARE = 0.4
-"""Of the seeds, in which a topic allows unclean elections."""
+"""The share of seeds in which a topic allows unclean elections."""
 RETENTION_MS = 20_000
 CLOCKS_APART_MS = 12_000
-"""No wall clock is further ahead: see the steps and drifts of `faults`."""
+"""No wall clock is further ahead: see the steps and drifts in `faults`."""
 FLUSHED = TopicRules(is_flushed=True)
 EXPIRING = TopicRules(is_flushed=True, retention_ms=RETENTION_MS - CLOCKS_APART_MS, is_replicated=True)
 COMPACTED_SETTINGS = {
@@ -81,8 +83,8 @@ COMPACTED_SETTINGS = {
     "file.delete.delay.ms": "500",
 }
 COMPACTED = TopicRules(is_flushed=True, is_compacted=True, delete_retention_ms=86_400_000)
-"""Tombstones stay longer than any replica is away: one that has not seen them would bring back what they deleted, as in
-Kafka."""
+"""Tombstones stay longer than any replica is away. A replica that missed a tombstone would bring back the deleted
+records, as in Kafka."""
 EXPIRING_SETTINGS = {"retention.ms": str(RETENTION_MS), "segment.ms": "3000", "file.delete.delay.ms": "500"}
 
 
@@ -109,12 +111,12 @@ class Story:
 
     @property
     def operations(self) -> int:
-        """Acknowledged so far: records, and transactions of the copiers."""
+        """The number of acknowledged records and transactions of copiers so far."""
         committed = sum(outcome is Outcome.COMMITTED for outcome in self.copies.outcomes.values())
         return committed + sum(each.acknowledged_count for each in self.world.ledger.partitions.values())
 
     async def run(self, seconds: float) -> None:
-        """Raises ViolationError."""
+        """Runs the story. Raises ViolationError."""
         world = self.world
         await asyncio.gather(*(machine.boot() for machine in world.machines))
         self.events = await self.created("events", world.random_of("events").choice((1, 2, 3)))
@@ -128,10 +130,11 @@ class Story:
         replicas = world.random_of("replicas of careless").randint(fewest, REPLICAS)
         self.careless = await self.created("careless", 1, FLUSHED, {UNCLEAN_ELECTIONS: unclean}, replicas)
         if fewest < REPLICAS:
-            # of two replicas the other one may go, by a fault of its disk, before this one is back and told as unclean
+            # with two replicas, the other one may be lost by a disk fault before this one is back and reported as
+            # unclean
             self.faults.losing = self.lose_careless
         if fewest == 1:
-            # a replica whose directory is gone waits for the directory: with no other one its partition stays offline
+            # a replica whose directory is lost waits for it: without another replica the partition stays offline
             self.faults.may_lose_disk = lambda machine: not self.has_careless(machine)
         loops = self.new_clients()
         self.faults.begin([loop.name for loop in loops])
@@ -171,12 +174,12 @@ class Story:
         return world.new_topic(name, topic_id, partitions, rules)
 
     def has_careless(self, machine: ClusterMachine) -> bool:
-        """A replica of the topic that may have this one alone."""
+        """Whether the machine has a replica of the topic that may have a single replica."""
         topic = self.world.watch.newest.topics_by_id.get(self.careless.topic_id)
         return topic is not None and machine.node_id in topic.partitions[0].replicas
 
     def lose_careless(self, machine: ClusterMachine) -> None:
-        """Power is lost, and perhaps with it what no other replica has."""
+        """The machine loses power, and perhaps records that no other replica has."""
         if self.has_careless(machine):
             self.world.watch.allow_loss((self.careless.topic_id, 0))
 
@@ -212,7 +215,7 @@ class Story:
     async def recover(self) -> None:
         world = self.world
         await self.in_time("clients go on", self.until(lambda: self.operations >= OPERATIONS))
-        if voters_of(world.seed) is not Voters.CHANGED:  # there two may be left of the voters, and need each other
+        if voters_of(world.seed) is not Voters.CHANGED:  # there only two voters may be left, which need each other
             await self.go_on_without(world.random_of("away").choice(world.machines))
         world.is_draining = True
         await self.in_time("clients finish", asyncio.gather(*self.clients))
@@ -227,7 +230,7 @@ class Story:
             await self.in_time("tokens are tried out", tokens.audit())
 
     async def go_on_without(self, machine: ClusterMachine) -> None:
-        """A healed majority makes progress."""
+        """Checks that a healed majority makes progress."""
         await self.in_time("everything is whole again", self.until(self.world.lacks_nothing))
         machine.leave()
         wanted = self.operations + OPERATIONS_OF_A_MAJORITY
@@ -254,7 +257,7 @@ class Story:
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def in_time(self, rule: str, work: Awaitable[object]) -> None:
-        """A healed cluster makes progress."""
+        """Checks that a healed cluster makes progress."""
         try:
             async with asyncio.timeout(PATIENCE_S):
                 await work
@@ -262,7 +265,7 @@ class Story:
             raise ViolationError(rule, f"not within {PATIENCE_S} s: {self.standing()}") from error
 
     def is_quiet(self) -> bool:
-        """Nobody writes, and every replica has everything and knows that it is committed."""
+        """Whether no client writes, and every replica has all records and knows that they are committed."""
         ends: dict[TopicPartition, int] = {}
         for machine in self.world.machines:
             node = machine.node
@@ -279,7 +282,7 @@ class Story:
         return True
 
     def standing(self) -> str:
-        """For people: who lacks what."""
+        """The state of the nodes for people: what each one lacks."""
         image = self.world.watch.newest
         lines = [
             f"{topic.name}-{index}: leader {one.leader}, isr {one.isr}, elr {one.eligible_leader_replicas}"
@@ -292,21 +295,22 @@ class Story:
 
 
 class ClusterProducer(IdempotentProducer):
-    """Careful where leaders change: one batch alone until one was taken, for a log that knows none of a producer takes
-    any of them first, and none behind those that are sent again, for a log remembers only the last five."""
+    """A producer for changing leaders. It sends a single batch until one is accepted, because a log without state of
+    the producer accepts any batch first. It sends no new batch after repeated ones, because a log remembers only the
+    last five."""
 
     async def step(self) -> None:
         try:
             await super().step()
         except UnansweredError:
-            # one leader may have appended what the next one refuses, or takes as a repeat
+            # one leader may have appended a batch that the next one rejects, or treats as a repeat
             for lane in self.lanes.values():
                 for batch in lane.unacknowledged:
                     batch.is_in_doubt = True
             raise
 
     def partition_answered(self, lane: Lane, batch: Batch, response: PartitionProduceResponse) -> None:
-        """A leader that was replaced, and has not heard of it, lacks what the next one has taken."""
+        """A replaced leader that does not know it yet lacks batches that the next leader has accepted."""
         if response.error_code == OUT_OF_ORDER_SEQUENCE_NUMBER and batch.times_sent < MOST_TIMES_SENT:
             lane.is_refused = True
         else:
@@ -320,14 +324,15 @@ class ClusterProducer(IdempotentProducer):
 
 
 class LoneBatchProducer(ClusterProducer):
-    """One batch at a time: where all that it wrote was deleted, a leader that was not there then takes any first."""
+    """Sends one batch at a time. If all its records were deleted, a new leader without its state accepts any batch
+    first."""
 
     def most_in_flight(self, lane: Lane) -> int:
         return min(1, super().most_in_flight(lane))
 
 
 class LastingMember(GroupMember):
-    """Ends when the group has committed everything that is there."""
+    """Ends when the group has committed the ends of all partitions."""
 
     def is_done(self) -> bool:
         return super().is_done() and all(

@@ -1,6 +1,6 @@
 """A client that creates, renews, ends and uses delegation tokens all the time (KIP-48).
 
-In the end every node has what was acknowledged: a valid token logs its owner in at each broker, an expired one at
+In the end every node has the acknowledged tokens: a valid token logs its owner in at each broker, an expired one at
 none.
 """
 
@@ -49,40 +49,40 @@ REMOVED = -1
 SOON_MS = 60_000
 """A token that ends within this time may have ended by the clock of another node."""
 ENDED = tuple(ERROR_CODES[name] for name in ("DELEGATION_TOKEN_NOT_FOUND", "DELEGATION_TOKEN_EXPIRED"))
-"""A controller that is cut off says so too of a token that it does not know yet. So does one that has done what it is
-asked: a broker whose connection was lost asks again."""
+"""A controller that is cut off also returns this for a token that it does not know yet. So does one that has executed
+the request before, because a broker whose connection was lost asks again."""
 TIMEOUT_MS = int(REQUEST_TIMEOUT_S * 1_000)
 
 
 class Token:
-    """A token whose creation was acknowledged. `may_end`, `may_last`: a change without an answer, which may come at any
-    time, ends it, or makes it last."""
+    """A token whose creation was acknowledged. `may_end`, `may_last`: an unanswered change, which may take effect at
+    any time, ends it or extends it."""
 
     def __init__(self, token_id: str, hmac: bytes, expires_ms: int) -> None:
         self.token_id = token_id
         self.hmac = hmac
         self.expires_ms = expires_ms
-        """As acknowledged last, since the epoch."""
+        """The last acknowledged expiry time, since the epoch."""
         self.is_removed = False
         self.may_end = False
         self.may_last = False
 
     def asked(self, period_ms: int) -> None:
-        """A change has no answer."""
+        """A change has no response."""
         self.may_end |= period_ms < SOON_MS
         self.may_last |= period_ms >= SOON_MS
 
     def lasts(self, latest_ms: int) -> bool:
-        """Whether it must be there. `latest_ms`: by the clock that is ahead of all others."""
+        """Whether the token must exist. `latest_ms`: by the clock that is furthest ahead."""
         return not self.is_removed and not self.may_end and self.expires_ms > latest_ms + SOON_MS
 
     def has_ended(self, now_ms: int) -> bool:
-        """Whether it must log nobody in. `now_ms`: by the clock of the broker."""
+        """Whether a login with the token must fail. `now_ms`: by the clock of the broker."""
         return self.is_removed or (not self.may_last and self.expires_ms < now_ms)
 
 
 class TokenChanger(ClientLoop):
-    """Logs in as the owner of all tokens, at a broker that it draws each time."""
+    """Logs in as the owner of all tokens, at a randomly drawn broker each time."""
 
     world: ClusterWorld
 
@@ -90,7 +90,8 @@ class TokenChanger(ClientLoop):
         super().__init__(world, name)
         self.tokens: list[Token] = []
         self.addresses = 0
-        """That have logged in by a token: refusals to one address come later each time."""
+        """The number of addresses used for token logins, because rejections are delayed more for each failure from one
+        address."""
 
     async def step(self) -> None:
         await asyncio.sleep(self.random.choice(RESTS_S))
@@ -105,7 +106,7 @@ class TokenChanger(ClientLoop):
         elif draw < 0.8:
             await self.change(host, token, self.random.choice((REMOVED, *SHORT_MS, *LONG_MS)), is_renewal=False)
         elif draw < 0.9:
-            await self.logs_in(host, token)  # a broker that is behind may let in and refuse whom it likes
+            await self.logs_in(host, token)  # a broker with older metadata may accept or reject any login
         else:
             await self.describe(host)
 
@@ -143,7 +144,7 @@ class TokenChanger(ClientLoop):
             token.asked(period_ms)
 
     async def describe(self, host: str) -> None:
-        """Whatever a broker knows of a token, its secret is the one that was given."""
+        """A broker that knows the token must have its original secret."""
         async with self.owner_at(host) as owner:
             answer = await owner.request(DescribeDelegationTokenRequest(None), TIMEOUT_MS)
         if answer.error_code:
@@ -154,7 +155,7 @@ class TokenChanger(ClientLoop):
                 raise ViolationError("tokens are what was acknowledged", f"{host} gives {seen.token_id} otherwise")
 
     async def logs_in(self, host: str, token: Token) -> bool:
-        """Raises UnansweredError where the broker neither lets in nor refuses."""
+        """Whether the token logs in. Raises UnansweredError if the broker neither accepts nor rejects it."""
         password = base64.b64encode(token.hmac).decode()
         login = Credentials("SCRAM-SHA-256", token.token_id, password, is_token=True)
         self.addresses += 1
@@ -174,7 +175,7 @@ class TokenChanger(ClientLoop):
 
     @asynccontextmanager
     async def peer_at(self, host: str, login: Credentials, from_host: str) -> AsyncIterator[Peer]:
-        """A connection of its own. Raises UnansweredError for a request without an answer."""
+        """A separate connection. Raises UnansweredError for a request without a response."""
         network = HostNetwork(self.world.network, from_host)
         random = SeededRandom(self.random.getrandbits(64))
         logging_in = NetworkWithLogins(network, {TOKENS_LISTENER: login}, random, InlineWorkers())
@@ -189,7 +190,7 @@ class TokenChanger(ClientLoop):
     # -- the end
 
     def check(self, image: MetadataImage) -> None:
-        """All is quiet: each token that was created is there until it was ended, and then never again."""
+        """In the end each created token exists until it was ended, and never again after that."""
         latest_ms = max(machine.clock.latest_ms() for machine in self.world.machines)
         for token in self.tokens:
             found = image.logins.delegation_token(token.token_id)
@@ -202,7 +203,7 @@ class TokenChanger(ClientLoop):
                     raise ViolationError("tokens are what was acknowledged", story)
 
     async def audit(self) -> None:
-        """Every broker lets in by each token that lasts, and by none that has ended."""
+        """Every broker accepts each valid token, and rejects each expired one."""
         for machine in self.world.machines:
             if machine.host in self.world.hosts:
                 for token in self.tokens:

@@ -1,6 +1,6 @@
-"""The rules that look into the nodes: replicas are equal below the high watermark, and each epoch has one leader.
+"""Rules about the internal state of nodes: replicas are equal below the high watermark, and each epoch has one leader.
 
-They are the ledgers of the simulations of one partition and of the quorum. They read the nodes after each request and
+They use the ledgers of the simulations of one partition and of the quorum. They read the nodes after each request and
 change nothing.
 """
 
@@ -33,7 +33,7 @@ UNCLEAN_ELECTIONS = "unclean.leader.election.enable"
 
 
 class ClusterEvent(enum.Enum):
-    """What replication is about, by the words that the report prints: what never comes proves nothing."""
+    """Events of replication, with their names in the report. A rule about an event that never occurs proves nothing."""
 
     ISR_SHRINKS = "in-sync replicas shrink"
     ISR_GROWS = "in-sync replicas grow"
@@ -57,35 +57,36 @@ class ClusterEvent(enum.Enum):
 
 
 class ClusterWatch:
-    """`happened`: how often each of the events that replication is about has come."""
+    """`happened`: how often each replication event has occurred."""
 
     def __init__(self, machines: Sequence[ClusterMachine], trace: Trace) -> None:
         self.happened: Counter[ClusterEvent] = Counter()
         self.newest = MetadataImage()
-        """The newest image that any node has shown."""
+        """The newest image of any node."""
         self.compacted: dict[str, None] = {}
-        """Topics whose replicas are cleaned."""
+        """Topics with compacted replicas."""
         self.lost: Callable[[Uuid, int], None] = lambda topic_id, index: None
-        """Called with a partition once a broker leads it that has perhaps not all that is committed."""
+        """Called with a partition once it has a leader that may lack committed records."""
         self._machines = machines
         self._trace = trace
         self._quorum = QuorumLedger(trace)
         self._partitions: dict[PartitionKey, Ledger] = {}
         self._images: dict[tuple[PartitionKey, int], PartitionImage] = {}
-        """What a partition is, by its partition epoch."""
+        """The image of each partition, by its partition epoch."""
         self._seen: dict[str, _NodeSeen] = {}
         self._troubled: dict[int, tuple[int, ...]] = {}
-        """By the end of a controller's log, where nobody knows it yet: whose disk was in trouble at that decision."""
+        """Nodes with disk trouble at the time of a decision, by the end of the controller's log, until the decision is
+        known."""
 
     def look(self) -> None:
-        """After each request: first at what is decided, then at what replicas make of it."""
+        """Called after each request. First checks decisions, then the replicas."""
         machines = [machine for machine in self._machines if self._may_have_changed(machine)]
         for machine in machines:
             self._remember_trouble(machine)
             self.look_at_image(machine)
         for machine in machines:
             if machine.node is None or machine.node.quorum.is_offline:
-                continue  # of an only directory that failed nothing can be read
+                continue  # a failed only directory cannot be read
             seen = self._seen[machine.host]
             with machine.without_faults():
                 self._look_at_quorum(machine.host, seen)
@@ -93,7 +94,7 @@ class ClusterWatch:
                     self._look_at_partition(machine, seen, partition)
 
     def _may_have_changed(self, machine: ClusterMachine) -> bool:
-        """Whether the node has run since it was looked at last, or runs now."""
+        """Whether the node runs now, or has run since the last check."""
         process, seen = machine.process, self._seen.get(machine.host)
         if process is None or process is CURRENT_PROCESS.get() or seen is None or seen.node is not machine.node:
             return True
@@ -101,7 +102,7 @@ class ClusterWatch:
         return process.turns != turns
 
     def look_at_image(self, machine: ClusterMachine) -> None:
-        """What the node has made known of the metadata; for the last time when its process ends."""
+        """Checks the metadata image that the node has published; the last time when its process ends."""
         node = machine.node
         if node is None:
             return
@@ -114,8 +115,8 @@ class ClusterWatch:
             self._image_changed(machine, seen, image)
 
     def is_quorum_whole(self, has_all_voters: bool) -> bool:
-        """Every node has what is committed and knows that, not only a log that is as long, and knows the same leader;
-        `has_all_voters`: each is a voter, none else."""
+        """Whether every node has all committed metadata, knows that it is committed, and knows the same leader.
+        `has_all_voters`: exactly the controllers are voters."""
         quorums = [machine.node.quorum for machine in self._machines if machine.node is not None]
         if any(quorum.is_offline for quorum in quorums) or len({quorum.leader_id for quorum in quorums}) != 1:
             return False
@@ -130,7 +131,7 @@ class ClusterWatch:
     # -- the metadata
 
     def _node_began(self, host: str, node: Node, before: _NodeSeen | None) -> None:
-        """A start that has ended may have taken a snapshot in the place of what its disk had."""
+        """A finished start may have replaced the log on its disk by a snapshot."""
         if before is not None and before.node.quorum.identity != node.quorum.identity:
             self._quorum.lost(host)
         log, known = node.quorum.log, self._quorum.replicas.get(host)
@@ -174,7 +175,8 @@ class ClusterWatch:
             self._troubled = {end: who for end, who in self._troubled.items() if end > image.end_offset}
 
     def _remember_trouble(self, machine: ClusterMachine) -> None:
-        """What a controller decides becomes known later: until then the trouble that it met may be over."""
+        """Remembers disk trouble at a controller's decision, because the trouble may be over when the decision becomes
+        known."""
         if machine.node is not None and machine.node.quorum.is_leader:
             end_offset = machine.node.quorum.log.log_end_offset
             if end_offset > self.newest.end_offset and end_offset not in self._troubled:
@@ -184,7 +186,7 @@ class ClusterWatch:
         return tuple(machine.node_id for machine in self._machines if machine.has_disk_trouble)
 
     def _decided(self, older: MetadataImage) -> None:
-        """Somebody knows more than anybody did before."""
+        """A node has newer metadata than any node had before."""
         came = [one for one, broker in self.newest.brokers.items() if broker.is_active and not _is_active(older, one)]
         able = self._without_trouble()
         for topic in self.newest.topics_by_id.values():
@@ -205,13 +207,14 @@ class ClusterWatch:
                             self.happened[ClusterEvent.INTERNAL_MOVE] += 1
 
     def _without_trouble(self) -> list[int]:
-        """Whose disk is well, and was when that was decided which is known now."""
+        """The nodes without disk trouble, now and at the time of the latest known decision."""
         then = [who for end, who in self._troubled.items() if end <= self.newest.end_offset]
         troubled = {one for who in (*then, self._troubled_now()) for one in who}
         return [machine.node_id for machine in self._machines if machine.node_id not in troubled]
 
     def _check_leaderless(self, partition: PartitionImage, candidates: Iterable[int]) -> None:
-        """Who has everything, and may lead, leads where nobody else does. A broker whose directory has failed halts."""
+        """A replica that has all records and may lead must lead if no other replica does. A broker with a failed
+        directory halts."""
         if partition.leader == NO_LEADER:
             eligible = (*partition.isr, *partition.eligible_leader_replicas)
             able = [one for one in candidates if one in eligible and may_lead(self.newest, partition, one)]
@@ -235,7 +238,7 @@ class ClusterWatch:
             self.happened[ClusterEvent.MOVE] += 1
 
     def allow_loss(self, key: PartitionKey) -> None:
-        """What the partition promised may be gone."""
+        """Promises of the partition may be lost."""
         if key in self._partitions:
             self._partitions[key].allow_loss()
         self.lost(*key)
@@ -271,7 +274,7 @@ class ClusterWatch:
             ledger.leadership_began(name, partition.leader_epoch, log)
 
     def _may_lead(self, machine: ClusterMachine, node: Node, partition: Partition) -> bool:
-        """Whether this life of the broker counts as one that has all that is committed: in sync, or eligible."""
+        """Whether this life of the broker has all committed records: it is in sync, or an eligible leader."""
         broker = self.newest.brokers.get(machine.node_id)
         decided = self.newest.partition(partition.topic_partition)
         return (
@@ -282,7 +285,7 @@ class ClusterWatch:
         )
 
     def check_whole(self) -> None:
-        """All is quiet: every replica is the same, byte by byte, and so is every metadata log, and every image."""
+        """In the end all replicas, metadata logs and images must be equal; replicas and logs byte by byte."""
         logs: dict[PartitionKey, list[tuple[str, Partition]]] = {}
         for machine in self._machines:
             if machine.node is not None:
@@ -312,24 +315,24 @@ class ClusterWatch:
 
 
 def may_lack(image: MetadataImage, topic: str, before: PartitionImage, now: PartitionImage) -> bool:
-    """Whether an unclean election, which the topic allows, has made somebody the leader who may lack something."""
+    """Whether an unclean election, which the topic allows, has chosen a leader that may lack records."""
     if image.topic_configs(topic).get(UNCLEAN_ELECTIONS) != "true" or now.leader in (NO_LEADER, before.leader):
         return False
     return now.leader not in (*before.isr, *before.eligible_leader_replicas)
 
 
 def image_of(node: Node) -> MetadataImage:
-    """What the node has made known of the metadata: its broker has acted on it."""
+    """The metadata image that the node has published and its broker has applied."""
     return node.broker.image if node.settings.is_broker else node.quorum.image
 
 
 def partitions_of(node: Node) -> Iterable[Partition]:
-    """The replicas of a node; none where it is a controller alone."""
+    """The replicas of a node; empty for a controller-only node."""
     return node.broker.partitions if node.settings.is_broker else ()
 
 
 def voters_known_to(quorum: QuorumRole) -> list[tuple[int, Uuid]]:
-    """The node and the directory of each; with voters that are configured no directory."""
+    """The node id and directory of each voter; no directory for statically configured voters."""
     return sorted((key.node_id, key.directory_id) for key in quorum.voters.keys)
 
 
@@ -339,13 +342,13 @@ def _is_active(image: MetadataImage, broker_id: int) -> bool:
 
 
 class _NodeSeen:
-    """What was last seen of one life of a node."""
+    """The last known state of one life of a node."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
         self.turns = -1
-        """Of its process."""
+        """The turns of its process."""
         self.image_end_offset = -1
         self.quorum_epoch = -1
         self.positions: dict[int, tuple[int, int, int]] = {}
-        """By the partition's number its high watermark, log end offset and leader epoch."""
+        """High watermark, log end offset and leader epoch of each partition, by its number."""

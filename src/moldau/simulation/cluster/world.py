@@ -19,8 +19,8 @@ from moldau.simulation.violation import ViolationError
 from moldau.types import Uuid
 
 RETRIABLE_IN_A_CLUSTER = (19, 20, 74, 75, 78)
-"""Too few replicas in sync, before and behind the append; another leader epoch; a leader that does not know yet what is
-committed."""
+"""Too few in-sync replicas, before or after the append; another leader epoch; a leader that does not know the high
+watermark yet."""
 
 
 class ClusterWorld(ClientWorld):
@@ -33,13 +33,13 @@ class ClusterWorld(ClientWorld):
         super().__init__(seed, loop, write_line, SimulatedClock(loop))
         self.machines = [ClusterMachine(self, node_id) for node_id in node_ids_of(seed)]
         self.hosts = tuple(host_of(node_id) for node_id in brokers_of(seed))
-        """Of the brokers: where clients go."""
+        """The hosts of the brokers, which clients connect to."""
         self.watch = ClusterWatch(self.machines, self.trace)
         self._epochs: dict[str, dict[tuple[Uuid, int], int]] = {}
-        """By client what it remembers of leaders."""
+        """The leader epochs that each client remembers."""
         self.watch.lost = lambda topic_id, index: self.ledger.partition(topic_id, index).allow_loss()
         self.racks: dict[str, str] = {}
-        """Of clients that read from the replica which is near."""
+        """The racks of clients that read from a near replica."""
         for machine in self.machines:
             machine.dropping = lambda node, machine=machine: self._checked(self.watch.look_at_image, machine)  # type: ignore[misc]
         self.network.after_request = self.look
@@ -57,7 +57,7 @@ class ClusterWorld(ClientWorld):
         )
 
     def _is_leader(self, host: str, topic: str | Uuid, index: int) -> bool:
-        """By the newest that any node knows."""
+        """Whether the host is the leader, by the newest image of any node."""
         image = self.watch.newest
         found = image.topics_by_name.get(topic) if isinstance(topic, str) else image.topics_by_id.get(topic)
         return found is not None and index in found.partitions and host == host_of(found.partitions[index].leader)
@@ -77,12 +77,12 @@ class ClusterWorld(ClientWorld):
         return any(machine.is_disk_limited for machine in self.machines)
 
     def end_work(self) -> None:
-        """The threads of all machines end with the world."""
+        """Stops the threads of all machines at the end of the world."""
         for machine in self.machines:
             machine.end_work()
 
     def look(self) -> None:
-        """After every request: the rules that look inside of the nodes."""
+        """Checks the internal state of nodes after every request."""
         self._checked(self.watch.look)
 
     def _checked(self, look: Callable[..., None], *of: ClusterMachine) -> None:
@@ -94,7 +94,7 @@ class ClusterWorld(ClientWorld):
             self.violate(violation)
 
     def is_whole(self) -> bool:
-        """Every node is up, and every partition that any of them knows has all its replicas in sync."""
+        """Whether every node is up, and every partition known to any of them has all replicas in sync."""
         if not all(machine.is_up for machine in self.machines):
             return False
         image = self.watch.newest
@@ -105,12 +105,13 @@ class ClusterWorld(ClientWorld):
         )
 
     def lacks_nothing(self) -> bool:
-        """All is whole, every node has what is committed of the metadata, and the voters are those that have disks."""
-        self.look()  # a flush may have committed something since the last request
+        """Whether everything is whole, every node has all committed metadata, and the voters are the controllers with
+        their present disks."""
+        self.look()  # a flush may have committed more since the last request
         return self.is_whole() and self.watch.is_quorum_whole(voters_of(self.seed) is Voters.REPLACED)
 
     def check_nodes(self) -> None:
-        """The rules over each node as a whole."""
+        """Checks the rules about each node as a whole."""
         for machine in self.machines:
             if machine.node is not None and machine.node.failure is not None:
                 raise ViolationError("invariants hold", f"{machine.host} stopped: {machine.node.failure}")
