@@ -1,4 +1,4 @@
-"""What waits and touches the world: the broker's files, threads and connections.
+"""Code that waits and uses the operating system: the broker's files, threads and connections.
 
 administration/: handlers of administrators' requests
 broker/: the broker of a node

@@ -1,6 +1,6 @@
 """Sockets for clients and for event loops, TLS, an HTTP endpoint, and metrics as text.
 
-The broker shares this floor with everything above it.
+The broker and all modules above it use this package.
 
 access: opens clients by a `ClusterAccess`
 assertions: signed assertions for issuers (RFC 7523, KIP-1258)

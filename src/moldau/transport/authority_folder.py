@@ -154,7 +154,7 @@ def _write_new(path: Path, data: bytes, mode: int) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(file.fileno(), mode)  # whatever the umask is
+            os.fchmod(file.fileno(), mode)  # regardless of the umask
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

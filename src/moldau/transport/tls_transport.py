@@ -144,7 +144,7 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
         self._handshake = asyncio.get_running_loop().create_future()
         await self._handshake
 
-    # -- what the transport below calls
+    # -- calls of the transport below
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -197,7 +197,7 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
         if self._is_secured:
             self._app.resume_writing()
 
-    # -- the handshake, and what comes after it
+    # -- the handshake, and data after it
 
     def _go_on(self) -> None:
         """Processes the received bytes, unless the protocol above has paused reading."""
@@ -304,7 +304,7 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
         who = stranger(first_bytes) or "this is plain text, perhaps of a Kafka client with security.protocol=PLAINTEXT"
         self._fail(HandshakeError(who.replace(", not Kafka's protocol", " in plain text") + "; the port speaks TLS"))
 
-    # -- what the protocol above calls
+    # -- calls of the protocol above
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return self._tls if name == "ssl_object" else self._transport.get_extra_info(name, default)

@@ -1,7 +1,7 @@
 """Handlers of administrators' requests, on a broker's and a controller's listeners.
 
 acls: CreateAcls, DeleteAcls, DescribeAcls
-asking: what these handlers know of their node
+asking: the node as these handlers see it
 client_quotas: quotas
 cluster: features and unregistration
 configs: DescribeConfigs and its alterations
@@ -10,7 +10,7 @@ loggers: levels of our loggers
 partitions: new partitions, elections, reassignments
 sasl: SASL requests on a listener without SASL
 scram: SCRAM credentials
-table: which module serves which API
+table: the modules of the APIs
 tls_stores: tries changed TLS stores (KIP-226, 978)
 topics: CreateTopics and DeleteTopics
 voters: voters of the quorum (KIP-853)

@@ -375,7 +375,7 @@ def _check_logger_broker(name: str, node_id: int) -> None:
         raise invalid_request(f"Unexpected node id. Expected {node_id}, but received {int(name)}")
 
 
-# -- who may
+# -- rights
 
 
 def _check_right(context: RequestContext, rights: tuple[Right, Right, Right], kind: int, name: str) -> None:

@@ -1,17 +1,17 @@
-"""Drives one log-backed machine: the group coordinators, the controller, and whatever machine comes next.
+"""Drives one log-backed machine: the group coordinators, the controller, and later machines.
 
-    load:    the log is folded, with pauses; then the machine decides what loading itself leads to
+    load:    fold the log, with pauses; then the machine makes the decisions that follow from loading
     submit:  decide -> append -> apply -> flushed or replicated -> committed -> the replies
 
-Requests, timers and new metadata are decided one at a time, in the order in which they come. A decision that may name
-many pauses between its steps, and what comes meanwhile waits for it in a bounded queue. A reply leaves when what it
-rests on is committed, which may be at once.
+Requests, timers and new metadata are decided one at a time, in order of arrival. A decision that may name many things
+pauses between its steps, and later ones wait for it in a bounded queue. A reply is sent when the records that it
+depends on are committed, which may be at once.
 
-What may fail, from the harmless to the worst:
-- the machine refuses, the log refuses (too large, no space), a value cannot be written: the request gets that error,
-  nothing has changed, and the next one is decided;
-- an unforeseen exception: it is logged, the request gets UNKNOWN_SERVER_ERROR, and the machine lives on;
-- a record of the log cannot be read or applied: the shard stops, everybody gets COORDINATOR_NOT_AVAILABLE;
+Failures, from the least to the most severe:
+- the machine or the log (too large, no space) rejects the request, or a value cannot be written: the request gets that
+  error, nothing has changed, and the next one is decided;
+- an unexpected exception: it is logged, the request gets UNKNOWN_SERVER_ERROR, and the machine continues;
+- a record of the log cannot be read or applied: the shard stops, and every request gets COORDINATOR_NOT_AVAILABLE;
 - the device fails: the owner is called, and closes the runtime with an error for every request;
 - a broken invariant stops the node.
 """

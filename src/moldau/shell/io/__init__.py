@@ -4,7 +4,7 @@ allocator: memory that the C library keeps or frees
 clock: real clocks
 descriptors: file descriptors for files and connections
 disk: the real file system
-dry_run: a disk that is read and never changed
+dry_run: a disk that is read but never changed
 forwarded_reads: base of disks in front of another disk
 host_name: the canonical name of this machine
 process_stats: figures of the process and its disk, for metrics

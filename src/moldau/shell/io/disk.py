@@ -1,14 +1,14 @@
-"""The file system behind the Disk port.
+"""The Disk port on the file system.
 
-How descriptors are kept few. A node with 20,000 partitions has more files than descriptors, so an `OsFile` holds its
-descriptor only as long as it is among the lately used ones (second-chance order over all files of the disk) and opens
-it again when it is needed. Worker threads read and fsync the same files that the loop appends to, so
+Few descriptors. A node with 20,000 partitions has more files than descriptors, so an `OsFile` keeps its descriptor only
+while it is among the recently used ones (second-chance order over all files of the disk) and reopens it when needed.
+Worker threads read and fsync the same files that the loop appends to, so
 
 * each file has a lock, held for the short system calls (`pwrite`, `ftruncate`, a read that cannot wait), and
 * the long ones (`fsync`, a read that may wait) only pin the descriptor: it is not evicted while pinned, and a `close`
   in the meantime takes effect at the last unpin.
 
-A file that is renamed must be closed first: its handle knows it by its old name. `OsDisk` is the only user of its
+Close a file before it is renamed: its handle knows the old name. `OsDisk` is the only user of its
 root; two handles on one path would not see each other's size.
 """
 

@@ -17,10 +17,10 @@ flow_control: why a connection begins no further request
 freeing: frees large messages bit by bit
 idle_watch: closes idle connections
 long_frame: a buffer for one long frame
-node_parts: what quorum and broker are made with
+node_parts: the parts of quorum and broker
 pauses: long work shares one millisecond in each turn of the loop
 pending_response: one answer, ready or waiting
-reply: what handlers know of a connection
+reply: the connection as handlers see it
 request_stats: counts and times of requests
 response_queue: answers in the order of requests
 rights: an operation on a kind of resource, and its error (KIP-11)

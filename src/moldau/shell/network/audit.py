@@ -55,7 +55,7 @@ class Audit:
         self._came: asyncio.Event = asyncio.Event()
         telemetry.held[QUEUE.replace(".", "_")] = lambda: (len(self._queue), max_events)
 
-    # -- what happened
+    # -- events
 
     def refused(self, kind: str, origin: Origin, detail: str, operation: str = "") -> None:
         """A client failed AUTHENTICATION or TLS."""
@@ -103,7 +103,7 @@ class Audit:
         self._queue.append(event)
         self._came.set()
 
-    # -- of the writer
+    # -- for the writer
 
     def tell_left_out(self) -> None:
         """Puts a line for each client whose last rejections were left out."""

@@ -3,8 +3,8 @@
     HANDSHAKING -> ADMITTED -> AUTHENTICATING -> SERVING -> CLOSING -> ENDED or RESET
 
 Only connections with TLS are HANDSHAKING. ADMITTED lasts until the node serves. A listener without authentication
-leaves AUTHENTICATING out. Every state may end in CLOSING, ENDED or RESET. Why a connection that is open begins no
-request: see Hold in flow_control.py.
+skips AUTHENTICATING. Every state may end in CLOSING, ENDED or RESET. Hold in flow_control.py has the reasons why an
+open connection begins no request.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class Node:
         self.operations: Operations | None = None
         """The operators' HTTP endpoint, if `moldau.http.listener` asks for it."""
 
-    # -- where it is
+    # -- addresses and parts
 
     @property
     def host(self) -> str:

@@ -1,10 +1,10 @@
-"""How log lines are written to standard error: for people, or one JSON object a line for programs.
+"""Formats log lines for standard error: as text, or as one JSON object a line for programs.
 
     2026-11-21 11:45:03.120 INFO  node 1 serves 127.0.0.1:9092 ...
-    2026-11-21 11:45:03.120 INFO  [2] topic orders is created ...            a node of several says which one it is
+    2026-11-21 11:45:03.120 INFO  [2] topic orders is created ...            one of several nodes adds its id
     {"time": "2026-11-21T11:45:03.120Z", "level": "INFO", "kind": "node started", "node": 1, "message": "..."}
 
-In a text line a line break of a trace stays; in JSON the whole message is one string. Times are UTC.
+Text keeps the line breaks of a trace; in JSON the whole message is one string. Times are UTC.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a node shows its operators over HTTP: `/metrics`, `/live`, `/ready`. Open from before recovery to the end.
+"""The HTTP endpoint of a node for operators: `/metrics`, `/live`, `/ready`. Open from before recovery to the end.
 
 /live      200 as long as the event loop runs: restart the process if it does not answer
 /ready     200 while clients are served; 503 with the reason: starting, stopping

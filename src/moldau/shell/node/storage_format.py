@@ -1,10 +1,10 @@
 """Formats a log directory, file for file as `kafka-storage format --standalone` of Apache Kafka 4.3 does.
 
-    meta.properties                                                      whose directory this is, and of which cluster
+    meta.properties                                                      the node and the cluster of this directory
     bootstrap.checkpoint                                                 the feature levels of a new cluster
     __cluster_metadata-0/00000000000000000000-0000000000.checkpoint      the first voters (KIP-853), unless configured
 
-`meta.properties` is written last: a directory without it is not formatted, whatever else it holds.
+`meta.properties` is written last: a directory without it is not formatted, regardless of its other files.
 """
 
 from __future__ import annotations

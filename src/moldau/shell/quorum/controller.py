@@ -2,8 +2,8 @@
 
     submit -> decide -> append (page cache) -> apply -> flush (Workers) -> committed -> image, subscribers -> reply
 
-Requests that are decided while a flush runs wait for the next one together. When leadership ends, the image that the
-controller decides on goes back to the committed one.
+Requests decided during a flush share the next one. When leadership ends, the controller's image is reset to the
+committed one.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class ActiveController:
         """Ends like a crash: no request gets an answer."""
         self._runtime.abort()
 
-    # what the runtime asks of its log
+    # the MachineLog of the runtime
 
     @property
     def end_offset(self) -> int:

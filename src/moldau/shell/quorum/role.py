@@ -1,17 +1,17 @@
-"""The quorum of a node: puts its rooms together, and starts and stops them.
+"""The quorum of a node: assembles its parts, and starts and stops them.
 
-    core/raft, raft_driver   who leads, and what of the metadata log is committed
-    channel                  what the other nodes of the quorum are asked
-    stored_quorum            what a start finds: snapshot and log folded, voters, `quorum-state`
-    applied, publisher       what is applied of the log; the committed image and its subscribers
-    controller               what is decided, in each leader epoch
+    core/raft, raft_driver   the leader, and the committed end of the metadata log
+    channel                  requests to the other nodes of the quorum
+    stored_quorum            the state at a start: snapshot and log folded, voters, `quorum-state`
+    applied, publisher       the applied part of the log; the committed image and its subscribers
+    controller               the decisions of each leader epoch
     snapshots                committed images on the disk
 
-The only voter leads from its start to its end. Of several one leads, and the others apply what it appends: what they
-have applied is published when it is committed, and taken back where the logs part.
+A single voter leads from its start to its end. Among several voters one leads, and the others apply the records that it
+appends. They publish applied records when these are committed, and take them back where the logs diverge.
 
-A failed device takes the role offline: every request gets KAFKA_STORAGE_ERROR, the image stays as it was last
-committed, and the node ends.
+A failed device takes the role offline: every request gets KAFKA_STORAGE_ERROR, the image stays at the last committed
+state, and the node ends.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class QuorumRole:
         self._knows_cluster: asyncio.Future[None] | None = None
         self._is_stopping = False
 
-    # what others see
+    # the view of other modules
 
     @property
     def image(self) -> MetadataImage:
@@ -244,7 +244,7 @@ class QuorumRole:
         """All feature levels in force, including those hidden from clients."""
         return {**self.image.features, KRAFT_VERSION: self.kraft_version}
 
-    # what other nodes ask
+    # requests of other nodes
 
     def asked(self, request: QuorumRequest) -> tuple[Request, asyncio.Future[Standing]]:
         """A quorum request of another node, decoded, and the future of its answer. Raises KafkaError, see
@@ -383,7 +383,7 @@ class QuorumRole:
         broker = self._applied.fold.image.brokers.get(broker_id)
         return None if broker is None or broker.incarnation_id != incarnation_id else broker.epoch
 
-    # what the voter reports
+    # reports of the voter
 
     def appended(self, batches: Buffer) -> None:
         """On a follower: applies the leader's decisions; they are published when committed."""
@@ -566,7 +566,7 @@ class QuorumRole:
             knows_cluster.set_exception(error)
             knows_cluster.exception()  # marks the error as seen: nobody may be waiting for it
 
-    # work beside the requests
+    # work next to the requests
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

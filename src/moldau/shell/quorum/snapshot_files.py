@@ -1,10 +1,10 @@
-"""Snapshots as files that go from node to node (KIP-630): which there are, parts of them, and how one that was fetched
-takes the place of the log.
+"""Snapshots as files that are sent from node to node (KIP-630): lists them, reads and writes parts of them, and
+replaces the log by a fetched one.
 
-    <name>.checkpoint.part        some bytes of it have come, or are written: no start reads it
-    <name>.checkpoint.replacing   all of it is on the disk, and takes the place of the log: a start goes on with that
-    <name>.checkpoint.damaged     a start could not read it: no start looks at it again
-    <name>.checkpoint             the log goes on behind it, or holds what it stands for
+    <name>.checkpoint.part        partly fetched or written: no start reads it
+    <name>.checkpoint.replacing   complete on the disk, and replaces the log: a start continues the replacement
+    <name>.checkpoint.damaged     a start could not read it: no start reads it again
+    <name>.checkpoint             the log continues after it, or still has the records that it covers
 
 All functions wait for the disk.
 """

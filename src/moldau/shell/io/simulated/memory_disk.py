@@ -1,18 +1,18 @@
-"""A disk in memory: the Disk port for tests, for simulation, and for clusters that keep nothing.
+"""A disk in memory: the Disk port for tests, for simulation, and for clusters without storage.
 
-What survives a crash, and how it is modelled.
+The model of crashes:
 
-* *Content.* `data` is what the page cache shows. Bytes below `durable_size` are on the disk as `data` shows them,
+* *Content.* `data` is the content in the page cache. Bytes below `durable_size` are on the disk as `data` shows them,
   except for the pages in `overwritten`, which still hold their old bytes there. `flush` makes all of `data` durable.
   A crash of the machine leaves each unflushed page old or new, may tear one page at any byte, and may leave a file
   whose size grew at any size in between; a page that was allocated and never written reads as zeros.
 * *Names.* Creating, renaming and removing are durable after `flush_directory` of the directory that they changed. A
   crash of the machine keeps some prefix of the unflushed changes of each directory, as a journal does.
-* *A crash of the process* loses nothing: the page cache belongs to the system. Old handles write to nowhere.
-* *A failed flush* makes the dirty pages clean, as Linux does: readers go on seeing them, in a later process too, but
-  flushing again succeeds and does not write them. Only a new write of a page makes that page dirty again.
+* *A crash of the process* loses nothing: the page cache belongs to the system. Writes through old handles are lost.
+* *A failed flush* makes the dirty pages clean, as Linux does: readers still see them, in a later process too, but
+  flushing again succeeds without writing them. Only a new write of a page makes that page dirty again.
 
-An append costs one `bytearray` extension: nothing is tracked for bytes that were never durable.
+An append costs one `bytearray` extension: bytes that were never durable need no tracking.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What Apache Kafka 4.4 has in JMX and this node has not, and why: a name without a meaning is not made up.
+"""Metrics that Apache Kafka 4.4 has in JMX and this node lacks, with the reasons: a meaningless value is not made up.
 
 (type in JMX, attributes; "" for all of the type, reason)
 """

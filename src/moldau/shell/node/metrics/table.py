@@ -1,8 +1,8 @@
 """Every metric of `/metrics`: name, kind, labels, meaning, and where its value comes from. One row a metric.
 
 Names follow the rule that JMX exporters use for Apache Kafka: `kafka.<package>:type=T,name=NPerSec` becomes
-`kafka_<package>_<t>_<n>_total`. A name stands here only if its value is true on this node; what Kafka has besides, and
-why it is not here, is in `absent.py`. docs/reference/metrics.md is made from both.
+`kafka_<package>_<t>_<n>_total`. A name is in this table only if its value is true on this node; `absent.py`
+has Kafka's other metrics with the reasons. docs/reference/metrics.md is made from both.
 """
 
 from __future__ import annotations
