@@ -53,7 +53,7 @@ def is_loopback_host(host: str) -> bool:
 
 
 class HttpEndpoint:
-    """What the connections of one listener share."""
+    """The shared state of one listener's connections."""
 
     def __init__(
         self,

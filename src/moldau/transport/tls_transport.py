@@ -30,7 +30,7 @@ _HANDSHAKE_RECORD = 22
 _ALERT_RECORD = 21
 _ENDED = "the connection ended during the TLS handshake"
 _PLAIN_TEXT_ALERT: Final = bytes((21, 3, 3, 0, 2, 2, 80))
-"""A fatal internal_error, as Apache Kafka answers plain text: librdkafka and our clients recognise an alert."""
+"""A fatal internal_error, Apache Kafka's answer to plain text: librdkafka and our clients recognise an alert."""
 
 
 _NOBODY: Final = asyncio.BufferedProtocol()

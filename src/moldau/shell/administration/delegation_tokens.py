@@ -102,8 +102,9 @@ async def act_describe_delegation_token(
 
 
 def _check_allowed(node: Administered, context: RequestContext) -> None:
-    """A token lets its bearer act as the owner. So a client may only get one if it is authenticated on a connection
-    that nobody can read, and not by a token. Raises DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
+    """A token lets its bearer act as the owner. So a client may only get one if its listener authenticates it (not
+    PLAINTEXT, nor SSL without a client certificate), and not by a token. Raises DELEGATION_TOKEN_REQUEST_NOT_ALLOWED.
+    """
     session = context.session
     # for a forwarded request, the broker has checked the listener
     protocol = "" if isinstance(context, ForwardedContext) else node.static_settings.protocol_of(session.listener_name)

@@ -64,7 +64,7 @@ class EventLog:
     __slots__ = ("_clock", "_last_ms", "_left_out", "audit", "node_id")
 
     def __init__(self, clock: Clock, node_id: int | None = None, audit: Audit | None = None) -> None:
-        """`audit`: the audit log; None: there is none."""
+        """`audit`: the audit log; None: no audit log."""
         self._clock = clock
         self.audit = audit
         self.node_id = node_id

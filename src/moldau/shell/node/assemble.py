@@ -109,7 +109,7 @@ class Node:
 
     @property
     def port(self) -> int:
-        """The port of the first listener, also where the settings name port 0. Raises MoldauError before `start`."""
+        """The actual port of the first listener, even for port 0 in the settings. Raises MoldauError before `start`."""
         return self._first_listener().port
 
     @property

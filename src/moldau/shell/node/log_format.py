@@ -17,7 +17,7 @@ FORMATS = ("text", "json")
 
 
 class TextFormat(logging.Formatter):
-    """`names_node`: the lines of a node begin with its id."""
+    """`names_node`: lines begin with the node id."""
 
     def __init__(self, *, names_node: bool) -> None:
         super().__init__("%(asctime)s.%(msecs)03d %(levelname)-5s %(message)s", "%Y-%m-%d %H:%M:%S")

@@ -21,7 +21,7 @@ class NodePorts(msgspec.Struct, frozen=True):
     workers: Workers
     network: Network
     timer_ns: Callable[[], int] | None = None
-    """For short measurements: the duration of requests, where a client has a quota for it. None: nothing is
+    """For short measurements: the duration of requests, if a client has a quota for it. None: nothing is
     measured."""
     physical_memory_bytes: int = 4 * MAX_REQUEST_MEMORY_BYTES
     """A quarter of it, at most 512 MiB, is for requests in memory, and a twentieth for members of groups."""

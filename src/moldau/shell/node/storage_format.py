@@ -1,4 +1,4 @@
-"""Formats a log directory, file for file as `kafka-storage format --standalone` of Apache Kafka 4.3 does.
+"""Formats a log directory, file by file as Apache Kafka 4.3 `kafka-storage format --standalone` does.
 
     meta.properties                                                      the node and the cluster of this directory
     bootstrap.checkpoint                                                 the feature levels of a new cluster

@@ -188,7 +188,7 @@ class RaftDriver:
         self._step(ConnectionLost(node_id))
 
     def resign(self) -> None:
-        """Leaves the quorum and ends all waiting requests; a leader tells the voters."""
+        """Stops taking part in the quorum and ends all waiting requests; a leader tells the voters."""
         self._step(Resign())
         for task, request in self._asks.items():
             if not isinstance(request, EndQuorumEpoch):

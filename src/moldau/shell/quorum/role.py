@@ -8,7 +8,7 @@
     snapshots                committed images on the disk
 
 A single voter leads from its start to its end. Among several voters one leads, and the others apply the records that it
-appends. They publish applied records when these are committed, and take them back where the logs diverge.
+appends. They publish applied records when these are committed, and take them back if the logs diverge.
 
 A failed device takes the role offline: every request gets KAFKA_STORAGE_ERROR, the image stays at the last committed
 state, and the node ends.

@@ -24,11 +24,11 @@ class ManualClock:
         return self._monotonic_ms
 
     def advance(self, duration_ms: int) -> None:
-        """Moves both clocks on."""
+        """Moves both clocks ahead."""
         invariant(duration_ms >= 0, "the steady clock never goes back")
         self._now_ms += duration_ms
         self._monotonic_ms += duration_ms
 
     def set_now(self, now_ms: int) -> None:
-        """An operator sets the wall clock, also back; the steady clock does not notice."""
+        """Sets the wall clock, also back, as an operator may; the steady clock does not change."""
         self._now_ms = now_ms

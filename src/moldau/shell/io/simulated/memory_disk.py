@@ -44,7 +44,7 @@ class Fault(msgspec.Struct):
 
 
 class _Content:
-    """What one file holds; shared by all handles and names of it."""
+    """The content of one file, shared by all its handles and names."""
 
     __slots__ = ("data", "durable_size", "lost", "overwritten")
 

@@ -57,7 +57,7 @@ async def act_describe_quorum(
 ) -> DescribeQuorumResponse:
     """Versions 0-2. KIP-595; v1 times of the last fetch (KIP-836), v2 directory ids and nodes (KIP-853).
 
-    Ignored on purpose: the throttle time, which this answer has no field for.
+    Ignored on purpose: the throttle time, for which this answer has no field.
     """
     context.throttle()
     if not context.authorize(DESCRIBE_CLUSTER):
