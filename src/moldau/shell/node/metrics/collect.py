@@ -190,8 +190,8 @@ def name_of_code(code: int) -> str:
 
 
 def is_under_replicated(image: PartitionImage) -> bool:
-    """Whether a partition has fewer in-sync replicas than replicas. Replicas that a reassignment adds do not count: they
-    are still catching up (KIP-352)."""
+    """Whether a partition has fewer in-sync replicas than replicas. Replicas that a reassignment adds do not count:
+    they are still catching up (KIP-352)."""
     return len(image.isr) < sum(1 for replica in image.replicas if replica not in image.adding_replicas)
 
 
