@@ -1,4 +1,4 @@
-"""The machine of the broker with damaged disks, once the story has ended: one node starts and stops on it."""
+"""The machine of the broker with damaged disks, after the end of the story. One node starts and stops on it."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from moldau.simulation.violation import ViolationError
 
 PATIENCE_S = 120.0
 QUICK_DELETION = {"log.segment.delete.delay.ms": "2000"}
-"""What the node deletes is gone before it stops again."""
+"""Deleted files are removed before the node stops again."""
 MAX_CALLS = 300_000
 
 
 class DamagedMachine(NodeMachine):
-    """Starts, stops and kills the node. Raises ViolationError where one of that does not come to an end."""
+    """Starts, stops and kills the node. Raises ViolationError if a start, a stop or a kill does not finish."""
 
     def __init__(self, broker: NodeMachine, disks: list[MemoryDisk]) -> None:
         super().__init__(broker.around, broker.host, broker.settings | QUICK_DELETION, disks, broker.clock)
-        # the next processes of the machine: one that has the name of an earlier process draws its incarnation id again,
-        # and the controller takes it for the broker that has stopped
+        # the next processes of the machine need a new name: with the name of an earlier process they would draw its
+        # incarnation id again, and the controller would take them for the stopped broker
         self.boots = broker.boots
         self.max_calls = MAX_CALLS
-        """Of the disk by one process: a walk that goes on without end is stopped by it."""
+        """The maximum of disk calls by one process. It ends an endless loop."""
         self._calls = 0
 
     async def start(self) -> BaseException | None:
-        """Gives what the start was refused with; None: the node serves."""
+        """Returns the error of a failed start; None if the node serves."""
         self._calls = 0
         node = self._make_process()
         refusal = await self._run(node.start(), "start")
@@ -40,7 +40,7 @@ class DamagedMachine(NodeMachine):
         return refusal
 
     async def end(self) -> None:
-        """A clean stop. Raises ViolationError where that fails."""
+        """A clean stop. Raises ViolationError if it fails."""
         error = None if self.node is None else await self._run(self.node.stop(), "stop")
         if error is not None:
             raise ViolationError("the node starts and stops", f"stop with a flipped bit: {error!r}") from error

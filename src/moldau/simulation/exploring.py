@@ -1,4 +1,4 @@
-"""All schedules of a small world, step by step: each state that is reached is gone on from once."""
+"""Explores all schedules of a small world step by step. Each reached state is continued once."""
 
 from __future__ import annotations
 
@@ -15,45 +15,45 @@ import msgspec
 from moldau.simulation.violation import ViolationError
 
 Choice = tuple[str, int]
-"""What happens, and where."""
+"""An event and its place."""
 
 
 class Schedule(Protocol):
-    """One state of the small world, which can be pickled."""
+    """One state of the small world. It can be pickled."""
 
     @property
     def progress(self) -> tuple[int, int]:
-        """The highest epoch that somebody led in, and how much was committed."""
+        """The highest epoch with a leader, and the amount of committed data."""
         ...
 
     def next_choices(self) -> Iterator[Choice]:
-        """What may happen next."""
+        """The possible next events."""
         ...
 
     def follow(self, choice: Choice) -> None:
-        """Raises ViolationError."""
+        """Performs the event. Raises ViolationError."""
         ...
 
     def sort_messages(self) -> None:
-        """States that differ by the order in which messages were sent are the same."""
+        """Makes states equal that differ only in the order in which messages were sent."""
         ...
 
 
 class Explored(msgspec.Struct, frozen=True):
-    """`epochs`: the highest one that somebody led in; `committed`: the most that was committed."""
+    """`epochs`: the highest epoch with a leader. `committed`: the most that was committed."""
 
     states: int
     epochs: int
     committed: int
 
     def beside(self, other: Explored) -> Explored:
-        """Both together."""
+        """Both results together."""
         most = max(self.epochs, other.epochs), max(self.committed, other.committed)
         return Explored(self.states + other.states, *most)
 
 
 def explore_all(first: Schedule, depth: int) -> Explored:
-    """Follows every schedule of up to `depth` steps from `first` on. Raises ViolationError."""
+    """Follows every schedule of up to `depth` steps from `first`. Raises ViolationError."""
     seen = {_named(first)}
     states = [pickle.dumps(first)]
     epochs = committed = 0
@@ -73,7 +73,8 @@ def explore_all(first: Schedule, depth: int) -> Explored:
 
 
 def _named(schedule: Schedule) -> bytes:
-    """The same for all that say the same, whichever parts they share, and in whichever order messages were sent."""
+    """A name that is the same for equal states, independent of shared objects and of the order in which messages were
+    sent."""
     schedule.sort_messages()
     named = io.BytesIO()
     pickler = pickle.Pickler(named)
@@ -83,7 +84,7 @@ def _named(schedule: Schedule) -> bytes:
 
 
 def run_explorer(module: str, description: str, explore: Callable[[int], Explored], arguments: list[str] | None) -> int:
-    """The command of an explorer. Exit code 0 if no rule was broken, else 1."""
+    """The command of an explorer. The exit code is 0 if no rule was broken, else 1."""
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
     parser.add_argument("--depth", type=int, default=7, help="how many steps a schedule has")
     options = parser.parse_args(arguments)

@@ -1,14 +1,15 @@
 """Flips one bit of one file while the machine is off, and starts a node on it.
 
-The story itself runs without flips. It copies the disks at some of its stops and crashes, and tries each copy after the
-story. The node refuses to start, says why, and starts when the bit is flipped back. Or it serves each batch that is
-whole on the disk, or answers CORRUPT_MESSAGE or KAFKA_STORAGE_ERROR and names the place in its log, or it has cut the
-batch after a crash and says so. No batch leaves the disk. The same holds for the last record of each key of a compacted
-topic and for the committed offsets of groups, whose readers may get COORDINATOR_NOT_AVAILABLE or NOT_COORDINATOR.
+The story itself runs without flips. The disks are copied at some of its stops and crashes, and each copy is tried after
+the story. Either the node does not start, reports the reason, and starts when the bit is flipped back. Or it serves
+each batch that is whole on the disk; or it answers CORRUPT_MESSAGE or KAFKA_STORAGE_ERROR and names the place in its
+log; or it has cut the batch after a crash and logs that. No batch is removed from the disk. The same holds for the last
+record of each key of a compacted topic and for the committed offsets of groups, whose readers may get
+COORDINATOR_NOT_AVAILABLE or NOT_COORDINATOR.
 
-Two flips are left out because no start can see them: in a base offset of a compacted log, which may have holes and
-which the CRC does not cover, and in files that a start does not read, such as deleted ones. Plausible entries of a
-.timeindex or a .txnindex are flipped, but no reader searches by time here.
+Two kinds of flips are omitted because no start can detect them: those in a base offset of a compacted log, which may
+have gaps and is not covered by the CRC, and those in files that a start does not read, such as deleted ones. Plausible
+entries of a .timeindex or a .txnindex are flipped, but no reader searches by time here.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ if TYPE_CHECKING:
 KIND = "flipped bits"
 MAX_COPIES = 2
 COPY_SHARE = 0.4
-"""Of the stops and crashes of a story, up to MAX_COPIES."""
+"""The share of stops and crashes of a story that are copied, up to MAX_COPIES."""
 FLIPS = 3
-"""Of each copy, one after the other, each on the bytes as the copy has them."""
+"""The number of flips for each copy. Each is applied to the original bytes."""
 LIFE_S = 8.0
-"""How long a node lives with the damage: retention, cleaning and the deletion of files pass."""
+"""The time that a node runs with the damage, long enough for retention, cleaning and file deletion."""
 META_PROPERTIES = "meta.properties"
 METADATA_DIRECTORY = "__cluster_metadata-0"
 COMPACTED = ("compacted-", "__consumer_offsets-")
@@ -51,7 +52,7 @@ LEFT_OVER = re.compile(r"-delete/|-stray/|\.cut-|\.tmp$|\.damaged|\.deleted$|\.c
 DERIVED = re.compile(
     r"\.(index|timeindex|snapshot|txnindex|part|cleaned|tmp)$|quorum-state|epoch-checkpoint|flushed-off"
 )
-"""Files that a start makes anew from the log, also one that is refused then."""
+"""Files that a start rebuilds from the log, even if it fails afterwards."""
 REFUSED = (*DAMAGED, ERROR_CODES["COORDINATOR_NOT_AVAILABLE"], ERROR_CODES["NOT_COORDINATOR"])
 
 
@@ -70,7 +71,7 @@ class Flip(msgspec.Struct, frozen=True):
 
 
 class Copy(msgspec.Struct, frozen=True):
-    """The log directories as a stop or a crash left them."""
+    """The log directories after a stop or a crash."""
 
     trees: list[Tree]
     is_power_lost: bool
@@ -86,7 +87,7 @@ class FlippedBits:
         self.copies: list[Copy] = []
 
     def process_ended(self, is_power_lost: bool) -> None:
-        """Called with the disks as a stop or a crash left them."""
+        """Called with the disks after a stop or a crash."""
         if len(self.copies) < MAX_COPIES and self.topics and self.random.random() < COPY_SHARE:
             self.copies.append(Copy([tree_of(disk) for disk in self.world.broker.disks], is_power_lost))
 
@@ -101,7 +102,7 @@ class FlippedBits:
 
 
 class FlippedStart:
-    """One node on one copy with one flip."""
+    """The start of one node on one copy with one flip."""
 
     def __init__(self, world: World, topics: list[SimulatedTopic], copy: Copy, held: Held, flip: Flip) -> None:
         self.world = world
@@ -144,49 +145,49 @@ class FlippedStart:
     # -- a start that is refused
 
     def check_refusal(self, error: BaseException) -> None:
-        """One sentence that names the file or its directory, and no record changed."""
+        """The error must be one sentence that names the file or its directory, and no record may have changed."""
         sentence = str(error)
         directory, _, name = self.flip.path.rpartition("/")
         if not isinstance(error, MoldauError) or "\n" in sentence:
             raise self.violation(f"the start fails: {error!r}")
         names = [name, directory]
-        if name == META_PROPERTIES:  # two directories differ: either may be the wrong one
+        if name == META_PROPERTIES:  # the ids of two directories differ: either may be wrong
             names += [directory_path(place) for place in range(len(self.copy.trees))]
         if not any(place and place in sentence for place in names):
             raise self.violation(f"the refusal names another place: {sentence}")
         deleted = [line for line in self.machine.log.lines if "belongs to a deleted topic and is removed" in line]
         for place, disk in enumerate(self.machine.disks):
             after = tree_of(disk)
-            # a start finishes what a crash left of swaps: cleaned segments take the place of others there
+            # a start completes swaps that a crash interrupted: cleaned segments replace others there
             swapped = {directory_of(path) for path in self.flipped[place] if path.endswith(".swap")}
             for path, data in self.flipped[place].items():
                 if ".log" not in path or LEFT_OVER.search(path) or DERIVED.search(path):
                     continue
-                # a start drops the copy that an unfinished move left; the original is still there
+                # a start removes the replica of an unfinished move; the original still exists
                 if directory_of(path) in swapped or directory_of(path).endswith(FUTURE_SUFFIX):
                     continue
                 if any(f"{directory_path(place)}/{directory_of(path)} " in line for line in deleted):
                     continue
-                # a tail of zeros is a page that a crash lost: recovery cuts such a tail and keeps no copy
+                # a tail of zeros is a page lost in a crash: recovery cuts such a tail and keeps no copy of it
                 records = data[: end_of_records(self.copy.trees[place][path])]
                 now = after.get(path, b"")
                 kept = [cut for name, cut in after.items() if name.startswith(f"{path}.cut-")]
                 if path not in after:
-                    # of a deleted topic: it waits for its end under another name
+                    # the file of a deleted topic has another name until its deletion
                     directory, _, file = path.rpartition("/")
                     waiting = (name for name in after if name.startswith(f"{directory}."))
                     now = next((after[name] for name in waiting if name.endswith(f"-delete/{file}")), b"")
-                # a log that is cut below its start gives up the rest of the file too: the later piece lay first
+                # a log cut below its start also loses the rest of the file: the later piece was first in the log
                 pieces = (b"", *kept, b"".join(reversed(kept)))
                 if not any((now + piece).startswith(records) for piece in pieces):
                     raise self.violation(f"a refused start changed {path}")
 
     async def flip_back(self) -> None:
-        """The node then starts, and all is there."""
+        """The node then starts and serves everything."""
         disk = self.machine.disks[self.flip.place]
         data = disk.read_file(self.flip.path) if disk.exists(self.flip.path) else b""
         wrong = self.flipped[self.flip.place][self.flip.path]
-        if data[: self.flip.position + 1] == wrong[: self.flip.position + 1]:  # else the file was made anew
+        if data[: self.flip.position + 1] == wrong[: self.flip.position + 1]:  # otherwise the file was rebuilt
             disk.replace_file(self.flip.path, self.flip.of(data))
         refusal = await self.machine.start()
         if refusal is not None:
@@ -200,7 +201,8 @@ class FlippedStart:
     # -- a start that serves
 
     async def hidden(self) -> list[tuple[Batch, int]]:
-        """What a client does not get although it is whole, as the batch that holds it, and with which error code."""
+        """Batches that are whole but not served to a client, or hold a record that is not served, with their error
+        codes."""
         reader = CopyReader(self.machine)
         return [
             (batch, code)
@@ -212,14 +214,14 @@ class FlippedStart:
         for batch, code in hidden:
             lines = [line for line in self.machine.log.lines if batch.directory in line or self.flip.path in line]
             is_cut = not self.is_clean and any(" cut " in line for line in lines)
-            # only a loss of power takes the note away up to where the metadata log was flushed
+            # only a loss of power removes the record of the offset up to which the metadata log was flushed
             is_stray = self.copy.is_power_lost and any("stray" in line for line in lines)
             is_stray = is_stray and self.flip.path.startswith(METADATA_DIRECTORY)
             if not (lines and code in REFUSED) and not is_cut and not is_stray:
                 raise self.violation(f"{batch.directory} {batch.base_offset} is not served: {code}; {lines}")
 
     def check_bytes(self) -> None:
-        """Every whole batch lies somewhere on the disk still."""
+        """Every whole batch must still be somewhere on the disk."""
         trees = [tree_of(disk) for disk in self.machine.disks]
         moved = [
             batch for batch in self.held.batches if batch.topic not in self.expiring and not batch.is_in_place(trees)
@@ -236,7 +238,7 @@ class FlippedStart:
 
 
 def tree_of(disk: MemoryDisk, path: str = "") -> Tree:
-    """Every file under `path`, by its path; an empty directory by its path and a slash."""
+    """Every file under `path`, by its path. An empty directory has its path with a slash."""
     found: Tree = {}
     for name in disk.list_directory(path):
         child = f"{path}/{name}" if path else name
@@ -248,7 +250,7 @@ def tree_of(disk: MemoryDisk, path: str = "") -> Tree:
 
 
 def disk_of(tree: Tree) -> MemoryDisk:
-    """A disk that holds the files of `tree` durably."""
+    """A disk with the files of `tree`, all durable."""
     disk = MemoryDisk()
     for path, data in tree.items():
         directory, _, name = path.rpartition("/")
@@ -264,7 +266,7 @@ def directory_of(path: str) -> str:
 
 
 def end_of_records(data: bytes) -> int:
-    """Where the tail of zeros of a segment begins: behind the batch that ends with them, if that lies whole there."""
+    """The begin of the tail of zeros in a segment: after a batch that itself ends with zeros, if it is whole."""
     end = len(data.rstrip(b"\0"))
     try:
         for at, header in iterate_batches(data):
@@ -276,7 +278,7 @@ def end_of_records(data: bytes) -> int:
 
 
 def draw_flip(copy: list[Tree], random: Random) -> Flip:
-    """Each kind of file has the same chance, however many files of the kind there are."""
+    """Draws a flip. Each kind of file has the same chance, independent of the number of files."""
     kinds: dict[str, list[tuple[int, str]]] = {}
     for place, tree in enumerate(copy):
         for path, data in tree.items():

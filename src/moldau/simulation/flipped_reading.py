@@ -1,8 +1,8 @@
-"""What a copy of the disks holds whole, and what clients read of it from a node that started there.
+"""The intact contents of a copy of the disks, and the parts that clients can read from a node started on it.
 
-Three things are read back: each batch of the topics that are not compacted, the last record of each key of those that
-are, and the last committed offset of each partition in each group. What is not served is given with the batch that
-holds it and the error code that the client got instead.
+Three kinds of data are read: each batch of topics that are not compacted, the last record of each key of compacted
+topics, and the last committed offset of each partition in each group. Data that is not served is returned as its batch
+and the error code that the client got instead.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ DAMAGED = (ERROR_CODES["CORRUPT_MESSAGE"], ERROR_CODES["KAFKA_STORAGE_ERROR"])
 OFFSET_OUT_OF_RANGE = ERROR_CODES["OFFSET_OUT_OF_RANGE"]
 FINAL = (0, *DAMAGED, OFFSET_OUT_OF_RANGE, ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"])
 FETCH_VERSION = 12
-"""The last that names topics."""
+"""The last version with topic names."""
 OFFSET_FETCH_VERSION = 7
-"""The last that asks for one group."""
+"""The last version for a single group."""
 TRIES = 30
 TRY_AGAIN_S = 0.1
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -49,7 +49,7 @@ Tree = dict[str, bytes]
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """One whole batch of a topic's log, as the file `path` holds it."""
+    """One whole batch of a topic's log, in the file `path`."""
 
     topic: str
     partition: int
@@ -63,7 +63,7 @@ class Batch(msgspec.Struct, frozen=True):
         return f"{self.topic}-{self.partition}"
 
     def is_in_place(self, trees: list[Tree]) -> bool:
-        """Whether the batch still lies where it lay."""
+        """Whether the batch is still at its place."""
         end = self.position + len(self.data)
         return any(tree.get(self.path, b"")[self.position : end] == self.data for tree in trees)
 
@@ -78,7 +78,7 @@ class LastRecord(msgspec.Struct, frozen=True):
 
 
 class Position(msgspec.Struct, frozen=True):
-    """The last committed offset of a partition in a group; NOTHING: its end."""
+    """The last committed offset of a partition in a group; NOTHING for a tombstone."""
 
     batch: Batch
     group: str
@@ -89,8 +89,8 @@ class Position(msgspec.Struct, frozen=True):
 
 
 class Held(msgspec.Struct, frozen=True):
-    """What a start on a copy serves: up to what a crash tore off, from the log start offset on. `compacted`: the
-    batches of the compacted topics."""
+    """The data that a start on a copy serves: from the log start offset up to the part torn off by a crash.
+    `compacted`: the batches of the compacted topics."""
 
     batches: list[Batch]
     compacted: list[Batch]
@@ -98,7 +98,7 @@ class Held(msgspec.Struct, frozen=True):
     positions: list[Position]
 
     def without(self, is_hit: Callable[[Batch], bool]) -> Held:
-        """The same without what a flip may have changed."""
+        """The same without the data that a flip may have changed."""
         return Held(
             [batch for batch in self.batches if not is_hit(batch)],
             self.compacted,
@@ -108,7 +108,7 @@ class Held(msgspec.Struct, frozen=True):
 
 
 def held_by(copy: list[Tree], topics: list[SimulatedTopic]) -> Held:
-    """What the log directories in `copy` hold of `topics`, and of the groups that read them."""
+    """The data of `topics` in the log directories of `copy`, and of the groups that read them."""
     compacted = _batches_in(copy, [topic for topic in topics if topic.is_compacted], may_have_gaps=True)
     keys = {
         (batch.directory, record.key): LastRecord(batch, record.offset, record.key, record.value)
@@ -146,7 +146,7 @@ def _positions_in(copy: list[Tree], topics: list[str]) -> list[Position]:
 
 
 def _positions_of(batch: Batch) -> Iterator[Position]:
-    """Without those of transactions, which nobody commits to the topics that are read here."""
+    """Without transactional commits, because no client commits offsets of these topics in a transaction."""
     if read_header(batch.data).is_transactional:
         return
     for record in read_records(batch.data):
@@ -158,7 +158,7 @@ def _positions_of(batch: Batch) -> Iterator[Position]:
 
 
 def _batches_of(tree: Tree, topic: str, partition: int, *, may_have_gaps: bool) -> list[Batch]:
-    """Nothing where cleaned segments are on their way into their places."""
+    """Empty while cleaned segments are being swapped in."""
     directory = f"{topic}-{partition}/"
     paths = sorted(path for path in tree if path.startswith(directory))
     if any(SWAPPED.search(path) for path in paths):
@@ -183,19 +183,19 @@ def _batches_of(tree: Tree, topic: str, partition: int, *, may_have_gaps: bool) 
 
 
 class CopyReader:
-    """A client that reads back what a copy held."""
+    """A client that reads the data of a copy."""
 
     def __init__(self, machine: DamagedMachine) -> None:
         self.machine = machine
         self.random = machine.around.random_of("flipped bits/reader")
         self.log_starts: dict[str, int] = {}
         self.covered: dict[str, int] = {}
-        """By directory the offset up to which answers have come."""
+        """The offset up to which each directory has been read."""
         self.served: dict[tuple[str, int], bytes] = {}
         self.codes: dict[Batch, int] = {}
 
     async def read(self, held: Held) -> list[tuple[Batch, int]]:
-        """What is not served: each with its error code."""
+        """The data that is not served, with error codes."""
         client = await self.connect()
         for batch in held.batches:
             if (batch.directory, batch.base_offset) not in self.served:
@@ -212,11 +212,11 @@ class CopyReader:
         return [(batch, self.codes.get(batch, 0)) for batch in hidden] + positions
 
     def is_below_start(self, batch: Batch, code: int) -> bool:
-        """Whether retention took the batch away."""
+        """Whether retention removed the batch."""
         return code == OFFSET_OUT_OF_RANGE or batch.base_offset < self.log_starts.get(batch.directory, 0)
 
     def records_of(self, directories: set[str]) -> dict[str, dict[int, Record]]:
-        """What was served, by directory and offset."""
+        """The served records by directory and offset."""
         found: dict[str, dict[int, Record]] = {directory: {} for directory in sorted(directories)}
         for (directory, _), data in self.served.items():
             if directory in found:
@@ -233,7 +233,7 @@ class CopyReader:
         return client
 
     async def fetch(self, client: BrokerClient, batch: Batch) -> int:
-        """Takes what is served from the batch on; gives the error code."""
+        """Reads from the batch on, and returns the error code."""
         wanted = FetchPartition(partition=batch.partition, fetch_offset=batch.base_offset, partition_max_bytes=1 << 20)
         request = FetchRequest(
             max_wait_ms=0, min_bytes=0, max_bytes=1 << 22, topics=(FetchTopic(topic=batch.topic, partitions=(wanted,)),)
@@ -259,7 +259,7 @@ class CopyReader:
         return answer.error_code
 
     async def lost_positions(self, client: BrokerClient, positions: list[Position]) -> list[tuple[Batch, int]]:
-        """The positions that are not what was committed last, without those that may have expired."""
+        """The committed offsets that differ from the last commit, without those that may have expired."""
         lost: list[tuple[Batch, int]] = []
         retention_ms = OFFSETS_RETENTION_MINUTES * 60_000
         for group in dict.fromkeys(position.group for position in positions):
@@ -275,7 +275,7 @@ class CopyReader:
         return lost
 
     async def offsets_of(self, client: BrokerClient, group: str) -> tuple[int, dict[tuple[str, int], int]]:
-        """All committed offsets of `group`, or the error code that stays."""
+        """All committed offsets of `group`, or its lasting error code."""
         for _ in range(TRIES):
             try:
                 answer = await client.request(OffsetFetchRequest(group_id=group, topics=None))
@@ -292,8 +292,8 @@ class CopyReader:
 
 
 def is_last(last: LastRecord, records: dict[int, Record]) -> bool:
-    """Whether a reader of `records` ends with that record of its key. A tombstone may be gone: then what it deleted
-    is gone too."""
+    """Whether a reader of `records` ends with that record for its key. A tombstone may be gone; then the records that
+    it deleted are gone too."""
     record = records.get(last.offset)
     if record is not None:
         return (record.key, record.value) == (last.key, last.value)

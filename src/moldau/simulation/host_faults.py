@@ -1,6 +1,6 @@
 """The faults of hosts in every story: deaths, cut and slow links, pauses.
 
-Each kind has a random stream under its name: a new kind changes no old draw.
+Each kind has its own random stream, so a new kind changes no existing draw.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from moldau.simulation.loop import SimulatedProcess
 from moldau.simulation.surroundings import Surroundings
 
 FaultKinds = dict[str, tuple[int, Callable[[Random], None]]]
-"""By the name of its stream: how many ms pass between two on average, and what happens."""
+"""The average time in ms between two faults, and the fault, by the name of its stream."""
 ONE_WAY_MS = (300, 1_500, 3_000)
 
 
 class FaultyHost(Protocol):
-    """What a machine offers to trouble. `process` is the last one, perhaps dead; None before the first."""
+    """The methods of a machine that faults use. `process` is the last process, perhaps dead; None before the first."""
 
     @property
     def host(self) -> str: ...
@@ -32,8 +32,8 @@ class FaultyHost(Protocol):
 
 
 class HostFaults:
-    """`begin` sets two of three kinds going; none begins after `end`. Links between the hosts `server_names` get slow
-    and are cut one way."""
+    """`begin` starts two of three kinds; no fault begins after `end`. Links between the hosts `server_names` are
+    slowed, and cut in one direction."""
 
     def __init__(self, story: Surroundings, server_names: Sequence[str]) -> None:
         self._story = story
@@ -43,7 +43,7 @@ class HostFaults:
     def begin(self, kinds: FaultKinds) -> None:
         for name, (mean_ms, act) in kinds.items():
             random = self._story.random_of(name)
-            if random.randrange(3):  # two of three kinds, so that a story has a character
+            if random.randrange(3):  # two of three kinds, so that stories differ
                 self._plan(random, mean_ms, act)
 
     def end(self) -> None:
@@ -65,7 +65,7 @@ class HostFaults:
         self.start_later(machine, random)
 
     def crash_inside_a_call(self, machine: FaultyHost, random: Random, *, within: int) -> None:
-        """Inside one of its next `within` changes of the disk."""
+        """Plans a crash inside one of its next `within` changes of the disk."""
         machine.plan_death(1 + random.randrange(within), random)
         for delay_ms in (1_000, 2_000, 4_000):
             self._story.after(delay_ms, machine.start_if_down)

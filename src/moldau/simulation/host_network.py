@@ -17,7 +17,7 @@ _NO_TLS = "the simulated network has no TLS: its bytes would differ from run to 
 
 
 class HostNetwork:
-    """The Network port of what runs on `host`."""
+    """The Network port of a process on `host`."""
 
     def __init__(self, network: SimulatedNetwork, host: str) -> None:
         self._network = network
@@ -35,10 +35,10 @@ class HostNetwork:
         return await self._network.listen(self._host if is_wildcard(host) else host, port, protocol_factory)
 
     def client_tls(self, listener_name: str) -> None:
-        """None: no listener has TLS here."""
+        """None: no listener uses TLS here."""
 
     def login_at(self, listener_name: str) -> None:
-        """None: no listener asks for a login here, unless a `NetworkWithLogins` in front knows of one."""
+        """None: no listener needs a login here, except those of a `NetworkWithLogins` around this network."""
 
     async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol, tls: ClientTls | None = None) -> End:
         if tls is not None:

@@ -13,7 +13,7 @@ from moldau.simulation.violation import ViolationError
 
 
 class HostStory(Surroundings):
-    """No message is lost until `calls.loss_share` says so."""
+    """Loses no message until `calls.loss_share` is set."""
 
     def __init__(self, seed: int, loop: VirtualLoop, write_line: Callable[[str], None] | None) -> None:
         super().__init__(seed, loop, write_line)

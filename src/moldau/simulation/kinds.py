@@ -1,8 +1,8 @@
-"""Kinds of work and of trouble that only some seeds have, and the streams that everything random is drawn from.
+"""The kinds of work and trouble that only some seeds have, and the random streams for all draws.
 
-Whether a seed has a kind, and all that the kind draws, comes from streams that bear its name, and so do the draws of
-each client, each setting and each topic: a new one changes no draw of the others. `python -m moldau.simulation --seeds
-1..300 --with directories` runs only the seeds that have that kind.
+Streams with the name of a kind decide whether a seed has the kind, and everything that the kind draws. Each client,
+setting and topic has its own stream too. So a new one changes no draw of the others. `python -m moldau.simulation
+--seeds 1..300 --with directories` runs only the seeds that have that kind.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ TROUBLE = {
     "torn connections": 0.2,
 }
 SHARES = WORK | TROUBLE
-"""By kind the share of the seeds that have it, or of those that have the kind it needs."""
+"""The share of seeds that have each kind. For a kind that needs another, the share of seeds with the other."""
 ONLY_WITH = dict.fromkeys(("crashes in commits", "lost snapshots", "refused markers"), "transactions")
-"""Without the other kind there is nothing to do."""
+"""The kind that another one needs to have an effect."""
 
 
 def has_kind(seed: int, kind: str) -> bool:
@@ -67,12 +67,12 @@ def has_kind(seed: int, kind: str) -> bool:
 
 
 def random_of(seed: int, name: str) -> Random:
-    """The stream that `name` draws from: a kind, a client, a setting, a host."""
+    """The random stream for `name`: a kind, a client, a setting or a host."""
     return Random(f"{seed}/{name}")
 
 
 def directory_path(place: int) -> str:
-    """What clients know the log directory by."""
+    """The path by which clients name the log directory."""
     return f"/directory-{place}"
 
 
@@ -94,7 +94,7 @@ CHOICES: dict[str, tuple[int | str, ...]] = {
     "moldau.parked.fetches": (1, 2, 10_000),
     "moldau.open.files": (16, 4_096),
 }
-"""Small values, so that rolls, checkpoints and retention happen within seconds."""
+"""Small values, so that segment rolls, checkpoints and retention happen within seconds."""
 
 
 def settings_of(seed: int, host: str = "broker") -> dict[str, str]:
@@ -113,7 +113,7 @@ def settings_of(seed: int, host: str = "broker") -> dict[str, str]:
 
 
 def _settings_of_kinds(seed: int) -> dict[str, str]:
-    """What the kinds of `seed` add to its settings."""
+    """The settings for the kinds of `seed`."""
     settings: dict[str, str] = {}
     if has_kind(seed, "snapshots"):
         random = random_of(seed, "snapshots")
@@ -127,13 +127,13 @@ def _settings_of_kinds(seed: int) -> dict[str, str]:
     if has_kind(seed, "refusals"):
         settings["auto.create.topics.enable"] = "true"
         settings["max.connections.per.ip.overrides"] = f"{CROWD}:{CROWD_LIMIT}"
-        # less than this may be given to no running broker, whatever else is changed
+        # a running broker accepts no smaller value, whatever other setting changes
         settings["log.cleaner.dedupe.buffer.size"] = str(2 << 20)
     if has_kind(seed, "large batches"):
         settings["moldau.request.memory.bytes"] = settings["moldau.response.memory.bytes"] = "1048576"
     if has_kind(seed, "transactions"):
         random = random_of(seed, "transactions")
-        # a decision that is acknowledged outlives a loss of power only where it is flushed
+        # an acknowledged decision survives a loss of power only if it is flushed
         settings["log.flush.interval.messages"] = "1"
         settings["transaction.state.log.num.partitions"] = str(random.choice((1, 2)))
         settings["transactional.id.expiration.ms"] = random.choice(("2000", "604800000", "604800000"))
@@ -146,6 +146,6 @@ def _settings_of_kinds(seed: int) -> dict[str, str]:
 
 
 CROWD, CROWD_LIMIT = "192.0.2.7", 2
-"""An address, and how many of its connections are served."""
+"""An address, and the maximum number of its connections."""
 OFFSETS_RETENTION_MINUTES = 5
-"""Longer than any story lasts, so that nothing expires before its end."""
+"""Longer than any story, so that no offset expires before its end."""

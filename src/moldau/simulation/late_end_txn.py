@@ -1,4 +1,5 @@
-"""`python -m moldau.simulation.late_end_txn --seeds 1..10000 --jobs 2`: an EndTxn that arrives late, and nothing else.
+"""`python -m moldau.simulation.late_end_txn --seeds 1..10000 --jobs 2` tests an EndTxn that arrives late, without other
+faults.
 
 A producer repeats an EndTxn because the answer to the first one was lost. The network delivers the first one later:
 before the next transaction begins, while it is open, or after it has ended. Sometimes the broker restarts in between.
@@ -42,14 +43,14 @@ TRANSACTIONAL_ID = "late"
 TIMEOUT_MS = 60_000
 TRANSACTIONS = 3
 LONGEST_DELAY_S = 0.06
-"""Of the late request: about as long as two transactions."""
+"""The longest delay of the late request: about as long as two transactions."""
 PATIENCE_S = 30.0
 COLLECTED_EVERY = 50
-"""Seeds after which Python's collector of cycles runs: it takes longer than a seed."""
+"""The number of seeds between runs of Python's cycle collector, which takes longer than a seed."""
 
 
 class Way(enum.Enum):
-    """What a late EndTxn led to, by the words that the command prints."""
+    """The effect of a late EndTxn, with its name in the command's output."""
 
     REFUSED_V2 = "v2: refused"
     REPEAT_V2 = "v2: no transaction was open, so it repeats the last end"
@@ -61,13 +62,13 @@ class Way(enum.Enum):
 
 
 class LateOutcome(SeedOutcome, frozen=True, kw_only=True):
-    """Of one seed."""
+    """The outcome of one seed."""
 
     way: Way
 
 
 class LateProducer(TransactionalClient):
-    """Three transactions; the end of one of the first two is sent once more, late."""
+    """Runs three transactions. The end of one of the first two is sent again, late."""
 
     world: World
 
@@ -78,18 +79,18 @@ class LateProducer(TransactionalClient):
         self.transactions = 0
         self.numbers = 0
         self.outcomes: dict[str, Outcome] = {}
-        """By transaction what its producer asked for, and was acknowledged."""
+        """The outcome that the producer requested for each transaction, and that was acknowledged."""
         self.records: dict[int, str] = {}
-        """By number the transaction."""
+        """The transaction of each number."""
         self.current = ""
-        """The transaction that it is at, from its first request to the answer to its end."""
+        """The present transaction, from its first request to the response to its end."""
         self.disturbed: dict[str, None] = {}
-        """Transactions that it was at while the late request was under way, with the first protocol."""
+        """With the first protocol: transactions during which the late request was in flight."""
         self.late_after = self.random.choice((1, 2))
         self.late: asyncio.Task[None] | None = None
         self.is_late_under_way = False
         self.late_error = -1
-        """The error code of the late request; -1: no answer."""
+        """The error code of the late request; -1 without a response."""
         self.late_is_commit = False
 
     def is_done(self) -> bool:
@@ -143,7 +144,7 @@ class LateProducer(TransactionalClient):
             self.disturbed[self.current] = None
 
     async def arrive_late(self, request: EndTxnRequest) -> None:
-        """As if the network had held the request back."""
+        """Sends the request again later, as if the network had delayed it."""
         random = self.world.random_of("late")
         await asyncio.sleep(random.uniform(0, LONGEST_DELAY_S))
         self.is_late_under_way = not self.is_v2
@@ -188,11 +189,11 @@ class LateScenario:
                 if producer.late is not None:
                     await producer.late
                 if producer.joined:
-                    # what it has open is for the next producer to end
+                    # its open transaction is for the next producer to end
                     while not await producer.begin_producer(TIMEOUT_MS):
                         pass
                 for transaction in producer.records.values():
-                    # which of them may be visible is for `check` to say: the late request may commit another one
+                    # `check` decides which of them may be visible: the late request may commit another transaction
                     ledger.commit_begun(transaction)
                 await reader.run()
         except TimeoutError as error:
@@ -211,7 +212,7 @@ class LateScenario:
         return SimulatedTopic(TOPIC, answer.topics[0].topic_id, partitions)
 
     def check(self, producer: LateProducer, visible: set[int]) -> Way:
-        """Holds what is `visible` to a reader of committed records against what was asked for."""
+        """Compares the records `visible` to a read_committed reader with the requested outcomes."""
         torn = ended = False
         late = Outcome.COMMITTED if producer.late_is_commit else Outcome.ABORTED
         for transaction in dict.fromkeys(producer.records.values()):
@@ -239,7 +240,7 @@ class LateScenario:
 
 
 def run_seed(seed: int, *, write_line: Callable[[str], None] | None = None) -> LateOutcome:
-    """Deterministic: the same code and seed give the same digest."""
+    """Runs one seed. Deterministic: the same code and seed give the same digest."""
     began = time.perf_counter()
     with without_collections(is_collected_after=seed % COLLECTED_EVERY == 0), virtual_loop() as loop:
         world = World(seed, loop, _settings(seed), write_line)
@@ -268,7 +269,7 @@ def _settings(seed: int) -> dict[str, str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the seeds that the command line names; gives the exit code."""
+    """Runs the seeds on the command line. Returns the exit code."""
     command = "moldau.simulation.late_end_txn"
     options = seed_parser(command, __doc__).parse_args(arguments)
     gc.freeze()

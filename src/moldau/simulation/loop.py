@@ -1,7 +1,7 @@
-"""An asyncio event loop whose clock is a number: waiting costs nothing, and the same calls come in the same order.
+"""An asyncio event loop whose clock is a number. Waiting takes no real time, and the same calls come in the same order.
 
-Virtual time moves only when nothing is ready: then `select` jumps to the next timer. There are no descriptors, no
-threads, no self-pipe; code that asks for one gets an error.
+Virtual time moves only when no callback is ready; then `select` jumps to the next timer. The loop has no descriptors,
+threads or self-pipe; code that needs one gets an error.
 
 A crash kills a `SimulatedProcess`. All callbacks and tasks of a process inherit it through their context. `kill` drops
 them at once without running a `finally`, as kill -9 does. Dead tasks are kept until the world ends, because a collected
@@ -24,25 +24,25 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 MAX_TURNS_AT_ONE_INSTANT = 200_000
-"""Loop turns without progress of the clock after which the code under test is called a busy loop."""
+"""The number of loop turns without progress of the clock that counts as a busy loop of the code under test."""
 
 
 CLOCK_RESOLUTION = 1e-9
-"""In seconds: timers that are closer together are of one instant."""
+"""In seconds. Closer timers count as simultaneous."""
 MIN_TIMERS = 100
-"""Only above it cancelled timers are dropped before their time."""
+"""With fewer timers, cancelled ones are not dropped early."""
 
 
 class ProcessKilledError(BaseException):
-    """Unwinds what a process was doing when it died inside one of its own calls. No `except Exception` stops it."""
+    """Unwinds a process that died inside one of its own calls. No `except Exception` stops it."""
 
 
 class StuckError(Exception):
-    """Nothing can ever happen again (no timer, nothing ready), or the clock stands still for ever."""
+    """No further event can happen (no timer, no ready callback), or the clock stands still for ever."""
 
 
 class SimulatedProcess:
-    """One incarnation of a program: alive until killed, never again after."""
+    """One life of a program: alive until killed, then dead for ever."""
 
     __slots__ = ("context", "is_dead", "name", "tasks", "turns")
 
@@ -50,14 +50,14 @@ class SimulatedProcess:
         self.name = name
         self.is_dead = False
         self.turns = 0
-        """Callbacks that have run: while it stands still, nothing of the process changes."""
+        """The number of callbacks that have run. While it does not grow, nothing of the process changes."""
         self.tasks: list[asyncio.Task[Any]] = []
         self.context = copy_context()
-        """Of what belongs to the process: hand it to `call_soon` or `call_later`."""
+        """The context of the process: pass it to `call_soon` or `call_later`."""
         self.context.run(CURRENT_PROCESS.set, self)
 
     def check_alive(self) -> None:
-        """Raises ProcessKilledError once dead: every port of the process calls it."""
+        """Raises ProcessKilledError if dead. Every port of the process calls it."""
         if self.is_dead:
             raise ProcessKilledError(self.name)
 
@@ -66,7 +66,7 @@ CURRENT_PROCESS: ContextVar[SimulatedProcess | None] = ContextVar("CURRENT_PROCE
 
 
 class _VirtualSelector:
-    """The place where a loop waits: here waiting is adding to the clock."""
+    """The selector of the loop. Waiting only advances the clock."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -85,11 +85,11 @@ class _VirtualSelector:
         return []
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Has nothing to close."""
 
 
 class _Timer(events.TimerHandle):
-    """Waits in the loop's queue behind its time, so that only timers of one instant are compared: none is the first."""
+    """In the loop's queue a timer comes after its time, so only simultaneous timers are compared, and none is less."""
 
     __slots__ = ()
     _cancelled: bool
@@ -106,21 +106,22 @@ class _Timer(events.TimerHandle):
 class VirtualLoop(base_events.BaseEventLoop):
     """The loop. `time()` is seconds of virtual time since the world began."""
 
-    # of BaseEventLoop, which every subclass outside of asyncio itself must touch to drop a dead process
+    # attributes of BaseEventLoop, which a subclass outside asyncio must use to drop a dead process
     _ready: deque[asyncio.Handle]
     _stopping: bool
 
     def __init__(self) -> None:
         super().__init__()
         self._timers: list[tuple[float, _Timer]] = []
-        """A heap in place of the one of BaseEventLoop, which compares handles, not numbers, twenty times an event."""
+        """A heap that replaces the one of BaseEventLoop, which compares handles instead of numbers, twenty times per
+        event."""
         self._cancelled_timers = 0
         self._paused: dict[SimulatedProcess, list[asyncio.Handle]] = {}
-        """What each process that stands still should have done."""
+        """The delayed callbacks of each paused process."""
         self._selector = _VirtualSelector()
         self.graveyard: list[object] = []
         self.on_unhandled: Callable[[str, BaseException | None], None] = lambda story, error: None
-        """Told what nobody took: the world calls it a violation."""
+        """Called for errors that nothing handled, which the world reports as violations."""
         self.set_debug(False)
         self.set_task_factory(_make_task)
         self.set_exception_handler(_note_unhandled)
@@ -161,7 +162,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         self._cancelled_timers += handle._scheduled  # type: ignore[attr-defined]
 
     def _run_once(self) -> None:
-        """One turn of the loop: what is ready runs, in order. Where nothing is, the clock jumps to the next timer."""
+        """One turn of the loop: runs ready callbacks in order. Without any, moves the clock to the next timer."""
         timers, ready, selector = self._timers, self._ready, self._selector
         if len(timers) > MIN_TIMERS and self._cancelled_timers > len(timers) // 2:
             self._timers = timers = [entry for entry in timers if not entry[1]._cancelled]
@@ -195,26 +196,27 @@ class VirtualLoop(base_events.BaseEventLoop):
                 process.turns += 1
 
     def run_in_process(self, process: SimulatedProcess, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """A task of `process`; what it starts belongs to the process as well."""
+        """Starts a task of `process`. Everything that the task starts belongs to the process too."""
         return process.context.copy().run(self.create_task, coroutine)
 
     def pause(self, process: SimulatedProcess) -> None:
-        """The process does nothing until `resume`; then it does what it should have done, in order."""
+        """The process does nothing until `resume`; then it runs its delayed callbacks in order."""
         if not process.is_dead:
             self._paused.setdefault(process, [])
 
     def resume(self, process: SimulatedProcess) -> None:
-        """The process goes on. Does nothing unless it stands still."""
+        """The process continues. Does nothing unless it is paused."""
         self._ready.extend(self._paused.pop(process, ()))
 
     def kill(self, process: SimulatedProcess) -> None:
-        """Nothing of `process` runs from here on; what waits for one of its tasks waits for ever."""
+        """Stops everything of `process` for ever. A task that waits for one of its tasks waits for ever."""
         process.is_dead = True
         self._paused.pop(process, None)
         for handle in [*self._ready, *(timer for _, timer in self._timers)]:
             context = handle._context  # type: ignore[attr-defined]
             if context is not None and context.get(CURRENT_PROCESS) is process:
-                # what it would have called may be all that looks at a failed future, whose collection is told
+                # the dropped callback may be the only reader of a failed future, and collecting that future would be
+                # reported
                 self.graveyard.append((handle._callback, handle._args))  # type: ignore[attr-defined]
                 handle.cancel()
         self.graveyard.append(process)
@@ -267,7 +269,7 @@ def _make_task(
 
 
 def _note_unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Keeps the story of an error that nobody took, unless its process was killed in the middle of it."""
+    """Reports an unhandled error, unless its process was killed while raising it."""
     error = context.get("exception")
     if isinstance(error, ProcessKilledError) or not isinstance(loop, VirtualLoop) or loop.is_closed():
         return
@@ -279,7 +281,7 @@ def _note_unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) ->
 
 @contextmanager
 def virtual_loop() -> Iterator[VirtualLoop]:
-    """The loop of one seed, which asyncio takes for the thread's until the end."""
+    """The event loop of one seed. It is the thread's asyncio loop until the end."""
     loop = VirtualLoop()
     try:
         asyncio.set_event_loop(loop)

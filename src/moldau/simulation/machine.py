@@ -1,7 +1,7 @@
-"""A machine of a world: disks and a clock that outlive the processes which run on it one after the other.
+"""A machine of a world. Its disks and clock outlive the processes that run on it one after the other.
 
-A world has as many machines as it likes: each is a host on the network, each has its own streams. What runs on one is
-the matter of a subclass: a whole node (`node_machine`), or a replica of one partition (`replication`).
+A world may have any number of machines. Each is a host on the network and has its own random streams. A subclass
+decides what runs on it: a whole node (`node_machine`), or a replica of one partition (`replication`).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from moldau.simulation.surroundings import Surroundings
 from moldau.simulation.violation import ViolationError
 
 SILENT_SHARE = 0.3
-"""Unless a scenario asks for another one."""
+"""The default, unless a scenario sets another share."""
 
 
 class Machine:
-    """`host` is its name on the network. `ended` is called after each stop and crash, with whether power was lost, once
-    the disks are as it left them."""
+    """`host` is its name on the network. `ended` is called after each stop and crash, when the disks have their final
+    state; the argument is whether power was lost."""
 
     def __init__(
         self,
@@ -42,10 +42,10 @@ class Machine:
         self.boots = 0
         self.process: SimulatedProcess | None = None
         self.process_disks: list[ProcessDisk] = []
-        """Of the process that runs: one for each log directory."""
+        """The disks of the running process, one for each log directory."""
         self.died = asyncio.Event()
         self.silent_share = SILENT_SHARE
-        """Of the losses of power, those after which peers get nothing, not even a reset."""
+        """The share of power losses after which peers receive nothing, not even a reset."""
         self._ended = ended
         self._losses = around.random_of(f"{host}/losses of power")
 
@@ -57,7 +57,7 @@ class Machine:
         return self.process is not None and not self.process.is_dead
 
     def begin_process(self) -> SimulatedProcess:
-        """The next process, and its ports to the disks."""
+        """Starts the next process, with its disk ports."""
         self.boots += 1
         self.process = process = SimulatedProcess(f"{self.host}-{self.boots}")
         self.process_disks = [ProcessDisk(disk, process, self.around.trace) for disk in self.disks]
@@ -72,8 +72,8 @@ class Machine:
         begins_with: re.Pattern[str] | None = None,
         dying: Callable[[], None] = lambda: None,
     ) -> None:
-        """The process will die inside its `changes`-th change of the disk from now, see CrashPlan. `dying`: called when
-        the process does."""
+        """Makes the process die inside its `changes`-th change of the disk from now, see CrashPlan. `dying` is called
+        at the death."""
         if self.is_alive:
             begin = f" from {begins_with.pattern} on" if begins_with is not None else ""
             self.around.trace.tell(f"{self.host}: {kind} crash planned within {changes} changes of the disk{begin}")
@@ -87,7 +87,7 @@ class Machine:
                 disk.plan = plan
 
     def kill(self, kind: str, *, is_told: bool = True) -> None:
-        """The process ends at this instant: "process" keeps the page cache, "machine" loses it."""
+        """Ends the process at once: "process" keeps the page cache, "machine" loses it."""
         process = self.process
         if process is None or process.is_dead:
             return
@@ -101,7 +101,7 @@ class Machine:
         self._leave_disks(is_power_lost)
 
     def lose_power(self) -> None:
-        """Whether a process runs or has ended: what it wrote and did not flush may be gone."""
+        """Loses power, whether or not a process runs: unflushed data may be lost."""
         if self.is_alive:
             self.kill("machine")
         else:
@@ -109,7 +109,7 @@ class Machine:
             self._leave_disks(is_power_lost=True)
 
     def _leave_disks(self, is_power_lost: bool) -> None:
-        """As the end of a process or of the power leaves them."""
+        """Applies the end of the process, or the loss of power, to the disks."""
         for disk in self.disks:
             if is_power_lost:
                 disk.crash_machine(SeededRandom(self._losses.getrandbits(64)))
@@ -123,12 +123,12 @@ class Machine:
             self.around.violate(violation)
 
     def _dropped(self) -> None:
-        """The process is dead: what ran in it is of no use any more."""
+        """The process is dead, so its objects are dropped."""
 
     # -- the disks
 
     def fail_disk(self, fault: Fault, random: Random) -> None:
-        """One of the disks has `fault` from here on."""
+        """Gives `fault` to one of the disks from now on."""
         random.choice(self.disks).fail(fault)
 
     def heal_disks(self) -> None:
@@ -136,7 +136,7 @@ class Machine:
             disk.heal()
 
     def limit_disks(self, room_bytes: int | None) -> None:
-        """Each disk takes so many bytes more; None: it has room for all."""
+        """Limits the space on each disk to this many more bytes; None: no limit."""
         for disk in self.disks:
             disk.capacity_bytes = None if room_bytes is None else disk.used_bytes() + room_bytes
 
@@ -146,7 +146,7 @@ class Machine:
 
     @contextmanager
     def without_faults(self) -> Iterator[None]:
-        """Faults are set for the node, not for the checkers."""
+        """Suspends disk faults for the checkers, because faults are meant for the node."""
         faults = [disk.faults for disk in self.disks]
         for disk in self.disks:
             disk.faults = []

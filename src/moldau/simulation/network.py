@@ -1,20 +1,21 @@
-"""The network between the hosts: the same protocol classes as on real sockets, called with bytes cut anywhere.
+"""The network between the hosts. It calls the same protocol classes as real sockets do, with bytes split anywhere.
 
-A server is known by its host and port, a client by the host that it runs on. Between two hosts there are two links,
-one for each direction. A link may be slow, or cut. TCP repeats bytes that were sent into a cut link after pauses that
-double, and they arrive after the link is repaired and the next pause is over. They may arrive on a connection that its
-sender has closed, before its end. A host that watches a connection, as a node does (see Network of the shell), detects
-a cut link: nothing arrives from the other side, not even from its kernel.
+A server is known by its host and port, a client by its host. Two hosts have two links, one for each direction. A link
+may be slow, or cut. TCP repeats bytes that were sent into a cut link after pauses that double, and they arrive after
+the link is repaired and the next pause is over. They may arrive on a connection that its sender has closed, before its
+end. A host that watches a connection, as a node does (see Network of the shell), detects a cut link: nothing arrives
+from the other side, not even from its kernel.
 
-Each connection has two ends. What an end writes waits in its own buffer (as in a transport), moves into the wire as
-far as the window allows (as in the kernel: sender's and receiver's socket buffers together), arrives after a delay in
-order, and is given to the receiving protocol in pieces cut at any byte. A buffer that was handed to `write` is copied
-only when it moves into the wire, so that a caller who writes to it too early is found out.
+Each connection has two ends. Written data waits in the end's own buffer (as in a transport), moves into the wire as far
+as the window allows (as in the kernel: sender's and receiver's socket buffers together), arrives in order after a
+delay, and is passed to the receiving protocol in pieces split at any byte. A buffer passed to `write` is copied only
+when it moves into the wire. This reveals a caller that changes the buffer too early.
 
-A reset drops what is under way, at whatever byte that is. It may come to one end alone: the other one is told when it
-sends something, or watches the connection. The connections of a process that died end, or its host falls silent.
+A reset drops the data in flight at any byte. It may reach one end alone; the other end learns of it when it sends data,
+or if it watches the connection. When a process dies, its connections end, or its host becomes silent.
 
-Delays and cuts of bytes come from a stream for each client's host: another client changes no draw of this one.
+Delays and splits of bytes come from a random stream for each client's host, so another client changes no draw of this
+one.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ FIRST_EPHEMERAL_PORT = 30_000
 RUBBISH = b"\xa5"
 CONNECT_PATIENCE_S = 10.0
 PROBE_S = 1.0
-"""Between two probes of a connection that is watched: the kernel of a host whose end was reset answers them."""
+"""The time between two probes of a watched connection. The kernel of a host whose end was reset answers them."""
 
 
 class End(asyncio.Transport):
@@ -70,23 +71,23 @@ class End(asyncio.Transport):
         self.is_read_paused = False
         self.is_read_scheduled = False
         self.is_closed = False
-        """close() or abort() was called, or the connection went away."""
+        """close() or abort() was called, or the connection was lost."""
         self.is_lost = False
         """connection_lost has been called, or never will be."""
         self.is_vanished = False
-        """The machine of this end lost power, or its process ended behind a cut link: nothing from it arrives any more,
-        not even what was under way."""
+        """The machine of this end lost power, or its process ended while the link was cut. Nothing more arrives from
+        it, not even data in flight."""
         self.is_torn = False
-        """This host knows nothing of the connection any more, and the other end was not told: a reset answers what it
-        sends."""
+        """This host has no state of the connection any more, and the other end does not know: a reset answers its next
+        data."""
         self.stalled: list[Callable[[], object]] = []
-        """What was sent since the link was cut, until TCP sends it again."""
+        """Data sent since the link was cut, until TCP sends it again."""
         self.stalled_s = 0.0
-        """When the first of it was sent."""
+        """The time when the first of it was sent."""
 
     def begin(self) -> None:
-        """The protocol learns of the connection, and is given what arrives from now on. As uvloop does and asyncio does
-        not: a pause of reading inside of `connection_made` has no effect, for reading has not begun yet."""
+        """Tells the protocol of the connection, and delivers arriving data from now on. As in uvloop, and unlike
+        asyncio, pausing inside `connection_made` has no effect, because reading has not begun yet."""
         if not self.is_lost:
             cast(asyncio.BaseProtocol, self.protocol).connection_made(self)
             self.is_read_paused = False
@@ -154,7 +155,7 @@ class End(asyncio.Transport):
         return False
 
     def close(self) -> None:
-        """Sends what is buffered, then ends the stream."""
+        """Sends the buffered data, then ends the stream."""
         self._check_alive()
         if self.is_closed:
             return
@@ -163,13 +164,13 @@ class End(asyncio.Transport):
             self._finish_close()
 
     def abort(self) -> None:
-        """Drops what is buffered; the peer sees a reset."""
+        """Drops the buffered data; the peer gets a reset."""
         self._check_alive()
         if self.is_lost:
             return
         self.network.lose(self, None, after=0.0)
         if not self.connection.is_silent:
-            # behind what is under way: a request may be carried out although its client has given up
+            # after data in flight: a request may be executed although its client has given up
             self._send(self.peer._reset_by_peer)
 
     # -- the wire
@@ -186,7 +187,7 @@ class End(asyncio.Transport):
         window = self.network.weather.window_bytes
         room = window - self.in_flight_bytes - len(peer.arrived)
         if room < min(self.outgoing_bytes, window // 4):
-            return  # as TCP does: no crumbs through a window that has just opened
+            return  # as TCP does: no tiny segments through a window that has just opened
         pieces: list[bytes] = []
         while self.outgoing and room > 0:
             data = self.outgoing.popleft()
@@ -212,7 +213,7 @@ class End(asyncio.Transport):
             cast(asyncio.BaseProtocol, self.protocol).resume_writing()
 
     def _send(self, arrive: Callable[..., object], *pieces: bytes) -> None:
-        """Calls `arrive` of the peer after all that was sent earlier (timers of one instant fire in any order)."""
+        """Calls `arrive` of the peer after all data sent earlier (simultaneous timers fire in any order)."""
         link = self.link
         if link.is_cut or self.stalled:
             if not self.stalled:
@@ -274,7 +275,8 @@ class End(asyncio.Transport):
         self._read()
 
     def _read(self) -> None:
-        """Gives the protocol one piece of what has arrived, cut at any byte, as one readable event of a socket."""
+        """Passes one piece of the arrived data to the protocol, split at any byte, like one readable event of a
+        socket."""
         if self.is_lost or self.is_closed or self.is_read_paused:
             return
         available = len(self.arrived)
@@ -317,7 +319,7 @@ class Connection:
 
     def __init__(self, number: int, port: int, random: Random, *, is_watched: bool) -> None:
         self.is_watched = is_watched
-        """The client learns that nothing comes of the other side any more."""
+        """The client detects that nothing arrives from the other side any more."""
         self.number = number
         self.port = port
         self.random = random
@@ -328,7 +330,7 @@ class Connection:
 
 
 class SimulatedListener:
-    """What `listen` gives: its address, and the way to stop."""
+    """The result of `listen`: its address, and a method to stop."""
 
     def __init__(self, network: SimulatedNetwork, host: str, port: int, factory: Callable[[], Any]) -> None:
         self.network = network
@@ -339,13 +341,13 @@ class SimulatedListener:
         self.process = self.context.get(CURRENT_PROCESS)
 
     def close(self) -> None:
-        """Takes no new connection; those that are there stay."""
+        """Accepts no new connections. Existing ones continue."""
         if self.network.listeners.get((self.host, self.port)) is self:
             del self.network.listeners[self.host, self.port]
 
 
 class SimulatedNetwork:
-    """The network of all hosts, and the hands of the scenario on the wire."""
+    """The network of all hosts, and the scenario's control of the wire."""
 
     def __init__(self, loop: VirtualLoop, seed: int, trace: Trace) -> None:
         self.loop = loop
@@ -359,14 +361,14 @@ class SimulatedNetwork:
         self.next_number = 1
         self.next_port = FIRST_EPHEMERAL_PORT
         self.after_request: Callable[[], None] = lambda: None
-        """Called once a server has taken in what arrived."""
+        """Called after a server has handled arriving data."""
 
     # -- the port
 
     async def listen(
         self, host: str, port: int, protocol_factory: Callable[[], asyncio.BaseProtocol]
     ) -> SimulatedListener:
-        """Takes connections on `port` of `host` (0 picks one). Raises OSError if it is taken."""
+        """Accepts connections on `port` of `host` (0 picks a port). Raises OSError if the port is taken."""
         if port == 0:
             port = self.next_port
             self.next_port += 1
@@ -379,8 +381,8 @@ class SimulatedNetwork:
     async def connect(
         self, name: str, host: str, port: int, protocol: asyncio.BaseProtocol, *, is_watched: bool = False
     ) -> End:
-        """Opens a connection from the host `name`. Raises ConnectionRefusedError if nobody listens, TimeoutError while
-        nothing passes. `is_watched`: see Connection."""
+        """Opens a connection from the host `name`. Raises ConnectionRefusedError if no server listens, TimeoutError
+        while the link is cut. `is_watched`: see Connection."""
         random = self._randoms.get(name)
         if random is None:
             random = self._randoms[name] = random_of(self._seed, f"network/{name}")
@@ -405,7 +407,7 @@ class SimulatedNetwork:
         return client
 
     async def _passed(self, link: Link) -> None:
-        """Returns once something passes. Raises TimeoutError."""
+        """Returns once a packet passes the link. Raises TimeoutError."""
         began_s = self.loop.time()
         while link.is_cut:
             passed = self.loop.create_future()
@@ -417,7 +419,7 @@ class SimulatedNetwork:
     # -- delivery
 
     def give(self, protocol: asyncio.BaseProtocol, data: bytearray, length: int) -> int:
-        """Hands up to `length` bytes to the protocol as a socket's event does; gives how many it took."""
+        """Passes up to `length` bytes to the protocol, as a socket's event does. Returns the number that it took."""
         if not isinstance(protocol, asyncio.BufferedProtocol):
             cast(asyncio.Protocol, protocol).data_received(bytes(data[:length]))
             return length
@@ -431,15 +433,15 @@ class SimulatedNetwork:
         return length
 
     def scrub(self, protocol: asyncio.BufferedProtocol, view: memoryview, length: int) -> None:
-        """Overwrites the receive buffer where the protocol keeps nothing in it: code that still looks at a request
-        there reads rubbish, as it would once the next bytes came in."""
+        """Overwrites the receive buffer if the protocol keeps nothing in it. Code that still reads a request there gets
+        garbage, as it would when the next bytes arrive."""
         owner = view.obj
         if isinstance(owner, bytearray) and not is_kept(protocol, owner):
             end = len(owner) - len(view) + length
             owner[:end] = RUBBISH * end
 
     def delay(self, random: Random) -> float:
-        """Seconds from one end to the other, for what is sent now."""
+        """The delay in seconds from one end to the other for data sent now."""
         weather = self.weather
         delay = random.uniform(weather.delay_min, weather.delay_max)
         if random.random() < weather.spike_share:
@@ -449,20 +451,20 @@ class SimulatedNetwork:
     # -- links
 
     def link(self, source: str, target: str) -> Link:
-        """The way from the host `source` to the host `target`."""
+        """The link from the host `source` to the host `target`."""
         link = self._links.get((source, target))
         if link is None:
             link = self._links[source, target] = Link(self.loop)
         return link
 
     def cut(self, source: str, target: str, length_s: float) -> None:
-        """From now on nothing passes from `source` to `target`; what is on its way still arrives."""
+        """Cuts the link from `source` to `target`. Data in flight still arrives."""
         self.link(source, target).trouble(length_s)
         if length_s > SILENCE_S:
             self.loop.call_later(SILENCE_S, self._notice_cut, source, target)
 
     def _notice_cut(self, source: str, target: str) -> None:
-        """The ends of connections that are watched learn of it. What they have sent in vain is not sent again."""
+        """Notifies the ends of watched connections. Their held data is not sent again."""
         link = self.link(source, target)
         if not link.is_cut or self.loop.time() < link.cut_s + SILENCE_S - CLOCK_RESOLUTION:
             return
@@ -472,29 +474,29 @@ class SimulatedNetwork:
                 self._notice(client)
 
     def _notice(self, end: End) -> None:
-        """Nothing has come of the other side for too long."""
+        """Nothing has arrived from the other side for too long."""
         end.stalled.clear()
         end.is_torn = True
         self.lose(end, TimeoutError("nothing comes of the other side"), after=0.0)
 
     def slow(self, source: str, target: str, length_s: float, delay_s: float) -> None:
-        """From now on what passes from `source` to `target` takes so much longer."""
+        """Adds a delay to the link from `source` to `target`."""
         self.link(source, target).trouble(length_s, delay_s=delay_s)
 
     def mend(self) -> None:
-        """No link is cut or slow any more."""
+        """Ends cuts and delays of all links."""
         for link in [*self._links.values()]:
             link.mend()
 
     def clients_of(self, host: str) -> list[str]:
-        """The hosts that are connected with `host`, in order."""
+        """The hosts connected to `host`, in order."""
         connections = self.connections.values()
         return list(dict.fromkeys(one.client.name for one in connections if one.server.name == host))
 
     # -- faults
 
     def lose(self, end: End, error: Exception | None, *, after: float) -> None:
-        """Ends the connection for one end: connection_lost(error) once, after a delay in seconds."""
+        """Ends the connection for one end: calls connection_lost(error) once, after a delay in seconds."""
         if end.is_lost:
             return
         end.is_closed = True
@@ -519,13 +521,13 @@ class SimulatedNetwork:
             end.protocol.connection_lost(error)
 
     def reset(self, connection: Connection) -> None:
-        """Both ends lose the connection; what is under way is gone."""
+        """Both ends lose the connection, and the data in flight is lost."""
         self.lose(connection.client, ConnectionResetError("reset by the network"), after=0.0)
         self.lose(connection.server, ConnectionResetError("reset by the network"), after=0.0)
 
     def tear(self, end: End) -> None:
-        """A reset comes to this end alone. The other one goes on waiting, until it sends something or, where it watches
-        the connection, probes it."""
+        """Resets this end alone. The other one waits until it sends data or, if it watches the connection, probes
+        it."""
         end.is_torn = True
         self.lose(end, ConnectionResetError("reset by the network"), after=0.0)
         if end.connection.is_watched and end is end.connection.server:
@@ -538,25 +540,26 @@ class SimulatedNetwork:
             self.lose(end.peer, ConnectionResetError("reset by peer"), after=0.0)
 
     def tear_some(self, random: Random) -> None:
-        """One end of none, of all, or of any number of connections."""
+        """Resets one end of a random number of connections, between none and all."""
         connections = list(self.connections.values())
         for connection in random.sample(connections, random.randint(0, len(connections))):
             self.tear(random.choice((connection.client, connection.server)))
 
     def reset_some(self, random: Random) -> None:
-        """None, all, or any number of them."""
+        """Resets a random number of connections, between none and all."""
         connections = list(self.connections.values())
         for connection in random.sample(connections, random.randint(0, len(connections))):
             self.reset(connection)
 
     def silence(self, connection: Connection) -> None:
-        """Cuts the wire so that nobody is told: bytes no longer arrive, no reset does."""
+        """Cuts the wire without a notice: neither bytes nor a reset arrive."""
         connection.is_silent = True
         if connection.is_watched:
             self.loop.call_later(SILENCE_S, self._notice, connection.client)
 
     def drop_process(self, process: SimulatedProcess, *, is_silent: bool = False) -> None:
-        """What the network does when a process is gone: listeners close, peers see the end, or nothing at all."""
+        """Handles the end of a process: closes its listeners. Its peers see the end of their connections, or nothing at
+        all."""
         for listener in [*self.listeners.values()]:
             if listener.process is process:
                 listener.close()

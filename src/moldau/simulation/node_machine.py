@@ -1,4 +1,4 @@
-"""A machine on which real nodes run: each boot makes a process with simulated ports and a `Node`."""
+"""A machine that runs real nodes. Each boot makes a process with simulated ports and a `Node`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STOP_PATIENCE_S = 60.0
 
 
 class NodeMachine(Machine):
-    """`host` is its name in `settings`, too."""
+    """`host` is also its name in `settings`."""
 
     def __init__(
         self,
@@ -46,10 +46,10 @@ class NodeMachine(Machine):
         """The workers of the next process."""
         self.workers: SimulatedWorkers | None = None
         self.node: Node | None = None
-        """None until it has started, and once it ends."""
+        """None until a start has finished, and after the end."""
         self.log: SimulatedEventLog
         self.is_disk_troubled = False
-        """A fault was set, which may have been used up since."""
+        """A fault was set. It may have taken effect since."""
         self.dropping: Callable[[Node], None] = lambda node: None
         """Called with a node whose process has just ended."""
         self._exit: asyncio.Task[None] | None = None
@@ -63,10 +63,10 @@ class NodeMachine(Machine):
     async def boot(
         self, *, plan: tuple[str, int, Random] | None = None, dying: Callable[[], None] = lambda: None
     ) -> bool:
-        """Starts a new process. False if it died or refused to start (faults may do that).
+        """Starts a new process. False if it died or failed to start, which faults may cause.
 
-        `plan`: the kind of a crash, the change of the disk in which it comes, and what it draws from;
-        `dying` is called when it comes.
+        `plan`: the kind of a crash, the change of the disk in which it comes, and its random stream;
+        `dying` is called at the crash.
         """
         node = self._make_process()
         self._exit = asyncio.ensure_future(self._exit_with(node))
@@ -80,13 +80,13 @@ class NodeMachine(Machine):
         return True
 
     async def _exit_with(self, node: Node) -> None:
-        """The process ends where its node halts because its log directories have failed."""
+        """Ends the process if its node halts because its log directories have failed."""
         await node.stopped.wait()
         if isinstance(node.failure, StorageFailedError):
             self.kill("process", is_told=False)
 
     def _make_process(self) -> Node:
-        """A process with its ports, and the node that runs in it."""
+        """Makes a process with its ports and its node."""
         around, process = self.around, self.begin_process()
         random = around.random_of(f"{process.name}/workers")
         self.workers = workers = self.make_workers(around.loop, process, random, self.worker_weather)
@@ -110,12 +110,12 @@ class NodeMachine(Machine):
         return node
 
     def _before_call(self) -> None:
-        """Where work in a thread may stop for a while."""
+        """A point at which work in a thread may pause."""
         if self.workers is not None:
             self.workers.rest()
 
     async def stop(self) -> bool:
-        """Stops the node cleanly; then its process ends. False if it died on the way."""
+        """Stops the node cleanly, and then ends its process. False if it died during the stop."""
         node = self.node
         if node is None or not self.is_up:
             return False
@@ -125,7 +125,7 @@ class NodeMachine(Machine):
         return is_stopped
 
     async def abort(self, lasts_s: float) -> None:
-        """The node drops everything, as for a crash, but its process goes on for a moment."""
+        """The node drops everything, as in a crash, but its process continues for a moment."""
         node, process = self.node, self.process
         if node is None or process is None or process.is_dead:
             return
@@ -167,7 +167,7 @@ class NodeMachine(Machine):
         return False
 
     def _failed(self, what: str, error: BaseException) -> None:
-        """A start or a stop may fail only because the disk does."""
+        """A start or a stop may fail only because of a disk fault."""
         is_healthy = not any(disk.faults or disk.capacity_bytes is not None for disk in self.disks)
         if not self.is_disk_troubled and is_healthy:
             raise ViolationError("the node starts and stops", f"{what} failed on a healthy disk: {error!r}") from error
@@ -183,7 +183,7 @@ class NodeMachine(Machine):
         self.end_work()
 
     def end_work(self) -> None:
-        """The threads of the process' work end with it, or with the world."""
+        """Stops the threads of the process, at its end or at the end of the world."""
         if self.workers is not None:
             self.workers.close()
             self.workers = None
@@ -191,7 +191,7 @@ class NodeMachine(Machine):
     # -- the disks
 
     def segment_sizes(self, topic: str, partition: int) -> list[tuple[int, int]]:
-        """(base offset, bytes) of the segments of a partition, the oldest first."""
+        """(base offset, bytes) of the segments of a partition, oldest first."""
         found: list[tuple[int, int]] = []
         directory = f"{topic}-{partition}"
         with self.without_faults():

@@ -1,8 +1,8 @@
-"""The clock and the disk of one simulated process. Each refuses a process that is dead.
+"""The clock and the disk of one simulated process. Each stops calls of a dead process.
 
-A crash may be planned for the nth change that the process makes on its disk: it dies inside that call, after none, all,
-or the first pages of what it was writing. That is where the interesting crashes are: between a segment and its index,
-between a file and its name.
+A crash may be planned for the nth change that the process makes on its disk. The process dies inside that call, after
+none, all, or the first pages of the write. The interesting crashes are between a segment and its index, or between a
+file and its name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PAGE_BYTES = 4096
 
 
 class SimulatedClock:
-    """Both clocks follow the loop's; the wall clock may be set off by `skew_ms`, also back, and drift by `drift_ppm`
+    """Both clocks follow the loop's clock. The wall clock may be ahead or behind by `skew_ms`, and drift by `drift_ppm`
     millionths."""
 
     __slots__ = ("_latest_ms", "_loop", "_skew_ms", "drift_ppm", "setback_ms")
@@ -35,20 +35,20 @@ class SimulatedClock:
         self.drift_ppm = 0
         self._latest_ms = 0
         self.setback_ms = 0
-        """The most that the wall clock was set back by, all in all."""
+        """The sum of all backward steps of the wall clock."""
 
     def now_ms(self) -> int:
         now_s = self._loop.time()
         return DEFAULT_NOW_MS + self._skew_ms + int(now_s * 1000) + int(now_s * self.drift_ppm / 1000)
 
     def set_off(self, skew_ms: int) -> None:
-        """The wall clock is `skew_ms` ahead of the loop's from here on."""
+        """Sets the wall clock to `skew_ms` ahead of the loop's clock."""
         self._latest_ms = self.latest_ms()
         self.setback_ms += max(0, self._skew_ms - skew_ms)
         self._skew_ms = skew_ms
 
     def latest_ms(self) -> int:
-        """The latest that the wall clock ever showed."""
+        """The latest time that the wall clock ever showed."""
         return max(self._latest_ms, self.now_ms())
 
     def monotonic_ms(self) -> int:
@@ -56,8 +56,8 @@ class SimulatedClock:
 
 
 class CrashPlan:
-    """Kills the process inside its `changes_left`-th change of the disk from now, or from the first change on that
-    matches `begins_with`."""
+    """Kills the process inside its `changes_left`-th change of the disk from now, or from the first change that matches
+    `begins_with`."""
 
     __slots__ = ("begins_with", "changes_left", "kill", "kind", "random")
 
@@ -76,7 +76,7 @@ class CrashPlan:
         self.begins_with = begins_with
 
     def is_due(self, change: str) -> bool:
-        """Called with each change: what is done and to which path."""
+        """Called for each change, with the operation and path."""
         if self.begins_with is not None and not self.begins_with.match(change):
             return False
         self.begins_with = None
@@ -85,7 +85,7 @@ class CrashPlan:
 
 
 class ProcessDisk(ForwardedReads):
-    """The Disk port of one process over the machine's disk: notes each change, dies where it is planned."""
+    """The Disk port of one process on the machine's disk. Records each change, and dies where planned."""
 
     def __init__(self, disk: Disk, process: SimulatedProcess, trace: Trace) -> None:
         super().__init__(disk)
@@ -93,15 +93,15 @@ class ProcessDisk(ForwardedReads):
         self._trace = trace
         self.plan: CrashPlan | None = None
         self.is_aborted = False
-        """The node said that it writes nothing more."""
+        """The node promised to write nothing more."""
         self.on_write_after_abort: Callable[[str], None] = lambda path: None
         self.before_call: Callable[[], None] = lambda: None
-        """Where work in a thread may stop for a while."""
+        """A point at which work in a thread may pause."""
 
     def changing(
         self, what: str, path: str, data: Buffer = b"", write: Callable[[Buffer], object] | None = None
     ) -> None:
-        """Called before each change. `write` takes the part of `data` that a dying process still gets written."""
+        """Called before each change. `write` gets the part of `data` that a dying process still writes."""
         self.before_call()
         if self._process.is_dead:
             raise ProcessKilledError(self._process.name)
@@ -114,7 +114,7 @@ class ProcessDisk(ForwardedReads):
         self.plan = None
         self._trace.tell(f"{plan.kind} crash of {self._process.name} inside {what} {path} of {len(data)} bytes")
         if write is not None and len(data):
-            # a write that is killed has written all, nothing, or whole pages of the page cache
+            # a killed write has written all, nothing, or whole pages of the page cache
             pages = (len(data) + PAGE_BYTES - 1) // PAGE_BYTES
             written = min(len(data), plan.random.randrange(pages + 1) * PAGE_BYTES)
             if written:
@@ -123,7 +123,7 @@ class ProcessDisk(ForwardedReads):
         raise ProcessKilledError(self._process.name)
 
     def check_alive(self) -> None:
-        """Called before each call that only looks."""
+        """Called before each read-only call."""
         self.before_call()
         self._process.check_alive()
 
@@ -158,12 +158,12 @@ class ProcessDisk(ForwardedReads):
         return super().read_file(path)
 
     def lock(self, path: str) -> Callable[[], None]:
-        """Held by this process; its end frees it, as the system does."""
+        """Held by this process. The end of the process releases it, as the operating system does."""
         self._process.check_alive()
         return self.disk.lock(path)
 
     def replace_file(self, path: str, data: bytes) -> None:
-        """In the steps of the real disk, for others may run between them."""
+        """Takes the steps of the real disk, because other work may run between them."""
         temporary = path + ".tmp"
         file = self.open(temporary)
         try:
