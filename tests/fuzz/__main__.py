@@ -1,9 +1,9 @@
-"""`make fuzz [MINUTES=10]`: fresh seeds against a live broker and against every decoder, until the time is over.
+"""`make fuzz [MINUTES=10]`: runs fresh seeds against a live broker and every decoder until the time is over.
 
     python -m tests.fuzz [--minutes 10] [--seed N]
 
-The broker is a process of its own with a canary client beside it. It must live, its memory stays under 600 MB, its
-output has no traceback, and the canary loses nothing. A failure prints the seed that repeats it.
+The broker runs in its own process next to a canary client. It must stay alive, its memory must stay under 600 MB, its
+output must have no traceback, and the canary must lose nothing. A failure prints the seed that repeats it.
 """
 
 from __future__ import annotations

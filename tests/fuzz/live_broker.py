@@ -1,7 +1,7 @@
-"""Hostile bytes for a live broker, made from valid requests; a canary beside it must notice nothing.
+"""Hostile bytes for a live broker, made from valid requests; a canary must notice nothing.
 
-One seed gives one sequence of frames, some tens on each connection; what the broker answers is read and dropped. The
-caller watches the broker's process.
+One seed gives one sequence of frames, some tens on each connection; responses are read and dropped. The caller watches
+the broker's process.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EDGES = (-(2**31), -(2**15), -2, -1, 0, 1, 127, 128, 2**15 - 1, 2**16, 2**31 - 1
 
 
 def valid_requests() -> list[bytes]:
-    """One request of every served (API, version), and fuller ones of those that carry records."""
+    """One request of every served (API, version), and larger ones of those that carry records."""
     topic = "fuzzed"
     batches = [
         build_batch([(b"k", b"v" * 50, int(time.time() * 1000), (("h", b"x"),))] * 3, compression=codec)
@@ -73,14 +73,14 @@ def mutated(chance: random.Random, original: bytes) -> bytes:
 
 
 def frames(seed: int) -> Iterator[bytes]:
-    """Endless frames, length included; now and then the length lies, or the frame is cut."""
+    """Endless frames with their lengths; now and then the length is wrong, or the frame is cut."""
     chance, originals = random.Random(seed), valid_requests()
     served = [(key, row, v) for key, row in API_VERSIONS.items() for v in range(row.min_version, row.max_version + 1)]
     while True:
         if chance.random() < 0.5:
             original = chance.choice(originals)
         else:
-            # Legal in its form, and nonsense in every value.
+            # Valid in its form, but with nonsense values.
             key, row, version = chance.choice(served)
             body = encode_message(random_message(row.request, version, chance), version)
             original = bytes(encode_request_header(RequestHeader(key, version, 1, "fuzz"))) + body
@@ -93,7 +93,8 @@ def frames(seed: int) -> Iterator[bytes]:
 
 
 def attack(address: str, seed: int, count: int) -> int:
-    """Sends `count` frames; gives how many connections the broker closed. Raises where it accepts none any more."""
+    """Sends `count` frames; gives the number of connections that the broker closed. Raises if it no longer accepts
+    one."""
     host, _, port = address.rpartition(":")
     source = frames(seed)
     closed = sent = 0
@@ -109,7 +110,7 @@ def attack(address: str, seed: int, count: int) -> int:
 
 
 def exchange(connection: socket.socket, frame: bytes) -> bool:
-    """Sends one frame and takes what has been answered so far; False where the connection ended."""
+    """Sends one frame and reads the responses so far; False if the connection ended."""
     try:
         connection.settimeout(20)
         connection.sendall(frame)

@@ -1,4 +1,4 @@
-"""`make machines`: the tests on machines, or the reason why none can be made here."""
+"""`make machines`: the tests on machines, or the reason why this host cannot make machines."""
 
 from __future__ import annotations
 

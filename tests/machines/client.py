@@ -1,4 +1,4 @@
-"""What a test asks of a cluster from one of its machines: `python client.py kt1:9092 in-sync topic 3 3`.
+"""Requests of a test to a cluster from one of its machines: `python client.py kt1:9092 in-sync topic 3 3`.
 
 Each word is a function here; it fails after PATIENCE_S.
 """
@@ -19,20 +19,20 @@ LOOK_S = 0.2
 
 
 def brokers(servers: str, wanted: str) -> None:
-    """Waits until the cluster has so many brokers; prints HOST:PORT of each, in the order of their ids."""
+    """Waits until the cluster has that many brokers; prints HOST:PORT of each, in the order of their ids."""
     found = _until(servers, lambda metadata: len(metadata.brokers) >= int(wanted))
     print(*(f"{each.host}:{each.port}" for _, each in sorted(found.brokers.items())))
 
 
 def create(servers: str, topic: str, partitions: str, replicas: str) -> None:
-    """Makes a topic; waits for as many brokers as it has replicas."""
+    """Creates a topic; waits for as many brokers as it has replicas."""
     _until(servers, lambda metadata: len(metadata.brokers) >= int(replicas))
     admin = AdminClient(_quiet(servers))
     admin.create_topics([NewTopic(topic, int(partitions), int(replicas))])[topic].result(PATIENCE_S)
 
 
 def in_sync(servers: str, topic: str, partitions: str, replicas: str) -> None:
-    """Waits until each partition has so many replicas in sync."""
+    """Waits until each partition has that many in-sync replicas."""
 
     def is_whole(metadata: ClusterMetadata) -> bool:
         found = metadata.topics[topic].partitions
@@ -42,7 +42,7 @@ def in_sync(servers: str, topic: str, partitions: str, replicas: str) -> None:
 
 
 def out_of_sync(servers: str, topic: str, replicas: str) -> None:
-    """Waits until some partition has fewer replicas in sync."""
+    """Waits until some partition has fewer in-sync replicas."""
 
     def has_lost_one(metadata: ClusterMetadata) -> bool:
         return any(len(each.isrs) < int(replicas) for each in metadata.topics[topic].partitions.values())
@@ -51,7 +51,7 @@ def out_of_sync(servers: str, topic: str, replicas: str) -> None:
 
 
 def produce(servers: str, topic: str, first: str, number: str) -> None:
-    """The numbers from `first` on, in turn to each partition, each acknowledged by all replicas in sync."""
+    """Writes the numbers from `first` on, to each partition in turn, each acknowledged by all in-sync replicas."""
     failed: list[str] = []
     producer = Producer({**_quiet(servers), "acks": "all", "enable.idempotence": True})
     partitions = len(producer.list_topics(topic, REQUEST_S).topics[topic].partitions)
@@ -63,7 +63,7 @@ def produce(servers: str, topic: str, first: str, number: str) -> None:
 
 
 def read(servers: str, topic: str, number: str) -> None:
-    """Reads the numbers 0 to `number`: each once, and nothing else."""
+    """Reads the numbers 0 to `number`: each once, and no others."""
     consumer = Consumer({**_quiet(servers), "group.id": "read", "auto.offset.reset": "earliest"})
     partitions = consumer.list_topics(topic, REQUEST_S).topics[topic].partitions
     consumer.assign([TopicPartition(topic, each, 0) for each in partitions])
@@ -76,7 +76,7 @@ def read(servers: str, topic: str, number: str) -> None:
 
 
 def _until(servers: str, is_so: Callable[[ClusterMetadata], bool]) -> ClusterMetadata:
-    """The metadata, once `is_so` holds, as the broker at `servers` knows it: a new client asks that one first."""
+    """The metadata of the broker at `servers`, once `is_so` holds: a new client asks that broker first."""
     end_s = time.monotonic() + PATIENCE_S
     for tries in count(1):
         admin = AdminClient(_quiet(servers))
@@ -84,11 +84,11 @@ def _until(servers: str, is_so: Callable[[ClusterMetadata], bool]) -> ClusterMet
             found = admin.list_topics(timeout=REQUEST_S)
             if is_so(found):
                 return found
-        except Exception as error:  # nobody serves yet, say
+        except Exception as error:  # for example, no broker serves yet
             if time.monotonic() > end_s:
                 raise AssertionError(f"after {tries} tries: {error}") from error
         assert time.monotonic() < end_s, f"after {tries} tries: {found.brokers} {found.topics}"
-        admin.poll(LOOK_S)  # nothing comes: it waits
+        admin.poll(LOOK_S)  # no event yet: it waits
     raise AssertionError
 
 

@@ -1,16 +1,16 @@
-"""`make machines-cuts`: how long producers stand while three machines are cut off from each other, in eight ways, and
-whether anything is lost, doubled or out of order.
+"""`make machines-cuts`: how long producers stop while the network of three machines is cut in eight ways. It also
+checks that no record is lost, doubled or out of order.
 
     python -m tests.machines.cuts [--rounds 10] [--minutes M] [--kafka] [--rate 120] [--seed N] [--folder DIR]
 
-Each round cuts one machine for eight seconds, heals the network and waits until every replica is in sync. Before it the
-leaders are spread evenly. The machine is that of the active controller in every other round. A round's figure is the
-longest time for which a partition acknowledged nothing to an idempotent producer (acks=all), if that time began before
-the network was whole for two seconds. Meanwhile a group reads.
+Each round cuts one machine for eight seconds, heals the network and waits until every replica is in sync. Before each
+round the leaders are spread evenly. In every other round the machine is that of the active controller. A round's figure
+is the longest time without an acknowledgement of a partition to an idempotent producer (acks=all), if that time began
+before the network was whole for two seconds. Meanwhile a group reads.
 
-`--kafka`: three nodes of Apache Kafka on machines of their own, with the same files, are cut at the same time, so that
-other work on this machine is the same for both (a Java, and its jars in MOLDAU_KAFKA_LIBS). Prints a table in Markdown
-and the verdict; exit code 1 where a promise was broken. For root, on Linux.
+`--kafka`: three nodes of Apache Kafka on their own machines, with the same files, are cut at the same time: other work
+on this host is the same for both (needs a Java, and its jars in MOLDAU_KAFKA_LIBS). Prints a table in Markdown and the
+verdict; exit code 1 if a guarantee was broken. For root, on Linux.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tests.support.talking_process import line_of
 
 CUT_S = 8.0
 SETTLED_S = 2.0
-"""Of writing before a cut, and after it before the round is over."""
+"""The time of writing before a cut, and after it before the end of the round."""
 NOTICED = {
     "replica.lag.time.max.ms": "4000",
     "broker.session.timeout.ms": "4000",
@@ -48,11 +48,11 @@ NOTICED = {
     "offsets.topic.num.partitions": "5",
     "transaction.state.log.num.partitions": "5",
 }
-"""A cut lasts longer than a session, and than a replica may lag. Few partitions: there are many rounds."""
+"""A cut lasts longer than a session and than a replica may lag. Few partitions, because of the many rounds."""
 END_S = 1_800
-"""For readers and copier to come to the end, and for the judgement."""
+"""For readers and copier to reach the end, and for the check."""
 READY, RESULT = "ready", "{"
-"""How the lines of a system begin: before each round, and its last one."""
+"""The first words of a system's lines: before each round, and in its last line."""
 SYSTEMS = {"moldau": "Moldau", "kafka": "Apache Kafka"}
 
 
@@ -105,7 +105,7 @@ def main() -> int:
     return side_by_side(running, options.rounds, options.minutes * 60)
 
 
-# -- one system, in a process of its own: it reads a line before each round, and writes one after it
+# -- one system, in its own process: it reads a line before each round, and writes one after it
 
 
 def be_cut(system: str, folder: Path, rounds: int, rate: int, seed: int) -> int:
@@ -139,7 +139,7 @@ def be_cut(system: str, folder: Path, rounds: int, rate: int, seed: int) -> int:
 
 
 def one_round(nodes: DocumentedNodes, recorder: history.Recorder, kind: str, number: int) -> Round:
-    """Raises AssertionError where the cluster does not become whole."""
+    """Raises AssertionError if the cluster does not become whole."""
     nodes.wait_whole()
     nodes.elect_preferred()
     nodes.wait_whole()
@@ -201,7 +201,7 @@ def start(system: str, folder: Path, rounds: int, rate: int, seed: int) -> subpr
 
 
 def wait_for(process: subprocess.Popen[str], begin: tuple[str, ...], seconds: float) -> str:
-    """The next line with one of these beginnings; the others are printed. Nothing where the process ends."""
+    """The next line with one of these beginnings; prints the others. Empty if the process ends."""
     while line := line_of(process.stdout, seconds):
         if line.startswith(begin):
             return line

@@ -1,7 +1,7 @@
 """Three machines with nodes of Moldau and of Apache Kafka, by the files of docs/operate/cluster.md.
 
-A machine has one node that is broker and controller, or a broker and a controller apart, which end and start together.
-The machines are network namespaces: call `enter_own` before.
+A machine has one combined node, or a separate broker and controller, which end and start together. The machines are
+network namespaces: call `enter_own` before.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from tests.support.cluster_of_three import (
 
 BROKER_PORT, CONTROLLER_PORT, _ = PORTS
 APART = 100
-"""What the id of a controller apart has beyond that of the broker on its machine."""
+"""A separate controller's id minus that of the broker on its machine."""
 PATIENCE_S = 600.0
-"""A cluster that is whole no sooner has failed: a JVM that starts beside much other work takes minutes."""
+"""The cluster fails if it is not whole by then: a JVM that starts on a busy machine takes minutes."""
 INTERNAL = ("__consumer_offsets", "__transaction_state")
 
 
 @dataclass(frozen=True)
 class _Node:
-    """A process on a machine: its roles, and the file that it is started with."""
+    """A process on a machine: its roles, and its properties file."""
 
     node_id: int
     roles: str
@@ -45,9 +45,9 @@ class _Node:
 
 
 class DocumentedNodes:
-    """`folder` gets a directory, a file of properties and a log for each node. `of_kafka`: the machines with nodes of
-    Apache Kafka, whose jars are in MOLDAU_KAFKA_LIBS. `are_apart`: controllers, from brokers; their voters stand in
-    the metadata log. `settings`: more of each node."""
+    """`folder` gets a directory, a properties file and a log for each node. `of_kafka`: the machines with nodes of
+    Apache Kafka, whose jars are in MOLDAU_KAFKA_LIBS. `are_apart`: controllers are separate from brokers; their voters
+    are in the metadata log. `settings`: further ones of each node."""
 
     def __init__(
         self, folder: Path, of_kafka: Set[int], *, are_apart: bool = False, settings: Mapping[str, str] | None = None
@@ -66,7 +66,7 @@ class DocumentedNodes:
         }
 
     def _nodes_of(self, machine: int) -> list[_Node]:
-        """In the order in which they are started."""
+        """In the order of their start."""
         if not self._are_apart:
             return [_Node(machine, "broker,controller", self._folder / f"node-{machine}.properties")]
         return [
@@ -75,7 +75,7 @@ class DocumentedNodes:
         ]
 
     def format(self) -> None:
-        """The directories of all nodes."""
+        """Formats the directories of all nodes."""
         is_mixed = 0 < len(self._of_kafka) < len(NODE_IDS)
         voters = ",".join(f"{each}@{point}:{first_directory_id(each)}" for each, point in self._voters.items())
         for machine in NODE_IDS:
@@ -125,7 +125,7 @@ class DocumentedNodes:
         return [sys.executable, "-m", "moldau.cli.main", "node", "--config", str(config)]
 
     def kill(self, machine: int) -> None:
-        """As kill -9."""
+        """Like kill -9."""
         running = [self._processes.pop(node) for node in self._nodes_of(machine)]
         for process in running:
             process.kill()
@@ -133,7 +133,7 @@ class DocumentedNodes:
             process.wait(STOP_S)
 
     def stop(self, machine: int) -> None:
-        """SIGTERM: the broker first, for it tells the controllers that it goes. Raises AssertionError."""
+        """SIGTERM: the broker first, because it announces its end to the controllers. Raises AssertionError."""
         for node in reversed(self._nodes_of(machine)):
             process = self._processes.pop(node)
             process.terminate()
@@ -144,7 +144,7 @@ class DocumentedNodes:
                 raise AssertionError(f"SIGTERM did not end node {node.node_id} in {PATIENCE_S:.0f} s") from None
 
     def ended(self) -> list[int]:
-        """The nodes that ended by themselves."""
+        """The nodes that have ended by themselves."""
         return [node.node_id for node, process in self._processes.items() if process.poll() is not None]
 
     def close(self) -> None:
@@ -154,16 +154,17 @@ class DocumentedNodes:
         self.links.close()
 
     def keep(self) -> None:
-        """All that they wrote is in the folder."""
+        """Does nothing: all their files are in the folder."""
 
-    # -- what the cluster says
+    # -- what the cluster reports
 
     def wait_whole(self) -> None:
-        """Until all brokers are there, all controllers vote, and every replica is in sync. Raises AssertionError."""
+        """Waits until all brokers are registered, all controllers vote, and every replica is in sync. Raises
+        AssertionError."""
         wait_whole(self._addresses, [*self._voters], patience_s=PATIENCE_S)
 
     def out_of_sync(self) -> list[str]:
-        """The partitions that lack a leader or a replica in sync. Raises KafkaError where no broker answers in time."""
+        """The partitions that lack a leader or an in-sync replica. Raises KafkaError if no broker answers in time."""
         return [
             f"{topic.name}-{row.index}: leader {row.leader_id}, in sync {row.isr} of {row.replicas}"
             for topic in self.topics().values()
@@ -172,7 +173,7 @@ class DocumentedNodes:
         ]
 
     def active_controller(self) -> int:
-        """The machine of it; 0 where nobody says so now."""
+        """The active controller's machine; 0 if no node names it now."""
         try:
             with admin_of(self.bootstrap_servers) as admin:
                 return describe_quorum(admin).leader_id % APART
@@ -180,7 +181,8 @@ class DocumentedNodes:
             return 0
 
     def elect_preferred(self) -> None:
-        """The first replica of each partition leads it, so each machine has a third; not where no answer comes."""
+        """Makes the first replica of each partition its leader, so each machine leads a third; ignores a missing
+        response."""
         with contextlib.suppress(KafkaError), admin_of(self.bootstrap_servers) as admin:
             elect_leaders(admin, None)
 

@@ -1,6 +1,6 @@
-"""Machines for tests: each is a network, a table of mounts and a host name of its own, with one address and a cable to
-a switch. What is cut is lost, as between machines. For root, on Linux; nothing of the network of the host is changed,
-and nothing is left when the processes that hold the machines end.
+"""Machines for tests: each has its own network, mounts and host name, with one address and a cable to a switch. A cut
+link loses packets, as between real machines. For root, on Linux. The host's network is unchanged, and nothing is left
+when the processes that hold the machines end.
 
     with Machines(tmp_path, "kt1", "kt2") as machines:
         machines["kt1"].start_node(properties)
@@ -22,17 +22,17 @@ from tests.support.running_broker import RunningBroker
 
 NETWORK = "10.79.0"
 NOWHERE = "02:00:00:00:79:ff"
-"""The hardware address of nobody."""
+"""A hardware address that no machine has."""
 COMMAND_S = 60
-"""How long a command on a machine may take, if the caller says nothing else."""
+"""The default time limit of a command on a machine."""
 MOLDAU = (sys.executable, "-m", "moldau")
 CLUSTER_ID = "I2eXt9rvSnyhct8BYmW6-w"
 _HOLD = ("sh", "-c", "echo ready && exec cat")
-"""Holds the namespaces of a machine until its standard input ends, which the end of the tests does in any case."""
+"""Holds the namespaces of a machine until its standard input ends: at the end of the tests at the latest."""
 
 
 def why_not() -> str | None:
-    """Why machines cannot be made here; None where they can."""
+    """The reason why this host cannot make machines; None if it can."""
     if sys.platform != "linux" or os.geteuid() != 0:
         return "network namespaces need root, on Linux"
     tried = subprocess.run(
@@ -45,7 +45,7 @@ def why_not() -> str | None:
 
 
 class Namespaces:
-    """What one process holds: a network, mounts and a host name."""
+    """The namespaces of one process: a network, mounts and a host name."""
 
     def __init__(self) -> None:
         self._holder = subprocess.Popen(
@@ -57,11 +57,11 @@ class Namespaces:
         self.pid = self._holder.pid
 
     def inside(self, *command: str) -> list[str]:
-        """What runs `command` there: a process of its own, not a child."""
+        """The command that runs `command` there, as a separate process, not a child."""
         return ["nsenter", "-t", str(self.pid), "--net", "--mount", "--uts", "--", *command]
 
     def run(self, *command: str, timeout_s: float = COMMAND_S) -> str:
-        """The standard output. Raises AssertionError where the command fails, with all that it said."""
+        """Gives the standard output. Raises AssertionError with all output if the command fails."""
         ran = subprocess.run(self.inside(*command), capture_output=True, text=True, timeout=timeout_s)
         assert ran.returncode == 0, f"{command} ended with {ran.returncode}: {ran.stdout}{ran.stderr}"
         return ran.stdout
@@ -72,7 +72,7 @@ class Namespaces:
 
 
 class Machine(Namespaces):
-    """Called `name`, at `address`; the others find it by that name. Its files are under `directory`."""
+    """Called `name`, at `address`; the other machines resolve that name. Its files are under `directory`."""
 
     def __init__(self, directory: Path, name: str, number: int) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class Machine(Namespaces):
         directory.mkdir()
 
     def plug_in(self, switch: Namespaces, hosts: Path) -> None:
-        """Its cable goes to `switch`; `hosts` is its /etc/hosts."""
+        """Connects its cable to `switch`; `hosts` is its /etc/hosts."""
         peer = f"type veth peer name eth0 netns {self.pid} address {self.hardware}"
         switch.run("sh", "-c", f"ip link add {self.name} {peer} && ip link set {self.name} master switch up")
         self.run(
@@ -94,7 +94,7 @@ class Machine(Namespaces):
         )
 
     def format(self, properties: str, *options: str) -> Path:
-        """Writes the file of a node, and formats its log directory, which `log.dirs` need not name. Gives the file."""
+        """Writes the properties of a node, and formats its log directory; `log.dirs` has a default. Gives the file."""
         config = self.directory / "node.properties"
         config.write_text(f"{properties}\nlog.dirs={self.directory / 'data'}\n")
         self.run(*MOLDAU, "kafka-storage", "format", "--cluster-id", CLUSTER_ID, "--config", str(config), *options)
@@ -105,14 +105,14 @@ class Machine(Namespaces):
         return self.start_again(self.format(properties, *options))
 
     def start_again(self, config: Path) -> RunningBroker:
-        """Starts a node that is formatted."""
+        """Starts a formatted node."""
         node = RunningBroker("--config", str(config), command="node", prefix=self.inside())
         self.nodes.append(node)
         return node
 
 
 class Machines:
-    """Some machines at one switch, which is in a network of its own."""
+    """Some machines at one switch, which has its own network."""
 
     def __init__(self, directory: Path, *names: str) -> None:
         self._switch = Namespaces()
@@ -143,11 +143,11 @@ class Machines:
         self.close()
 
     def cut(self, sender: str, receiver: str) -> None:
-        """What `sender` sends to `receiver` is lost, until `heal`."""
+        """Loses packets from `sender` to `receiver`, until `heal`."""
         self._know(sender, receiver, NOWHERE)
 
     def heal(self) -> None:
-        """Each machine reaches each."""
+        """Each machine reaches each again."""
         for machine in self._machines.values():
             for other in self._machines.values():
                 if other is not machine:
@@ -159,7 +159,7 @@ class Machines:
         self._machines[machine].run(*words)
 
     def pull_cable(self, name: str) -> None:
-        """Nobody reaches the machine, and it reaches nobody."""
+        """Cuts the machine off from all others, in both directions."""
         self._switch.run("ip", "link", "set", name, "down")
 
     def put_cable_back(self, name: str) -> None:

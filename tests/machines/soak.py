@@ -1,15 +1,15 @@
-"""`make machines-soak`: three machines under load, each of which is restarted twice; afterwards it is judged whether
-every promise was kept, and whether every replica was in sync all the time that no machine was away.
+"""`make machines-soak`: restarts each of three machines under load twice, then checks every guarantee. It also checks
+that every replica was in sync whenever no machine was away.
 
     python -m tests.machines.soak [--minutes 60] [--apart] [--kafka] [--patient] [--rate 120] [--seed N] [--folder DIR]
 
-The load: idempotent producers, a group of two readers and a transactional copier. One restart of each machine is
-kill -9, the other SIGTERM, in an order of the seed's. `--apart`: each machine has a controller and a broker in two
+The load: idempotent producers, a group of two readers and a transactional copier. One restart of each machine is kill
+-9, the other SIGTERM, in an order from the seed. `--apart`: each machine has a controller and a broker in two
 processes. `--kafka`: the nodes of the third machine are Apache Kafka's (a Java, and its jars in MOLDAU_KAFKA_LIBS).
-`--patient`: sessions and followers have longer, for a machine that has much else to do.
+`--patient`: longer limits for sessions and followers, for a busy machine.
 
-Prints a line for each restart and each minute, and the verdict; history and logs stay in the folder. Exit code 1 where
-a promise was broken. For root, on Linux.
+Prints a line for each restart and each minute, and the verdict; history and logs stay in the folder. Exit code 1 if a
+guarantee was broken. For root, on Linux.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from tests.machines.documented import INTERNAL, DocumentedNodes
 
 OF_KAFKA = NODE_IDS[-1]
 SETTLED_S = 30.0
-"""Of load before the first look: the internal topics are made."""
+"""The time of load before the first check: the internal topics exist."""
 AWAY_S = 10.0
-"""Of a machine between its end and its start."""
+"""The time of a machine between its end and its start."""
 LOOK_S = 10.0
-"""Between two looks at a cluster that should be whole."""
+"""The time between two checks of a cluster that should be whole."""
 AGAIN_S = 2.0
-"""After which a replica that seemed out of sync is looked at again: the brokers learn of each other one by one."""
+"""The pause before a second look at an out-of-sync replica: brokers learn of each other one by one."""
 SAY_S = 60.0
 PATIENT = {
     "initial.broker.registration.timeout.ms": "600000",
     "broker.session.timeout.ms": "60000",
     "replica.lag.time.max.ms": "120000",
 }
-"""Beside dozens of processes that want the same cores a JVM may not run for longer than a session."""
+"""Among dozens of processes on the same cores a JVM may pause for longer than a session."""
 
 
 def main() -> int:
@@ -62,7 +62,7 @@ def main() -> int:
 
 
 class Soak:
-    """`run` is what is done while the clients run."""
+    """`run` runs while the clients run."""
 
     def __init__(self, nodes: DocumentedNodes, duration_s: float, choices: random.Random) -> None:
         self._nodes = nodes
@@ -97,7 +97,7 @@ class Soak:
         return self._problems
 
     def _watch(self, clients: Clients, end_s: float) -> None:
-        """Every replica is in sync until then."""
+        """Checks until then that every replica is in sync."""
         while time.monotonic() < end_s:
             self._look()
             if ended := self._nodes.ended():
@@ -110,7 +110,7 @@ class Soak:
             time.sleep(max(0.0, min(LOOK_S, end_s - time.monotonic())))
 
     def _look(self) -> None:
-        """An election of controllers is no trouble for replicas, and a broker that answers late is none either."""
+        """Ignores an election of controllers, and a broker that answers late."""
         self._looks += 1
         try:
             if self._nodes.out_of_sync():

@@ -1,4 +1,4 @@
-"""How long producers stood still: from the history of what was acknowledged when."""
+"""How long producers stopped, from the history of acknowledgements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Round(NamedTuple):
 
 
 def stops(told: Iterable[Event], rounds: Sequence[Round], topics: Sequence[str]) -> list[float]:
-    """For each round the longest time, in seconds, for which a partition of the topics acknowledged nothing."""
+    """The longest time, in seconds, without an acknowledgement from a partition of the topics, for each round."""
     sent_to: dict[tuple[str, int], str] = {}
     acknowledged: dict[tuple[str, int], list[int]] = {}
     for event in told:

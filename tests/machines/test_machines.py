@@ -1,4 +1,4 @@
-"""Nodes on machines of their own, started from files as Apache Kafka's documentation has them."""
+"""Nodes on separate machines, started from files like those of Apache Kafka's documentation."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ CLIENT = str(Path(__file__).with_name("client.py"))
 NAMES = ("kt1", "kt2", "kt3")
 VOTERS = "controller.quorum.voters=1@kt1:9093,2@kt2:9093,3@kt3:9093"
 SHORT = "replica.lag.time.max.ms=4000\nbroker.session.timeout.ms=4000\nbroker.heartbeat.interval.ms=500"
-"""So that what is cut is noticed while a test waits for it."""
+"""A cut is noticed while a test waits for it."""
 
 
 def combined(node_id: int) -> str:
-    """Broker and controller in one: as `config/server.properties`, with the voters of three nodes."""
+    """A combined node: as `config/server.properties`, with the voters of three nodes."""
     return "\n".join(
         (
             "process.roles=broker,controller",
@@ -87,7 +87,7 @@ def test_brokers_without_a_host_in_listeners_find_each_other(machines: Machines)
     start_three(machines)
     ask(machines["kt1"], "create", "orders", "6", "3")
     ask(machines["kt1"], "in-sync", "orders", "6", "3")
-    for name in NAMES:  # each says the same of itself as of the others
+    for name in NAMES:  # each reports the same of itself as of the others
         assert ask(machines["kt1"], "brokers", "3", servers=f"{name}:9092") == "kt1:9092 kt2:9092 kt3:9092\n"
 
 
@@ -106,8 +106,8 @@ def test_a_link_that_is_cut_one_way_loses_no_acknowledged_record(machines: Machi
     ask(machines["kt1"], "create", "orders", "3", "3")
     ask(machines["kt1"], "in-sync", "orders", "3", "3")
     ask(machines["kt1"], "produce", "orders", "0", "1000")
-    # kt3 may lead a partition while the controller is at kt2. The controller then elects another leader, and kt3 cannot
-    # learn of it. librdkafka may ask only kt3 for metadata, and waits until the link is whole, as with Apache Kafka.
+    # kt3 may lead a partition while the controller is at kt2. The controller then elects another leader, but kt3 cannot
+    # learn of it. librdkafka may ask only kt3 for metadata, and waits until the link works, as with Apache Kafka.
     machines.cut("kt3", "kt2")
     with ThreadPoolExecutor() as pool:
         producing = pool.submit(ask, machines["kt1"], "produce", "orders", "1000", "1000")

@@ -1,4 +1,4 @@
-"""How long producers stood still is read from a history."""
+"""The time that producers stopped is computed from a history."""
 
 from __future__ import annotations
 

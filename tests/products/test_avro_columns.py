@@ -1,4 +1,4 @@
-"""Avro values that are decoded whole columns at a time are the same rows as one by one, whatever the values hold."""
+"""Avro values decoded as whole columns are the same rows as values decoded one by one, for any values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TYPES: list[tuple[Any, st.SearchStrategy[Any]]] = [
 
 
 class OneByOne(AvroValues):
-    """What columns are compared with."""
+    """Columns are compared with this."""
 
     def at_once(self, values: pa.Array) -> pa.Array | None:
         return None
@@ -41,7 +41,7 @@ class OneByOne(AvroValues):
 
 @st.composite
 def batches(draw: st.DrawFn) -> tuple[str, list[bytes | None]]:
-    """A schema and values that were written with it, some of them absent."""
+    """A schema and values that were written with it, some of them missing."""
     fields, strategies = [], {}
     for place, (kind, values) in enumerate(draw(st.lists(st.sampled_from(TYPES), min_size=1, max_size=5))):
         form = draw(st.sampled_from(("plain", "null first", "null last")))
@@ -60,7 +60,7 @@ def written(schema: Any, row: Any) -> bytes:
 
 
 def both(schema: str, values: list[bytes | None], offset: int = 0) -> tuple[pa.Array, pa.Array]:
-    """What columns and what single values give for the values from `offset` on."""
+    """The results of columns and of single values, for the values from `offset` on."""
     registered, column = RegisteredSchema(-1, schema), pa.array(values, pa.binary())[offset:]
     return AvroValues(registered, None)(column), OneByOne(registered, None)(column)
 
@@ -90,7 +90,7 @@ def test_damage_is_found_in_the_value_that_has_it(batch: tuple[str, list[bytes |
 
 
 def test_a_byte_that_moves_to_the_next_value_is_damage_in_both() -> None:
-    """Joined, the bytes are still those of two good values."""
+    """The joined bytes are still those of two good values."""
     schema = {"type": "record", "name": "Row", "fields": [{"name": "text", "type": "string"}]}
     whole = written(schema, {"text": "abc"}) + written(schema, {"text": "de"})
 

@@ -1,5 +1,5 @@
-"""Avro records of an older schema are read with the reader's, and fields that are left out get their defaults, as
-Apache Avro for Java does both."""
+"""Avro records of an older schema are read with the reader's schema, and missing fields get their defaults. Both work
+as in Apache Avro for Java."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ DEFAULTS: list[tuple[Json, Json, object]] = [
 
 @pytest.mark.parametrize(("kind", "default", "cell"), DEFAULTS)
 def test_a_field_that_is_left_out_has_its_default(kind: Json, default: Json, cell: object) -> None:
-    """Where the writer's schema lacks it, and where the SQL does."""
+    """If the writer's schema lacks it, and if the SQL does."""
     given, left = {"name": "n", "type": "int"}, {"name": "a", "type": kind, "default": default}
     whole = record(given, left)
     assert read(record(given), whole, long(7)) == {"n": 7, "a": cell, CORRUPT_COLUMN: None}
@@ -137,7 +137,7 @@ def test_a_field_that_is_left_out_has_its_default(kind: Json, default: Json, cel
     ],
 )
 def test_a_bad_default_is_refused_before_it_is_written(kind: Json, default: Json, reason: str) -> None:
-    """Records that have the field are read; one that lacks it is a dead letter."""
+    """Records with the field are read; one without it is a dead letter."""
     given, left = {"name": "n", "type": "int"}, {"name": "a", "type": kind, "default": default}
     with pytest.raises(FlowError, match=f"leaves a field to its default, and the default of .*: {reason}"):
         AvroWriter(registered(record(given, left)), None, None).check(["n"])
@@ -146,7 +146,7 @@ def test_a_bad_default_is_refused_before_it_is_written(kind: Json, default: Json
 
 
 def test_a_place_that_a_union_does_not_have_is_damage() -> None:
-    """A list of Python counts negative places from its end."""
+    """In a Python list, negative positions count from the end."""
     for kind in (["null", "int"], ["null", "int", "string"]):
         schema = record({"name": "a", "type": kind})
         for place in (-1, -2, 3, 4):
@@ -163,7 +163,7 @@ def test_a_field_that_is_not_read_may_hold_itself_or_no_text() -> None:
 
 @pytest.mark.parametrize("holds", [["null", "N"], {"type": "array", "items": "N"}, {"type": "map", "values": "N"}])
 def test_a_value_of_many_levels_is_a_dead_letter(holds: Json) -> None:
-    """The process ended where the stack of C did."""
+    """Before, the stack of C overflowed and the process ended."""
     chain = {"type": "record", "name": "N", "fields": [{"name": "next", "type": holds}]}
     writer, reader = (
         record({"name": "c", "type": chain}, {"name": "n", "type": "int"}),
@@ -186,7 +186,7 @@ def test_a_nested_field_that_may_be_null_is_null_where_a_struct_lacks_it() -> No
 
 @pytest.mark.parametrize("broken", [{"precision": 0}, {"precision": 2, "scale": 3}, {"scale": 2}, {"precision": "9"}])
 def test_a_decimal_that_is_not_valid_is_bytes(broken: dict[str, Json]) -> None:
-    """As the specification asks."""
+    """As the specification requires."""
     schema = record({"name": "a", "type": {"type": "bytes", "logicalType": "decimal", **broken}})
     assert read(schema, schema, encoded(schema, {"a": b"\x01"}))["a"] == b"\x01"
 

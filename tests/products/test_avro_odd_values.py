@@ -1,4 +1,4 @@
-"""Odd values of every Avro type are right cells, dead letters with a reason, or refused, both ways and everywhere."""
+"""Odd values of every Avro type are right cells, dead letters with a reason, or rejected: both ways and everywhere."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLACES: dict[str, Any] = {
     "in an array": (lambda kind: {"type": "array", "items": kind}, lambda raw: [raw], lambda cell: [cell]),
     "in a map": (lambda kind: {"type": "map", "values": kind}, lambda raw: {"k": raw}, lambda cell: [("k", cell)]),
 }
-"""Of a type: the schema, the encoded value, and the cell."""
+"""By type: the schema, the encoded value, and the cell."""
 
 
 def row(kind: Json) -> Json:
@@ -37,7 +37,7 @@ def registered(kind: Json) -> RegisteredSchema:
 
 
 def shown(cell: object) -> str:
-    """Tells -0.0 from 0.0, and finds NaN equal; Arrow's UTC is another object than Python's."""
+    """Distinguishes -0.0 from 0.0, and treats NaN as equal; Arrow's UTC is another object than Python's."""
     return repr(cell).replace("zoneinfo.ZoneInfo(key='UTC')", repr(datetime.UTC))
 
 

@@ -1,4 +1,4 @@
-"""The web console with logins, over HTTP, at a cluster that knows its users."""
+"""The web console with logins, over HTTP, with a cluster that has users."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_logging_out_everywhere_ends_what_other_browsers_have(console: str) -> N
 
 @pytest.mark.parametrize("way", ["/logout", "/logout-everywhere"])
 def test_an_open_stream_ends_with_its_session(cluster: Cluster, console: str, way: str) -> None:
-    """That of a session that goes on tells the new topic."""
+    """The stream of a session that continues shows the new topic."""
     browser, other = WebBrowser(console), WebBrowser(console)
     browser.log_in("alice", "alice-secret")
     other.log_in("bob", "bob-secret")

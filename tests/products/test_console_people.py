@@ -1,4 +1,4 @@
-"""The web console under a person's own name: by delegation tokens, seen in what the cluster lets each person see."""
+"""The web console with users' own names: by delegation tokens, visible in what the cluster shows each user."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_the_service_renews_a_token_in_the_second_half_of_its_time(cluster: Clus
             [found] = [each for each in describe_tokens(admin, ["User:alice"]) if each.token_id == made.token_id]
             return found.expires_ms
 
-        now_s[0] = token.lasts_s / 7 * 0.4  # a token holds for a day, and a week with its renewals
+        now_s[0] = token.lasts_s / 7 * 0.4  # a token is valid for a day, and for a week with its renewals
         assert token.renew()
         assert expires_ms() == made.expires_ms
         now_s[0] = token.lasts_s / 7 * 0.6

@@ -1,4 +1,4 @@
-"""The demo as a whole, as a stranger runs it: a broker, Spark, and a count that must come out."""
+"""The whole demo, as a new user runs it: a broker, Spark, and a count that must be right."""
 
 from __future__ import annotations
 

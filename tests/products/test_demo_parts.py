@@ -1,4 +1,4 @@
-"""The demo's parts: what is an anomaly, what was planted, what a level word is, and what must add up."""
+"""The demo's parts: what an anomaly is, the planted ones, the level words, and the sums that must agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""JSON that is read whole columns at a time: the rows that were written, and none where another parser has a say."""
+"""JSON that is read as whole columns: the rows that were written, and none if Spark's parser might read it
+differently."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ def test_rows_are_those_that_were_written(rows, is_ascii):
         for row in rows
     ]
     found = read(*values)
-    # a name of ASCII letters in escapes could be that of a time
+    # an escaped name of ASCII letters could be that of a time
     left = [re.search(rb"\\u00[2-7]", value) for value in values]
     assert found == [
         None if is_left else {name: row.get(name) for name, _ in FIELDS}

@@ -1,4 +1,4 @@
-"""JSON with a JSON Schema: which columns it has, which values are rows, and what rows become."""
+"""JSON with a JSON Schema: its columns, the values that are rows, and what rows become."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_newer_drafts_have_their_columns():
 
 
 def doubled(levels: int) -> dict:
-    """Small to write down, and each level has twice the columns of the one before."""
+    """Short to write, but each level has twice the columns of the one before."""
     both = [{f"l{level}": {"$ref": f"#/definitions/l{level - 1}"}} for level in range(1, levels)]
     parts = [LINE, *(schema(a=next(iter(one.values())), b=next(iter(one.values()))) for one in both)]
     named = {f"l{level}": part for level, part in enumerate(parts)}
@@ -200,7 +200,7 @@ def test_a_row_that_its_schema_refuses_is_not_written(part, value, reason):
     ],
 )  # fmt: skip
 def test_a_multiple_is_told_by_the_digits_of_a_number(step, value, is_multiple):
-    """As binary fractions, 19.99 is no multiple of 0.01."""
+    """As binary fractions, 19.99 is not a multiple of 0.01."""
     draft = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     for whole in (schema(a={**NUMBER, "multipleOf": step}), {**draft, **schema(a={**NUMBER, "multipleOf": step})}):
         if is_multiple:

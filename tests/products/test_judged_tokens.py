@@ -1,4 +1,4 @@
-"""One judge of tokens: brokers and services admit and reject the same ones of a table."""
+"""Brokers and services accept and reject the same tokens of a table."""
 
 from __future__ import annotations
 

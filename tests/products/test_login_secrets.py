@@ -1,4 +1,4 @@
-"""Where a password is after a login at a service: nowhere, also not in the memory of its process."""
+"""A password is nowhere after a login at a service, not even in the memory of its process."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.slow
 WAIT_S = 120
 PIECE = 1 << 24
 LATER = 20
-"""Pairs of requests of others after the last one with a hunted password, a short one and one of the same form. Small
-objects of Python are not overwritten when they are freed, but by the next ones of their size."""
+"""The number of request pairs, a short one and one of the same form, after the last one with a hunted password. Python
+does not overwrite small objects when it frees them, but with the next ones of their size."""
 PASSWORD, WRONG = "PLANTED-alice-8c1f5e", "PLANTED-wrong-27ab90"
 OTHER, OWN = "another-bobby-6e02d9", "console-secret"
 USERS = {"alice": PASSWORD, "bobby": OTHER, "console": OWN}
@@ -37,7 +37,7 @@ FORM = "content-type: application/x-www-form-urlencoded"
 
 
 def memory_of(pid: int) -> list[bytes]:
-    """All that the process has written to its memory, in pieces that overlap a little."""
+    """All memory that the process has written, in pieces that overlap a little."""
     found: list[bytes] = []
     with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
         for line in maps:
@@ -56,7 +56,7 @@ def memory_of(pid: int) -> list[bytes]:
 
 
 class Hunted:
-    """A service in a process, and what was found of passwords. `address`: without the slash at the end."""
+    """A service in a process, and the places where passwords were found. `address`: without the trailing slash."""
 
     def __init__(self, process: TalkingProcess, address: str) -> None:
         self.process = process
@@ -64,8 +64,8 @@ class Hunted:
         self.hunt = Hunt({"the password": PASSWORD, "a wrong password": WRONG})
 
     def post_at_once(self, browser: WebBrowser, password: str) -> bytes:
-        """The login form as a browser sends it: with its body in the same piece, behind more than a kilobyte of
-        headers. The whole answer."""
+        """Sends the login form as a browser does: with its body in the same piece, after more than a kilobyte of
+        headers. Gives the whole response."""
         _, page = browser.get("/login")
         place = urlsplit(self.address)
         body = urlencode({"csrf": token_in(page), "name": "alice", "password": password, "next": "/me"})
@@ -78,7 +78,7 @@ class Hunted:
             return connection.makefile("rb").read()
 
     def get(self, path: str, password: str | None = None, name: str = "alice") -> tuple[int, bytes]:
-        """With Basic, or as nobody."""
+        """With Basic, or without a login."""
         login = base64.b64encode(f"{name}:{password}".encode()).decode()
         connection = self._connection()
         connection.request("GET", path, headers={} if password is None else {"authorization": f"Basic {login}"})
@@ -95,7 +95,7 @@ class Hunted:
         return http.client.HTTPSConnection(place.netloc, timeout=WAIT_S, context=context)
 
     def log_in_by_form(self, *paths: str) -> None:
-        """As people do, with the right password and a wrong one; then they look at pages."""
+        """As users do, with the right password and a wrong one; then requests pages."""
         browser = WebBrowser(self.address)
         assert b" 403 " in self.post_at_once(browser, WRONG).partition(b"\r\n")[0]
         answer = self.post_at_once(browser, PASSWORD)
@@ -114,14 +114,14 @@ class Hunted:
             self.get("/")
             self.get("/subjects", OTHER, "bobby")
         pieces = memory_of(self.process.pid)
-        assert any(OWN.encode() in piece for piece in pieces)  # that of the service stays: this is its memory
+        assert any(OWN.encode() in piece for piece in pieces)  # the service's own password stays: this is its memory
         for piece in pieces:
             self.hunt.look_at("memory", "the process", piece)
 
 
 @contextmanager
 def hunted(tmp_path: Path, *words: str, tls: bool = False) -> Iterator[Hunted]:
-    """`words`: of the command line, before `--login`. Looks at the files and at the output in the end."""
+    """`words`: of the command line, before `--login`. Searches the files and the output at the end."""
     people = tmp_path / "people.toml"
     people.write_text('[roles]\nviewer = ["*"]\n' + (TLS if tls else ""))
     authority().issue("CN=service").write(tmp_path, "server")
@@ -174,7 +174,7 @@ def test_a_registry_keeps_no_password_of_its_requests(tmp_path: Path, tls: bool)
 
 
 def test_the_board_of_a_run_keeps_no_password(tmp_path: Path) -> None:
-    """It is there before Spark has started."""
+    """The board exists before Spark has started."""
     with Cluster(security="sasl_plaintext", users=USERS, settings=SETTINGS) as cluster:
         properties = cluster.client_properties("console")
         properties["sasl.jaas.config"] = properties["sasl.jaas.config"].replace(OWN, "${SERVICE_PASSWORD}")

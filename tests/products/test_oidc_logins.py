@@ -1,4 +1,4 @@
-"""The web console with logins at an issuer of OpenID Connect."""
+"""The web console with logins at an OpenID Connect issuer."""
 
 from __future__ import annotations
 
@@ -72,7 +72,8 @@ def browser_of(console: str, tmp_path: Path) -> WebBrowser:
 def log_in(
     browser: WebBrowser, issuer: Issuer, name: str = "alice", change: Callable[[str], str] = str
 ) -> tuple[int, str]:
-    """As a person does: to the issuer, its form, and back. `change`: of the address that the issuer leads back to."""
+    """As a user does: to the issuer, its form, and back. `change`: changes the address to which the issuer
+    redirects."""
     _, page = browser.get("/login/oidc?next=/topics")
     fields = dict(re.findall('name="([^"]+)" value="([^"]*)"', page))
     code = issuer.code_for({**fields, "username": name, "password": f"{name}-password"})
@@ -227,6 +228,6 @@ def test_the_token_is_passed_on_to_the_cluster_where_the_person_acts(issuer: Iss
                 assert (status, "acts as" in page) == (200, False)
                 assert "coffee" in alice.get("/topics/orders/records")[1]
                 assert log_in(bob, issuer, "bob")[0] == 200
-                assert bob.get("/topics/orders/records")[0] == 404  # no ACL lets bob know of it
+                assert bob.get("/topics/orders/records")[0] == 404  # no ACL lets bob see it
         finally:
             broker.stop()

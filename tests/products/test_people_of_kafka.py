@@ -1,4 +1,4 @@
-"""The web console with people at Apache Kafka and at three brokers: what each person sees, and the end of their tokens.
+"""The web console with users of Apache Kafka and of three brokers: what each user sees, and the end of their tokens.
 
 Apache Kafka needs a Java (JAVA_HOME, or on the PATH) and its jars: MOLDAU_KAFKA_LIBS names their directory.
 """
@@ -50,7 +50,7 @@ TRIES = 100
 
 
 class Place(NamedTuple):
-    """A cluster with people. `servers`: each broker by itself."""
+    """A cluster with users. `servers`: each broker separately."""
 
     access: Callable[[str], ClusterAccess]
     servers: Sequence[str]
@@ -60,7 +60,7 @@ class Place(NamedTuple):
             return describe_tokens(admin, [f"User:{name}"])
 
     def lets_in(self, token: DelegationToken, server: str) -> bool:
-        """Whether a broker takes the token."""
+        """Whether a broker accepts the token."""
         return self._error_of(token, server) is None
 
     def refuses(self, token: DelegationToken, server: str) -> bool:
@@ -79,7 +79,7 @@ class Place(NamedTuple):
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
-    """Bounded: each look is a login at a broker."""
+    """Bounded, because each look is a login at a broker."""
     assert any(is_so() for _ in range(TRIES))
 
 
@@ -107,7 +107,7 @@ def access_to(server: str, mechanism: str) -> Callable[[str], ClusterAccess]:
 
 @contextmanager
 def apache(tmp_path: Path, mechanisms: Sequence[str], own: Mapping[str, str]) -> Iterator[Place]:
-    """Apache Kafka with the topics, the ACLs and the people, who log in by the first mechanism."""
+    """Apache Kafka with the topics, the ACLs and the users, who log in by the first mechanism."""
     users = " ".join(f'user_{name}="{password}"' for name, password in PASSWORDS.items())
     settings = {
         **SETTINGS,
@@ -136,7 +136,7 @@ def apache(tmp_path: Path, mechanisms: Sequence[str], own: Mapping[str, str]) ->
 
 
 def is_known(access: ClusterAccess) -> bool:
-    """Apache Kafka answers a change before its broker knows it."""
+    """Apache Kafka answers a change before its broker has applied it."""
     try:
         with open_admin(access) as admin:
             admin.cluster()
@@ -213,7 +213,7 @@ def test_a_wrong_password_lets_nobody_in(place: Place, tmp_path: Path) -> None:
 def test_where_no_token_can_log_in_the_login_is_refused_or_the_service_reads(
     mechanisms: Sequence[str], tmp_path: Path
 ) -> None:
-    """A listener without SCRAM: the cluster makes tokens and takes none."""
+    """A listener without SCRAM: the cluster creates tokens, but accepts none there."""
     with apache(tmp_path, mechanisms, SECRET_KEY) as place:
         with console_of(place.access("console"), tmp_path, FILE) as address:
             status, page = WebBrowser(address).log_in("alice", PASSWORDS["alice"])

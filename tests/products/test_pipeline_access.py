@@ -1,4 +1,4 @@
-"""How a pipeline names a secured cluster, and that no secret of it is in what the pipeline becomes."""
+"""How a pipeline names a secured cluster, and that none of its output contains a secret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plan of a pipeline as a picture, and the board of a run: what it is told is what it shows. Without Spark."""
+"""The plan of a pipeline as a picture, and the board of a run, which shows the given state. Without Spark."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_no_line_crosses_a_box(spec: PipelineSpec) -> None:
 
 def test_foreign_text_stays_text_in_the_picture(tmp_path: Path) -> None:
     text = SPEC.replace("topic: minutes", "topic: 'a<script>&'")
-    with pytest.raises(MoldauError):  # no topic may be called so
+    with pytest.raises(MoldauError):  # not a valid topic name
         parse_spec(text, file_name="shop.yaml", directory=tmp_path)
     spec = parse_spec(SPEC.replace("path: out/big", "path: 'out/<b>&\"'"), file_name="s.yaml", directory=tmp_path)
     svg = draw_plan(*boxes_and_edges(spec), style="text {}")

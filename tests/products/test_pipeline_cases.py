@@ -1,4 +1,4 @@
-"""The tests that a pipeline carries: what they say, and how rows are compared. Without Spark."""
+"""The tests that a pipeline file contains: their form, and how rows are compared. Without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`moldau pipeline check`: what pipelines mean, told without a broker and without Spark."""
+"""`moldau pipeline check`: the meaning of pipeline files, without a broker and without Spark."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_what_shows_without_spark_is_refused_at_once(
 
 @contextmanager
 def as_somebody_else() -> Iterator[None]:
-    """The user root may write everywhere: it is another user meanwhile."""
+    """The user root may write everywhere, so the test runs as another user meanwhile."""
     if os.getuid() != 0:
         yield
         return
@@ -204,7 +204,7 @@ def test_a_target_without_the_right_to_write_is_refused_at_once() -> None:
                 with pytest.raises(TargetError, match="permission denied"):
                     check_database(file)
         locked.chmod(0o755)
-    check_folder("s3://bucket/of/somebody")  # is asked when it is written to
+    check_folder("s3://bucket/of/somebody")  # is asked at the first write
 
 
 def test_a_check_says_what_it_did_not_look_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -216,7 +216,7 @@ def test_a_check_says_what_it_did_not_look_at(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_pipelines_are_checked_and_drawn_without_the_extra(tmp_path: Path) -> None:
-    """The extra brings 1.1 GB; what a pipeline file means shows without it."""
+    """The extra brings 1.1 GB; check and graph work without it."""
     file = spec(tmp_path, "x")
     hidden = [name for names in PACKAGES.values() for name in names]
     program = f"""

@@ -1,4 +1,4 @@
-"""What Spark's checkpoint says is done, and one driver at a time on it."""
+"""Finished batches by Spark's checkpoint, and the lease that allows one driver at a time on it."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_writer_on_a_server_keeps_every_other_driver_and_writer_away(tmp_path:
     with Lease(spec, beside_writers=True) as driver:
         writer = WriterLease(query, spec, driver.token)
         writer.check()
-    writer.check()  # its driver was killed, or so it looks
+    writer.check()  # its driver was killed, or seems to be
     with pytest.raises(LeaseError, match=f"runs on a Spark Connect server, in its process {os.getpid()}"):
         Lease(spec, patience_seconds=PATIENCE_SECONDS)
     Lease(spec, beside_writers=True).release()

@@ -1,4 +1,4 @@
-"""What is told of a pipeline whose topics are on several clusters, without Spark."""
+"""Output for a pipeline whose topics are on several clusters, without Spark."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from moldau.types import TopicPartition
 def test_the_status_tells_topics_of_one_name_on_two_clusters_from_each_other(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], order: tuple[int, int]
 ) -> None:
-    """By two patterns that share topics; a pipeline with one pattern for both is refused. `order`: in which the sources
-    stand in Spark's checkpoint."""
+    """By two patterns that share topics; a pipeline with one pattern for both is rejected. `order`: of the sources in
+    Spark's checkpoint."""
     with Cluster() as cluster, Cluster() as other:
         name, more = cluster.topic(), "more"
         cluster.produce(name, "a", "b", "c", "d")

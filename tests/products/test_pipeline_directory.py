@@ -1,4 +1,4 @@
-"""What `moldau pipeline serve` finds in its directory, and what changed there since it looked last."""
+"""The pipelines that `moldau pipeline serve` finds in its directory, and the changes since its last look."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ _clock = iter(range(1, 1_000))
 
 
 def write(file: Path, text: str) -> None:
-    """With a time of its own: two writes may fall within one tick of the file system's clock."""
+    """With a distinct modification time: two writes may fall within one tick of the file system's clock."""
     file.write_text(text, "utf-8")
     second = 1_000_000_000 + next(_clock)
     os.utime(file, (second, second))
 
 
 def told(specs: SpecDirectory) -> list[tuple[str, str | None, str]]:
-    """Of each finding the file, the name of the pipeline that is to be run, and the end of a refusal, or SAME."""
+    """Of each finding the file, the name of the pipeline to run, and the end of an error message, or SAME."""
     found = specs.look()
     return [
         (one.file.name, one.spec.name if one.spec else None, SAME if one.is_same else (one.refusal or "")[-40:])
@@ -111,7 +111,7 @@ def test_an_invalid_file_is_reported_once_and_its_old_pipeline_stays(directory: 
 async def test_a_pipeline_that_ended_runs_again_when_its_file_changes_whatever_the_change(
     directory: Path, capsys: pytest.CaptureFixture[str]
 ):
-    """Its process ends at once here, by a word of the command line that it does not know."""
+    """Its process ends at once here, by an unknown word of the command line."""
     file = directory / "a.yaml"
     write(file, SPEC.format(name="a"))
     specs, served = SpecDirectory(directory, {}), ServedPipeline(file, asyncio.Lock(), ["--no-such-word"])
@@ -157,7 +157,7 @@ if "moldau.cli.pipelines.served" in sys.orig_argv:  # else `serve` reads the pip
 
 
 def test_a_stop_asks_all_pipelines_at_once_also_while_a_changed_one_is_waited_for(tmp_path: Path):
-    """What would be a long batch is here a pipeline that ends when the test says so."""
+    """A pipeline that ends when the test says so stands for a long batch."""
     listener = socket.create_server(("127.0.0.1", 0))
     listener.settimeout(60)
     (port,) = listener.getsockname()[1:]
@@ -226,7 +226,7 @@ def test_two_pipelines_of_one_name_and_a_checkpoint_of_another_query_are_refused
 
 
 def test_a_change_that_is_saved_while_the_pipeline_is_read_is_found_by_the_next_look(directory: Path):
-    """What a pipeline takes its text from is a named pipe here: it is read, and only then does its pipeline change."""
+    """The pipeline reads its text from a named pipe: it is read, and only then does the pipeline change."""
     write(directory / "a.yaml", SPEC.format(name="a").replace("sql/all.sql", "sql/pipe.sql"))
     os.mkfifo(directory / "sql" / "pipe.sql")
 

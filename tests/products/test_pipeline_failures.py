@@ -1,4 +1,4 @@
-"""What is told of a failure that Spark reports in many lines."""
+"""The message for a failure that Spark reports in many lines."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_an_error_is_told_apart_that_the_values_of_a_record_can_cause(report: st
 
 
 class Batch:
-    """Fails where one of its bad records is read; counts how often it was asked, and for how many offsets."""
+    """Fails when one of its bad records is read; counts its calls, and the number of offsets."""
 
     def __init__(self, *bad: tuple[int, int], most: int = 2**62) -> None:
         self.bad = [(TopicPartition("t", number), offset) for number, offset in bad]
@@ -184,7 +184,7 @@ def test_a_search_has_a_bound_for_its_tries_and_reads_the_batch_about_twice():
 
 
 def of_java(*errors: str) -> str:
-    """Spark's report of a call of Java that failed: the error of the call, and what caused it."""
+    """Spark's report of a failed Java call: the error of the call, and its cause."""
     first, *causes = errors
     trace = "\n\tat org.apache.spark.Call.make(Call.scala:1)\n"
     bridge = "py4j.protocol.Py4JJavaError: An error occurred while calling o104.collectToPython.\n"

@@ -1,4 +1,4 @@
-"""docs/reference/pipelines/keys.md is what the keys say that the parser reads."""
+"""docs/reference/pipelines/keys.md lists the keys that the parser reads."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def test_a_terminal_shows_the_details_of_the_slowest_queries_under_the_table() -
 
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_a_trouble_does_nothing_to_the_terminal(is_terminal: bool) -> None:
-    """It may have a value of a record in it, or what a server said."""
+    """It may contain a record's value, or a server's message."""
     console = Console(file=io.StringIO(), force_terminal=is_terminal, width=160)
     with ProgressDisplay({"pipeline": "shop"}, console) as display:
         display.show([replace(state("totals", 0, None), trouble="the value 'a\x1b]0;title\x07' is no number")])

@@ -1,5 +1,5 @@
-"""The queries of a pipeline look at its clusters one after the other: two of them wait for a broker that
-stands still, and the others know of it."""
+"""The queries of a pipeline look at its clusters in turn: only two of them wait for a broker that does not answer, and
+the others learn it from them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ANSWERS_WITHIN_MS = 2_000
 
 
 class HastyStream:
-    """Waits for an answer for ANSWERS_WITHIN_MS, where a look waits for ten seconds."""
+    """Waits for a response for ANSWERS_WITHIN_MS, where a look waits for ten seconds."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -35,7 +35,7 @@ class HastyStream:
 
 
 class Dialer:
-    """Of TCP. `dialed`: how many connections it was asked for. `ahead_ms`: of its clock."""
+    """Of TCP. `dialed`: the number of requested connections. `ahead_ms`: of its clock."""
 
     def __init__(self) -> None:
         self.dialed = self.ahead_ms = 0
@@ -67,7 +67,7 @@ def test_a_broker_that_stands_still_is_not_waited_for_by_each_query(tmp_path: Pa
         ]
         assert [look.look("running").lag for look in looks] == [0] * len(looks)
         cluster.pause()
-        # the first finds that an open connection says nothing, the second that a new one does so too
+        # the first finds that an open connection is silent, the second that a new one is silent too
         assert [look.look("running").lag for look in looks[:2]] == [None, None]
         assert listening.silent() == [cluster.bootstrap_servers]
         dialed = dialer.dialed

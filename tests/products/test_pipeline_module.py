@@ -1,4 +1,4 @@
-"""A pipeline as a Python module, with the words of `pyspark.pipelines`: read without Spark's JVM."""
+"""A pipeline as a Python module, with the names of `pyspark.pipelines`: read without Spark's JVM."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ from pyspark import pipelines as dp
 def totals():
     return spark.read.table("orders").groupBy("user").count()
 """
-"""As it stands in a project of Spark Declarative Pipelines, where `spark` is there too."""
+"""As it is in a project of Spark Declarative Pipelines, where `spark` is defined too."""
 
 
 def test_a_module_of_a_project_of_spark_is_imported_as_it_is(load, tmp_path: Path):

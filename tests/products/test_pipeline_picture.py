@@ -1,4 +1,4 @@
-"""docs/pictures/shop.svg is what `moldau pipeline graph --svg` draws of the guide's pipeline file.
+"""docs/pictures/shop.svg is the output of `moldau pipeline graph --svg` for the guide's pipeline file.
 
 `python -m tests.products.test_pipeline_picture` draws it again.
 """

@@ -1,4 +1,4 @@
-"""What SQL reads, told from its words; and the order of flows that follows from it."""
+"""The relations that SQL reads, found from its words, and the resulting order of flows."""
 
 from __future__ import annotations
 

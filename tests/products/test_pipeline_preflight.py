@@ -1,4 +1,5 @@
-"""What a pipeline asks before Spark starts, each answer in one sentence; and what its checkpoint and files refuse."""
+"""The checks of a pipeline before Spark starts, each with one sentence; and changes that its checkpoint and files
+reject."""
 
 from __future__ import annotations
 
@@ -93,7 +94,7 @@ def topics_of(cluster: Cluster) -> set[str]:
 
 
 def test_a_look_makes_no_topic_also_where_the_cluster_makes_them_by_itself():
-    """Neither the topic of a target nor, by asking for a group, the one of all groups."""
+    """Neither a target's topic nor, by a request for a group, the topic of all groups."""
     with Cluster() as cluster:
         source = cluster.topic("orders")
         wanted = spec(cluster.bootstrap_servers, source, "sums")
@@ -139,7 +140,7 @@ def test_a_group_with_consumers_is_refused(cluster: Cluster):
 
 
 def test_a_group_has_the_notes_of_one_pipeline(cluster: Cluster):
-    """The note of another one would take the place of that by which a sink knows its newest batch."""
+    """Another pipeline's commit metadata would replace that by which a sink knows its newest batch."""
     servers, topic = cluster.bootstrap_servers, cluster.topic(partitions=2)
     wanted = spec(servers, topic, cluster.topic(), "group: shared")
     offsets = GroupOffsets(ClusterAccess(servers), "shared")
@@ -179,7 +180,7 @@ def test_topic_and_group_of_a_target_are_looked_at_in_its_own_cluster(cluster: C
 
 
 def test_two_names_of_one_cluster_are_refused(cluster: Cluster):
-    """Whether a target writes to what its pipeline reads, and where its rows are, is told by these texts."""
+    """These texts decide whether a target writes to a source of its pipeline, and where its rows are."""
     servers, topic, sink = cluster.bootstrap_servers, cluster.topic(), cluster.topic()
     other = servers.replace("127.0.0.1", "localhost")
     for names in ((servers, other), (other, servers)):
@@ -193,7 +194,7 @@ def test_two_names_of_one_cluster_are_refused(cluster: Cluster):
 
 
 def test_a_task_tries_a_lost_broker_as_long_as_the_pipeline_says():
-    """A task's client is new, and would give up after the time of a first contact."""
+    """A task's client is new, and would give up after the time limit of a first contact."""
     times = times_of(spec("b:1", more="first_contact_timeout: 1 second\nretry_timeout: 1 minute"))
     assert times.of(ClusterAccess("b:1")) == ClusterAccess(
         "b:1", first_contact_timeout_ms=60_000, retry_timeout_ms=60_000
@@ -218,7 +219,7 @@ def page_with(sink: str, name: str, directory: Path) -> PipelineSpec:
     ],
 )
 def test_a_place_of_another_pipeline_is_refused(tmp_path: Path, sink: str, release: str):
-    """Whoever wrote there first is its owner, also with another checkpoint."""
+    """The first pipeline that wrote there owns it, also with another checkpoint."""
     shop, other = (page_with(sink, name, tmp_path) for name in ("shop", "shops"))
     for spec in (shop, other):
         check_owner(spec, spec.queries[0])
@@ -265,7 +266,7 @@ def test_a_group_s_offsets_are_committed_and_read_back(cluster: Cluster):
 
 def test_a_checkpoint_keeps_its_id_and_its_query(tmp_path: Path):
     first = claim_checkpoint(tmp_path, {"sql": "select a, 'x  y'", "schema": None}, pipeline="p")
-    # nothing was planned yet: a first SQL that Spark refuses may be corrected
+    # nothing was planned yet: a first SQL that Spark rejects may be corrected
     assert claim_checkpoint(tmp_path, {"sql": "select b, 'x  y'", "schema": None}, pipeline="p") == first
     (tmp_path / "offsets").mkdir()
     (tmp_path / "offsets" / "0").write_text("v1")
@@ -296,7 +297,7 @@ def test_a_lost_broker_is_one_line_and_then_one_every_ten_seconds():
 
 
 def test_without_a_terminal_a_line_comes_on_change_and_once_a_minute():
-    """A run below systemd would write 190,000 equal lines a day."""
+    """A run under systemd would write 190,000 equal lines a day."""
     lines, now = io.StringIO(), [0.0]
     still = PipelineState("p", 1, 10, 0, 5, "running")
 

@@ -1,4 +1,4 @@
-"""Batches are counted from Spark's reports: each once, and without reading them all again at each look."""
+"""Batches are counted from Spark's reports: each once, without reading all reports at each look."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ METRIC = "dead_letters_of_orders"
 
 
 class Observed(dict[str, Any]):
-    """`asked`: the names that somebody looked for."""
+    """`asked`: the names that were looked up."""
 
     def __init__(self, metrics: Mapping[str, Any]) -> None:
         super().__init__(metrics)
@@ -43,7 +43,7 @@ class Observed(dict[str, Any]):
 
 
 class Reports:
-    """What Spark keeps of a query: its newest hundred reports. `asked`: how many of them were read."""
+    """Spark's reports of a query: the newest hundred. `asked`: how many of them were read."""
 
     def __init__(self) -> None:
         self.kept: list[dict[str, Any]] = []
@@ -131,7 +131,7 @@ def test_an_idle_query_has_no_rates_and_keeps_its_state() -> None:
     look(counter, first)
     assert counter.report is not None
     assert (counter.report.input_rate, counter.report.processed_rate, counter.report.state_rows) == (20.0, 30.0, 7)
-    for reports in (first, second):  # in one run of the query, and at the begin of the next
+    for reports in (first, second):  # within one run of the query, and at the beginning of the next
         reports.idle(1)
         look(counter, reports)
         assert (counter.report.input_rate, counter.report.processed_rate) == (0.0, 0.0)
@@ -140,7 +140,7 @@ def test_an_idle_query_has_no_rates_and_keeps_its_state() -> None:
 
 
 def test_what_a_batch_is_told_to_have_spent_its_time_on_is_all_of_its_time() -> None:
-    """Also where the newest batch had no rows: that of a watermark."""
+    """Also if the newest batch had no rows: a batch of a watermark."""
     counter, reports = BatchCounter(), Reports()
     reports.batch(0)
     look(counter, reports)
@@ -151,7 +151,7 @@ def test_what_a_batch_is_told_to_have_spent_its_time_on_is_all_of_its_time() -> 
 
 
 def test_a_query_counts_those_dead_letters_that_it_keeps_and_no_others(tmp_path: Path) -> None:
-    """What no query keeps is never taken out of the counts: they would grow with each batch."""
+    """Counts of letters that no query keeps would never be removed: they would grow with each batch."""
     spec = parse_spec(SPEC, file_name="spec.yaml", directory=tmp_path)
     for query, expected in zip(spec.queries, ([METRIC], []), strict=True):
         with closing(QueryProgress(cast("SparkSession", None), spec, query, "")) as progress:

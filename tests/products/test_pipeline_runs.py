@@ -1,4 +1,5 @@
-"""`moldau pipeline init`, `graph`, `status`, `stop` and `reset`: around a pipeline's runs, without Spark."""
+"""`moldau pipeline init`, `graph`, `status`, `stop` and `reset`: the commands around a pipeline's runs, without
+Spark."""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def spec(cluster: Cluster, tmp_path: Path) -> Path:
-    """Of two queries over one topic with three records in partition 0 and one in partition 1."""
+    """Has two queries over one topic with three records in partition 0 and one in partition 1."""
     topic = cluster.topic(partitions=2)
     cluster.produce(topic, "a", "b", "c", partition=0)
     cluster.produce(topic, "d", partition=1)
@@ -80,7 +81,7 @@ checkpoint: state
 
 
 def finish_batch(spec: Path, query: int, batch: int, ends: dict[str, int]) -> None:
-    """What a run leaves behind, as Spark writes it."""
+    """The state that a run leaves, as Spark writes it."""
     loaded = load_spec(spec)
     (topic,) = (source.topic for source in loaded.sources().values())
     one = loaded.queries[query]
@@ -184,7 +185,7 @@ def test_the_lag_of_a_query_that_begins_is_what_its_first_run_reads(spec: Path, 
         return [query["lag"] for query in json.loads(told(capsys, "status", str(spec), "--json")[1])["queries"]]
 
     assert lags() == [0, 0]
-    # a first batch that was cut short runs again where it began, whatever the latest offset is now
+    # a first batch that was interrupted runs again from its start, in spite of a later latest offset
     offsets = {topic: {"0": 3, "1": 1}, "@first_start": {topic: {"0": 1, "1": 0}}}
     write_whole(first.checkpoint / "offsets" / "0", f"v1\n{{}}\n{json.dumps(offsets)}")
     assert lags() == [3, 0]
@@ -213,7 +214,7 @@ def test_a_reset_keeps_the_old_generation_and_shows_the_new_offsets(
     loaded = load_spec(spec)
     assert newest_finished_batch(loaded.queries[0].checkpoint) is None
     start = starting_offsets(loaded).sources["orders"]
-    # a word where one was given: those offsets may be gone when the pipeline runs
+    # a word in place of given offsets: those may be deleted when the pipeline runs
     assert start == "earliest" if to == "earliest" else json.loads(start) == {topic: {"0": starts[0], "1": starts[1]}}
     assert [cluster.lag(query.group) for query in loaded.queries] == [4 - sum(starts)] * 2
     standing = json.loads(told(capsys, "status", str(spec), "--json")[1])
@@ -272,7 +273,7 @@ def test_a_reset_tells_which_sources_begin_at_their_first_row(spec: Path, capsys
 def test_a_reset_that_a_group_does_not_show_tells_what_it_has_done(
     cluster: Cluster, spec: Path, capsys: pytest.CaptureFixture[str]
 ):
-    """As a group that gets a member between the look at it and the commit."""
+    """As with a group that gets a member between the look and the commit."""
     loaded = load_spec(spec)
     with cluster.faults.error("OffsetCommit", "UNKNOWN_MEMBER_ID", times=1):
         code, _, error = told(capsys, "reset", str(spec), "--to", "latest", "--execute")
@@ -302,7 +303,7 @@ def test_a_reset_takes_no_group_from_another_pipeline(cluster: Cluster, spec: Pa
 def test_a_reset_that_its_groups_could_not_show_changes_nothing(
     cluster: Cluster, spec: Path, capsys: pytest.CaptureFixture[str]
 ):
-    """A group with members takes no offsets from others."""
+    """A group with members accepts no offsets from others."""
     loaded = load_spec(spec)
     finish_batch(spec, 0, 7, {"0": 2, "1": 1})
     group = loaded.queries[1].group
@@ -331,7 +332,7 @@ def far(spec: Path) -> Iterator[tuple[Cluster, PipelineQuery, TopicPartition]]:
 
 
 def note_there(other: Cluster, query: PipelineQuery, partition: TopicPartition, spec: str, pipeline: str) -> None:
-    """What a target leaves in its own cluster with batch 7, where none of its sources is."""
+    """The commit metadata that a target leaves in its own cluster with batch 7, without any of its sources."""
     with closing(GroupOffsets(ClusterAccess(other.bootstrap_servers), query.group)) as group:
         group.commit({partition: 0}, metadata_of(7, pipeline_metadata(spec, pipeline, "a", None, []).text()))
 
@@ -352,7 +353,7 @@ def test_a_reset_takes_no_group_from_another_pipeline_on_the_cluster_of_a_target
 def test_a_reset_takes_the_note_of_the_old_generation_from_the_cluster_of_a_target(
     spec: Path, far: tuple[Cluster, PipelineQuery, TopicPartition], capsys: pytest.CaptureFixture[str]
 ):
-    """Else the pipeline of that cluster would show batch 7 until the new version has come as far."""
+    """Otherwise the board of that cluster would show batch 7 until the new version reaches it."""
     other, query, partition = far
     note_there(other, query, partition, load_spec(spec).name, query.name)
     with open_admin(ClusterAccess(other.bootstrap_servers, client_id="test")) as admin:
@@ -388,8 +389,7 @@ def test_a_reset_rules_the_queries_of_its_time_until_each_has_planned_a_batch(
 
 @pytest.fixture
 def two_topics(cluster: Cluster, tmp_path: Path) -> tuple[Path, str, str]:
-    """A pipeline that reads two topics by a pattern, each with three records; gone or made anew when the test says
-    so."""
+    """A pipeline that reads two topics by a pattern, each with three records; the test may delete or recreate them."""
     first, second = cluster.topic(), cluster.topic()
     for topic in (first, second):
         cluster.produce(topic, "a", "b", "c")
@@ -446,7 +446,7 @@ def test_a_run_shows_the_lag_behind_what_was_chosen_from_its_start(
 def test_a_run_shows_in_the_cluster_of_the_source_what_its_target_commits_in_another(
     cluster: Cluster, spec: Path, capsys: pytest.CaptureFixture[str]
 ):
-    """A target commits its batch with the sources' offsets of its own cluster, and with no others."""
+    """A target commits its batch with the offsets of exactly those sources that are in its own cluster."""
     with Cluster() as other:
         near, far = cluster.topic(), other.topic()
         text = spec.read_text().replace("path: raw", f"topic: {far}, bootstrap_servers: '{other.bootstrap_servers}'")
@@ -500,7 +500,7 @@ def test_a_reset_that_was_killed_between_its_two_steps_is_finished_by_the_next_r
     finish_reset(state)
     assert starting_offsets(load_spec(spec)) == chosen
     assert not fresh.exists()
-    # killed before the first step, it has changed nothing: the run goes on, and nothing comes of the rest later
+    # killed before the first step, it has changed nothing: the run continues, and the other steps do not follow later
     fresh.mkdir()
     (fresh / START_FILE).touch()
     finish_reset(state)
@@ -511,7 +511,7 @@ def test_a_reset_that_was_killed_between_its_two_steps_is_finished_by_the_next_r
 
 
 def test_a_checkpoint_that_cannot_be_moved_is_not_reset_and_told(spec: Path, capsys: pytest.CaptureFixture[str]):
-    """As where it is a mount point; here its name has no room for another ending."""
+    """As at a mount point; here its name has no room for another ending."""
     name = "s" * 250
     spec.write_text(spec.read_text().replace("checkpoint: state", f"checkpoint: {name}"))
     finish_batch(spec, 0, 7, {"0": 2, "1": 1})
@@ -578,7 +578,8 @@ def test_a_pipeline_that_runs_is_told_is_not_reset_and_can_be_stopped(spec: Path
 def test_a_pipeline_that_runs_elsewhere_is_reported_and_no_process_here_stops(
     spec: Path, capsys: pytest.CaptureFixture[str], is_container: bool
 ):
-    """The checkpoint is on storage that both see; here the number in it is that of a process that runs no pipeline."""
+    """Both machines see the checkpoint's storage; here the process number in it is that of a process without a
+    pipeline."""
     here = socket.gethostname()
     host = f"{here}, in another container" if is_container else "far-away"
     checkpoint = load_spec(spec).checkpoint

@@ -1,4 +1,4 @@
-"""What `moldau pipeline serve` keeps of what it has done, on the simulator's loop."""
+"""The memory of `moldau pipeline serve` about earlier changes, on the simulator's loop."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ def test_changes_that_are_taken_are_not_kept(tmp_path: Path, capsys: pytest.Capt
         return sum(one.done() and one.get_loop() is asyncio.get_running_loop() for one in tasks)
 
     with virtual_loop() as loop:
-        assert loop.run_until_complete(look_twice()) <= 1  # the newest has a name still
+        assert loop.run_until_complete(look_twice()) <= 1  # the newest one still has a name
     assert [line.partition(": ")[0] for line in capsys.readouterr().out.splitlines()] == [file.name for file in files]

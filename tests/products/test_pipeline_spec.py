@@ -239,7 +239,7 @@ def test_a_cluster_that_a_target_cannot_have_is_refused(sink: str, reason: str):
     source = "name: n\nbootstrap_servers: a:1\nsource: {topic: t, format: string, bootstrap_servers: 'b:2'}\n"
     with pytest.raises(SpecError, match=f"^spec.yaml:{reason}"):
         parse(f"{source}sql: select value from source\nsink: {{{sink}}}\n")
-    # the cluster of the pipeline has another topic of that name
+    # the pipeline's cluster has another topic of that name
     parse(f"{source}sql: select value from source\nsink: {{topic: t}}\n")
 
 
@@ -543,7 +543,7 @@ FIELDS = {
 
 @pytest.fixture
 def avro(tmp_path: Path):
-    """A pipeline of Avro with its schema in a file; the registry is at no address."""
+    """An Avro pipeline with its schema in a file; the registry does not exist."""
     fields = [{"name": name, "type": kind} for name, kind in FIELDS.items()]
     schema = {"type": "record", "name": "Order", "fields": fields}
     (tmp_path / "order.avsc").write_text(json.dumps(schema), "utf-8")

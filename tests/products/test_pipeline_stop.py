@@ -1,4 +1,4 @@
-"""A signal asks a pipeline to stop, whatever its main thread does at that moment."""
+"""A signal asks a pipeline to stop, during any work of its main thread."""
 
 from __future__ import annotations
 

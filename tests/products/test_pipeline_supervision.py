@@ -1,4 +1,4 @@
-"""Queries that do not do what they are asked for. Without Spark: what stands in their place is Spark's own part."""
+"""Queries that do not do as asked. Without Spark: the test's classes replace Spark's part."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Running:
 
 
 class Ended(Running):
-    """By an error, soon after its start."""
+    """Ended by an error, soon after its start."""
 
     isActive = False  # noqa: N815
 

@@ -1,4 +1,4 @@
-"""What pipelines read of Protobuf, beside `json_format`: Google's own words for the same message."""
+"""Protobuf values as pipelines read them, compared with Google's `json_format` of the same message."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def value_of(draw: st.DrawFn, field: Any) -> Any:
 
 
 def made(draw: st.DrawFn, descriptor: Any) -> Any:
-    """Parts of a message, as its constructor takes them."""
+    """Parts of a message, as its constructor accepts them."""
     if descriptor.full_name == "google.protobuf.Timestamp":
         seconds, nanos = draw(st.sampled_from(TIMES))
         return {"seconds": seconds, "nanos": nanos}
@@ -114,7 +114,7 @@ def made(draw: st.DrawFn, descriptor: Any) -> Any:
 
 @st.composite
 def messages(draw: st.DrawFn) -> tuple[str, bytes]:
-    """Of all kinds of fields: the syntax of their schema, and their bytes."""
+    """With all kinds of fields: the syntax of their schema, and their bytes."""
     syntax = draw(st.sampled_from(sorted(FILES)))
     cls = message_class(FILES[syntax])
     return syntax, cls(**made(draw, cls.DESCRIPTOR)).SerializeToString()
@@ -151,7 +151,7 @@ def one_in_words(value: Any, field: Any) -> Any:
 
 
 def words_of(row: dict[str, Any], descriptor: Any) -> dict[str, Any]:
-    """Of the fields that are there."""
+    """Of the fields that are set."""
     fields = descriptor.fields_by_name
     return {name: in_words(value, fields[name]) for name, value in row.items() if name in fields and value is not None}
 
@@ -177,7 +177,7 @@ VALUES = {syntax: ProtobufValues(files, "t.M", None) for syntax, files in FILES.
 
 
 def words(syntax: str, data: bytes) -> str:
-    """The row of these bytes, in the words of `json_format`."""
+    """The row of these bytes, as `json_format` writes it."""
     row = row_of(VALUES[syntax], data)
     assert row["_moldau_corrupt"] is None
     return json.dumps(words_of(row, message_class(FILES[syntax]).DESCRIPTOR), sort_keys=True)
@@ -197,7 +197,7 @@ def test_values_are_those_of_json_format(one: tuple[str, bytes]) -> None:
 
 @given(messages())
 def test_what_is_read_is_written_as_the_same_message(one: tuple[str, bytes]) -> None:
-    """Except for what a row does not say: nanoseconds, and which of two names a number had."""
+    """Except for information that a row lacks: nanoseconds, and which of two names a number had."""
     syntax, data = one
     row = row_of(VALUES[syntax], data)
     del row["_moldau_corrupt"]
@@ -257,7 +257,7 @@ def test_a_time_outside_of_protobuf_s_range_is_a_reason_beside_any_neighbours(se
 
 
 def test_a_schema_of_a_registry_uses_types_that_registries_bring(tmp_path: Path) -> None:
-    """Of such a schema the registry gives no references."""
+    """For such a schema the registry gives no references."""
     text = 'syntax = "proto3"; import "google/type/datetime.proto"; import "confluent/type/decimal.proto";'
     text += " message M { google.type.DateTime at = 1; confluent.type.Decimal total = 2; }"
     (tmp_path / "m.proto").write_text(text, "utf-8")

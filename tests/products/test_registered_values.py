@@ -1,4 +1,4 @@
-"""Keys and values by the schemas of a registry, as people read them: in `consume`, and on the page."""
+"""Keys and values by the schemas of a registry in readable form: in `consume`, and in the console."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_what_no_schema_explains_stays_as_it_is(registry: SchemaRegistry) -> Non
     assert [values.decoded(data) for data in odd] == [None] * len(odd)
     asked = registry.asked.count("/schemas/ids/9999")
     assert values.decoded(odd[4]) is None
-    assert registry.asked.count("/schemas/ids/9999") == asked == 1  # and not for each record
+    assert registry.asked.count("/schemas/ids/9999") == asked == 1  # not for each record
 
 
 def test_consume_and_the_page_decode_by_the_registry(

@@ -1,4 +1,4 @@
-"""The registry as its clients see it: Confluent's own, over real HTTP, with a real broker behind it."""
+"""The registry as Confluent's own clients see it, over real HTTP, with a real broker."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def avro(schema: Any) -> Schema:
 
 
 def ask(registry: SchemaRegistry, method: str, path: str, body: object = None) -> tuple[int, Any]:
-    """Status, and the answer or its error code."""
+    """Status, and the response or its error code."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(registry.url + path, data, method=method)
     try:
@@ -85,7 +85,7 @@ def ask(registry: SchemaRegistry, method: str, path: str, body: object = None) -
 
 
 def read_records(servers: str, topic: str) -> list[tuple[bytes, bytes | None]]:
-    """Without those that change nothing."""
+    """Without records that change nothing."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "reader", "isolation.level": "read_committed"})
     consumer.assign([TopicPartition(topic, 0, 0)])
     _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
@@ -120,7 +120,7 @@ def test_protobuf_s_imports_are_references(registry: SchemaRegistry, client: Sch
         'syntax = "proto3"; package registry.test; import "registry/line.proto"; '
         'import "google/protobuf/timestamp.proto"; message Order { Line line = 1; google.protobuf.Timestamp at = 2; }'
     )
-    # a process has one pool for all files, and another test's order.proto may be in it
+    # a process has one pool for all files, and it may contain another test's order.proto
     for file in compile_protos({"registry/line.proto": line, "registry/order.proto": order}, "registry/order.proto"):
         descriptor_pool.Default().AddSerializedFile(file)
     message = descriptor_pool.Default().FindMessageTypeByName("registry.test.Order")
@@ -271,7 +271,7 @@ def test_what_a_deleted_schema_refers_to_is_not_deleted_for_good(registry: Schem
 
 @pytest.fixture(scope="module")
 def listed(servers: str) -> Iterator[SchemaRegistry]:
-    """The subjects a (version 1 deleted, version 2 there), b (deleted) and c; one id for the first of each."""
+    """The subjects a (version 1 deleted, version 2 present), b (deleted) and c; one id for the first of each."""
     registry = SchemaRegistry(servers, f"schemas-{uuid.uuid4()}")
     for subject in ("a", "b", "c"):
         ask(registry, "POST", f"/subjects/{subject}/versions", {"schema": '"string"'})
@@ -382,7 +382,7 @@ def test_a_refusal_has_the_established_code(
 
 
 def test_a_request_that_is_not_admitted_is_refused_in_json(shared: SchemaRegistry) -> None:
-    """By the name of another machine, as a page elsewhere would ask."""
+    """By the name of another machine, as a page of another site would ask."""
     request = urllib.request.Request(f"{shared.url}/subjects", headers={"Host": "registry.example.com"})
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(request, timeout=30)
@@ -470,7 +470,7 @@ def test_records_are_those_of_the_established_registry(
 
 
 def test_records_of_the_established_registry_are_read(servers: str, topic: str) -> None:
-    """As newer ones write them, with fields and kinds of records that mean nothing here."""
+    """As newer registries write them, with fields and kinds of records without a meaning here."""
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_topics([NewTopic(topic, 1, 1, config={"cleanup.policy": "compact"})])[topic].result(30)
     producer = Producer({"bootstrap.servers": servers})

@@ -1,4 +1,4 @@
-"""What a page says of a registry that answers oddly: one sentence, or another question."""
+"""The console and a registry that answers oddly: one sentence, or another request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCHEMA = b'{"id": 7, "schema": "\\"string\\"", "version": 1}'
 
 
 class OddServer:
-    """Gives each connection one of the `answers`, whatever it asks, and closes it."""
+    """Sends one of the `answers` to each connection, to any request, and closes it."""
 
     def __init__(self, *answers: bytes) -> None:
         self._listening = socket.create_server(("127.0.0.1", 0))
@@ -55,7 +55,7 @@ def answering() -> Iterator[type[OddServer]]:
 
 
 def response(body: bytes, length: int | None = None) -> bytes:
-    """`length`: that the head says."""
+    """`length`: the one in the header."""
     return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body) if length is None else length, body)
 
 

@@ -1,4 +1,4 @@
-"""A registry that asks who it is, as Confluent's clients and ours see it: over TLS, with roles by subject."""
+"""A registry with logins, as Confluent's clients and ours see it: over TLS, with roles by subject."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_a_prefix_is_a_registry_of_its_own(secured: Secured) -> None:
     for act, *arguments in (
         (sam.get_latest_version, "stock-value"),
         (sam.get_versions, "stock-value"),
-        (sam.get_versions, "absent-value"),  # whether it is there is not told
+        (sam.get_versions, "absent-value"),  # the response does not say whether it exists
         (sam.register_schema, "stock-value", Schema(SALE)),
         (sam.get_schema, stock_id),
         (sam.get_compatibility, "stock-value"),
@@ -210,7 +210,7 @@ def test_our_own_client_logs_in(secured: Secured, tmp_path: Path) -> None:
 
 @pytest.fixture
 def issued(secured: Secured, tmp_path: Path) -> Iterator[tuple[SchemaRegistry, Issuer]]:
-    """A registry that takes tokens of an issuer."""
+    """A registry that accepts an issuer's tokens."""
     with Issuer.running(tls=True) as issuer:
         authority().issue("CN=registry").write(tmp_path, "server")
         oidc = f'[oidc]\nissuer = "{issuer.url}"\nca = "{secured.ca}"\naudience = "registry"\n'
@@ -228,7 +228,7 @@ def test_client_credentials_of_an_issuer_are_a_login(
     secured: Secured, issued: tuple[SchemaRegistry, Issuer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry, issuer = issued
-    monkeypatch.setenv("SSL_CERT_FILE", secured.ca)  # Confluent's client has no setting for the issuer's authority
+    monkeypatch.setenv("SSL_CERT_FILE", secured.ca)  # Confluent's client has no setting for the issuer's CA
     oauth = {
         "bearer.auth.credentials.source": "OAUTHBEARER",
         "bearer.auth.client.id": "sam",
@@ -281,7 +281,8 @@ def test_an_issuer_that_is_away_is_one_clear_answer(secured: Secured, issued: tu
 
 
 def test_a_thousand_wrong_passwords_from_ten_addresses_cost_little(tmp_path: Path) -> None:
-    """The broker hears of few of them, and a user who knows the password gets on, also from one of the addresses."""
+    """Few of them reach the broker, and a user with the right password still logs in, also from one of the
+    addresses."""
     with Cluster(security="sasl_plaintext", users=PASSWORDS, settings=AT_ONCE) as cluster:
         login = tmp_path / "people.toml"
         login.write_text(PEOPLE.format(kept=KEPT).partition("[tls]")[0])

@@ -1,6 +1,6 @@
-"""Who may call which route of which service: every row of the table, called over HTTP as each role.
+"""The roles that may call each route of each service: every row of the table, called over HTTP as each role.
 
-A route that is not in the table (`tests/support/route_table.py`) fails the test.
+A route that is missing in the table (`tests/support/route_table.py`) fails the test.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def test_every_route_stands_in_the_table(running: Running, service: str) -> None
 def test_exactly_the_rows_of_the_table_are_allowed(running: Running, service: str, who: str) -> None:
     ask: Callable[[Row], bool] = lambda row: is_let_in(running.call(row, who))  # noqa: E731
     rows: Sequence[Row] = [row for row in TABLE if row.service == service]
-    # the wrong login of the table's POST /login is refused as one, and not as a stranger: by its status it is 403
+    # the wrong login of the table's POST /login is rejected as such, not as unauthenticated: its status is 403
     rows = [row for row in rows if (row.method, row.route) != ("POST", "/login")]
     assert {str(row) for row in rows if ask(row)} == {str(row) for row in rows if WHO[who] >= row.least}
 
@@ -70,7 +70,7 @@ def test_a_role_on_a_prefix_is_one_for_its_subjects(running: Running) -> None:
     rows = [row for row in TABLE if row.service == "registry"]
     for subject, allowed in (("orders-value", (SUBJECT, ANY)), ("stock-value", (ANY,))):
         called = [Row(**{**vars(row), "path": row.called.replace("orders-value", subject)}) for row in rows]
-        # an id is read by whom one of its subjects is: of an id that is not there nothing is told
+        # an id is readable with a role for one of its subjects: of a missing id nothing is shown
         let_in = {str(row) for row in called if is_let_in(running.call(row, "prefixed"))}
         assert let_in == {str(row) for row in called if row.of in allowed}
 
@@ -80,7 +80,7 @@ def test_other_paths_and_methods_are_for_those_who_logged_in(running: Running, s
     for method, path in (("GET", "/nothing"), ("TRACE", "/metrics"), ("DELETE", "/metrics"), ("OPTIONS", "/")):
         row = Row(service, method, path, VIEWER)
         assert running.call(row, "nobody") in (401, 403)
-        # a browser's session sends no form with these methods, so they are refused as forms of other sites
+        # a browser's session sends no form with these methods, so they are rejected as forms of other sites
         assert running.call(row, "viewer") in (404, 405) or service in WITH_PAGES
 
 

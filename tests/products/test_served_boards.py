@@ -1,4 +1,4 @@
-"""Where the boards of a served directory listen, and who may look at them."""
+"""The addresses of the boards of a served directory, and access to them."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_boards_that_would_be_open_to_all_are_refused_before_a_pipeline_runs(
 
 @pytest.mark.slow
 def test_a_served_pipeline_has_a_board_with_a_login(tmp_path: Path) -> None:
-    """The board is there before Spark has started."""
+    """The board exists before Spark has started."""
     (tmp_path / "pages").mkdir()
     ca = authority()
     ca.issue("CN=board").write(tmp_path, "server")

@@ -1,4 +1,4 @@
-"""How a service ends at SIGTERM, while clients keep their connections."""
+"""A service's end at SIGTERM, while clients keep their connections."""
 
 from __future__ import annotations
 

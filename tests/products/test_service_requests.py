@@ -1,4 +1,4 @@
-"""Requests that come in many pieces: what a service reads is what was sent, plain and over TLS."""
+"""Requests in many pieces: a service reads exactly what was sent, plain and over TLS."""
 
 from __future__ import annotations
 

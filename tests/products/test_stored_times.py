@@ -1,4 +1,4 @@
-"""Times as SQLite's rows keep them: which form a value has, and what was over at a moment."""
+"""Times in SQLite rows: the form of a value, and which values are before a moment."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import sys
 
 
 def digests_of(module: str, *arguments: str) -> list[str]:
-    """What the command prints with `--digests`, under PYTHONHASHSEED 1 and 2."""
+    """The command's output with `--digests`, under PYTHONHASHSEED 1 and 2."""
     return [
         subprocess.run(
             [sys.executable, "-m", module, *arguments, "--digests"],

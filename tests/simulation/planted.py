@@ -1,9 +1,9 @@
 """`python -m tests.simulation.planted` (`make planted`): is each planted bug found?
 
-Without options it runs every bug: its recorded seed, then the first few seeds; 1..300 for a bug without a seed. Where
-all are found, planted_run.json records the commit. `--changed` (`make planted-changed`, in CI) runs those bugs that a
-change since that commit may concern, and names the others. `--again` searches the first seed of each bug once more and
-records it, `--page` prints docs/reference/planted-bugs.md. Exit code 0 if every bug is found, else 1.
+Without options it runs every bug: its recorded seed, then the first few seeds; 1..300 for a bug without a seed. If all
+are found, planted_run.json records the commit. `--changed` (`make planted-changed`, in CI) runs the bugs that a change
+since that commit may affect, and names the others. `--again` searches the first seed of each bug once more and records
+it, `--page` prints docs/reference/planted-bugs.md. Exit code 0 if every bug is found, else 1.
 """
 
 from __future__ import annotations
@@ -44,27 +44,27 @@ SIMULATION = "src/moldau/simulation/"
 IMPORTED_BY = {"cluster": {"cluster"}, "raft": {"raft", "cluster"}, "replication": {"replication", "raft", "cluster"}}
 """Packages of the simulation, and the simulators that import each. All simulators may import the other modules."""
 RECORDED = ("src", "tests", ":(exclude)tests/simulation/planted_*.json")
-"""As committed when a run is recorded. The run itself writes the excluded files."""
+"""The paths that must be committed when a run is recorded. The run itself writes the excluded files."""
 SHARED = (SIMULATION, "src/moldau/shell/io/simulated/", "tests/simulation/planting.py")
-"""A change of these may blind every simulator."""
+"""A change of these may affect every simulator."""
 
 
 class Run(msgspec.Struct, frozen=True):
-    """The last run that found all bugs: at which commit, and their names."""
+    """The last run that found all bugs: its commit, and the names of the bugs."""
 
     commit: str
     found: tuple[str, ...]
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """Since a recorded run: the paths that changed, and the bugs as they were planted then, by name."""
+    """The changes since a recorded run: the changed paths, and the bugs as they were then, by name."""
 
     paths: frozenset[str]
     bugs_then: dict[str, Bug]
 
 
 def recorded_run() -> Run | None:
-    """None where there is none that can be read."""
+    """None if no readable run exists."""
     try:
         return msgspec.json.decode(RUN_FILE.read_bytes(), type=Run)
     except (OSError, msgspec.DecodeError):
@@ -72,7 +72,7 @@ def recorded_run() -> Run | None:
 
 
 def changes_since(commit: str, root: Path = ROOT) -> Changes | None:
-    """Also those that are not committed. None where the history does not say: it lacks the commit."""
+    """Includes uncommitted changes. None if the history lacks the commit."""
     changed = changed_since(commit, "src", "tests", root=root)
     definitions = git("show", f"{commit}:{BUGS_FILE.relative_to(ROOT)}", root=root)
     if changed is None or definitions is None:
@@ -85,8 +85,8 @@ def changes_since(commit: str, root: Path = ROOT) -> Changes | None:
 
 
 def due(bugs: Iterable[Bug], found: Collection[str], changes: Changes | None) -> list[Bug]:
-    """The bugs that must run: those not `found` by the recorded run, and those that `changes` may concern (None: not
-    known, so all)."""
+    """The bugs that must run: those not `found` by the recorded run, and those that `changes` may affect (None:
+    unknown, so all)."""
     if changes is None:
         return list(bugs)
     simulators = {simulator for path in changes.paths for simulator in _changed_simulators(path)}
@@ -101,7 +101,7 @@ def due(bugs: Iterable[Bug], found: Collection[str], changes: Changes | None) ->
 
 
 def _changed_simulators(path: str) -> set[str]:
-    """The simulators that a change of `path` may blind, or "all"."""
+    """The simulators that a change of `path` may affect, or "all"."""
     package = path.removeprefix(SIMULATION).split("/")[0]
     if path.startswith(SIMULATION) and package in IMPORTED_BY:
         return {f"{ONE_BROKER}.{name}" for name in IMPORTED_BY[package]}
@@ -109,12 +109,12 @@ def _changed_simulators(path: str) -> set[str]:
 
 
 def _files(bug: Bug) -> list[str]:
-    """Where it is planted, and its test."""
+    """The file where it is planted, and its test."""
     return [f"src/moldau/{change.file}" for change in bug.change] + [bug.test.split("::")[0]] * bool(bug.test)
 
 
 def page() -> str:
-    """docs/reference/planted-bugs.md: what was planted where, and what finds it."""
+    """docs/reference/planted-bugs.md: each bug, its place, and the seed or test that finds it."""
     bugs, seeds = all_bugs(), recorded_seeds()
     of_cluster = [bug for bug in bugs if bug.simulator != ONE_BROKER]
     lines = [
@@ -147,14 +147,14 @@ def _found(bugs: Sequence[Bug], seeds: Mapping[str, Found]) -> str:
 
 
 def save(seeds: Mapping[str, Found], bugs: Iterable[Bug]) -> None:
-    """Writes the seeds in the order of the bugs, and the page."""
+    """Writes the seeds in the order of the bugs, and the reference page."""
     rows = {bug.name: msgspec.to_builtins(seeds[bug.name]) for bug in bugs if bug.name in seeds}
     SEEDS_FILE.write_text(json.dumps(rows, indent=2) + "\n")
     PAGE.write_text(page())
 
 
 def left_out(bugs: Sequence[Bug], running: Sequence[Bug], commit: str) -> str:
-    """Says which bugs do not run, and why."""
+    """Prints the bugs that do not run, and why."""
     names = [bug.name for bug in bugs if bug not in running]
     if not names:
         return f"all {len(bugs)} planted bugs run"
@@ -165,8 +165,8 @@ def left_out(bugs: Sequence[Bug], running: Sequence[Bug], commit: str) -> str:
 
 
 def run(bugs: Sequence[Bug], jobs: int, *, is_search: bool = False, is_saved: bool = True) -> list[str]:
-    """Looks for `bugs` and prints each; gives the names of those that were not found, and should be. `is_search`: for
-    the first seed, also where one is known. `is_saved`: new seeds are."""
+    """Looks for `bugs` and prints each; gives the names of those that should be found but were not. `is_search`: looks
+    for the first seed even if one is known. `is_saved`: saves new seeds."""
     everything, seeds = all_bugs(), recorded_seeds()
 
     def seeds_of(bug: Bug) -> list[str]:
@@ -193,7 +193,7 @@ def run(bugs: Sequence[Bug], jobs: int, *, is_search: bool = False, is_saved: bo
 
 
 def run_all(jobs: int) -> list[str]:
-    """Looks for all bugs that can be found, and records the commit if all are."""
+    """Looks for all findable bugs, and records the commit if all are found."""
     bugs = findable(all_bugs())
     commit = clean_commit(*RECORDED)
     if not commit:
@@ -206,7 +206,7 @@ def run_all(jobs: int) -> list[str]:
 
 
 def run_changed(jobs: int) -> list[str]:
-    """Looks for the bugs that a change since the recorded run may concern; names the others."""
+    """Looks for the bugs that a change since the recorded run may affect; names the others."""
     bugs = findable(all_bugs())
     recorded = recorded_run() or Run("", ())
     changes = changes_since(recorded.commit) if recorded.commit else None
@@ -218,7 +218,7 @@ def run_changed(jobs: int) -> list[str]:
 
 
 def findable(bugs: Iterable[Bug]) -> list[Bug]:
-    """Those that a seed or a test finds."""
+    """The bugs that a seed or a test finds."""
     return [bug for bug in bugs if bug.test or not bug.unfound]
 
 

@@ -1,8 +1,8 @@
-"""Plants bugs into modules as a forked child imports them, and looks whether seeds of the simulator or tests find them.
+"""Plants bugs into modules as a forked child imports them, and checks that simulator seeds or tests find them.
 
-The parent imports once what no bug changes. Each bug has a child of its own, in which an import hook gives the changed
-source in the place of the module's: nothing is copied, and parent and files stay as they are. Python processes that a
-test starts by itself are without the bug.
+The parent imports the unchanged modules once. Each bug has its own child, where an import hook replaces the module's
+source by the changed one: no file is copied, and parent and files stay unchanged. Python processes that a test starts
+itself do not have the bug.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ BUGS_FILE = Path(__file__).with_name("planted_bugs.toml")
 SEEDS_FILE = Path(__file__).with_name("planted_seeds.json")
 ONE_BROKER = "moldau.simulation"
 PRELOADED = "moldau.wire"
-"""Imported by the parent: it holds many modules, and nothing above it. A bug planted there imports it again."""
+"""Imported by the parent: it holds many modules, and imports nothing above it. A bug planted there imports it again."""
 FIRST_SEEDS = "1..40"
 TIMEOUT_S = 900.0
 SEARCH_TIMEOUT_S = 3_600.0
 FOUND, NOT_FOUND = 0, 3
-"""Exit codes of a child. Any other one: it failed, or was killed."""
+"""Exit codes of a child. With any other code it failed, or was killed."""
 
 
 class Change(msgspec.Struct, frozen=True):
-    """`old`, an expression or statements, stands once in the syntax tree of `file` of the package (of the function or
-    class `within`, where it is named); `new` takes its place."""
+    """`old`, an expression or statements, occurs once in the syntax tree of the package's `file` (of the function or
+    class `within`, if given); `new` replaces it."""
 
     file: str
     old: str
@@ -57,7 +57,7 @@ class Change(msgspec.Struct, frozen=True):
     within: str = ""
 
     def applied(self, source: str) -> str:
-        """`source` with the change in it. Raises ValueError where `old` does not stand there once."""
+        """`source` with the change in it. Raises ValueError unless `old` occurs exactly once."""
         module = ast.parse(source)
         old, new = (ast.parse(textwrap.dedent(text)).body for text in (self.old, self.new))
         place = module if not self.within else _named(module, self.within)
@@ -76,7 +76,7 @@ def _is_expression(statements: list[ast.stmt]) -> TypeGuard[list[ast.Expr]]:
 
 
 def _named(module: ast.Module, name: str) -> ast.AST:
-    """The function or class of that name, `Class.method` for a method."""
+    """The function or class of that name; `Class.method` is a method."""
     place: ast.AST = module
     for part in name.split("."):
         place = next(node for node in ast.walk(place) if getattr(node, "name", None) == part)
@@ -99,7 +99,7 @@ class _ReplaceStatements(ast.NodeTransformer):
         self.old, self.new, self.count = [ast.dump(each) for each in old], new, 0
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
-        super().generic_visit(node)  # first: what takes the place may hold what stood there
+        super().generic_visit(node)  # first: the replacement may contain the old text
         for _, block in ast.iter_fields(node):
             if not (isinstance(block, list) and block and isinstance(block[0], ast.stmt)):
                 continue
@@ -114,8 +114,8 @@ class _ReplaceStatements(ast.NodeTransformer):
 
 class Bug(msgspec.Struct, frozen=True):
     """`rules`: those that may be reported, whichever is broken first; none: any. `kind`: only seeds that have it can
-    find the bug. `unfound`: why no seed finds it, and `test` the one that does: a file of tests, or one test of it.
-    `simulator`: the module whose seeds must. `seconds_virtual`: how long trouble lasts in them; 0: as long as usual."""
+    find the bug. `unfound`: why no seed finds it, and `test` the test that does: a test file, or one test in it.
+    `simulator`: the module whose seeds must find it. `seconds_virtual`: how long its faults last; 0: as usual."""
 
     name: str
     change: tuple[Change, ...]
@@ -128,14 +128,14 @@ class Bug(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """A seed that finds a bug, and the rule that is broken."""
+    """A seed that finds a bug, and the broken rule."""
 
     seed: int
     rule: str
 
 
 def bugs_in(text: str) -> tuple[Bug, ...]:
-    """The bugs of a text like planted_bugs.toml. Raises ValueError where it is none."""
+    """The bugs of a text like planted_bugs.toml. Raises ValueError if it is invalid."""
     return msgspec.convert(tomllib.loads(text).get("bug"), tuple[Bug, ...])
 
 
@@ -150,7 +150,7 @@ def recorded_seeds() -> dict[str, Found]:
 
 
 class PlantedModules:
-    """A finder for `sys.meta_path`: modules are compiled from `sources` (by module name), not from their files."""
+    """A finder for `sys.meta_path`: compiles modules from `sources` (by module name), not from their files."""
 
     def __init__(self, sources: Mapping[str, str]) -> None:
         self._sources = sources
@@ -168,7 +168,7 @@ class PlantedModules:
         )
 
     def check_loaded(self) -> None:
-        """Raises ImportError where a changed module was never imported: its bug could not take effect."""
+        """Raises ImportError if a changed module was never imported: its bug could not take effect."""
         if missing := self._sources.keys() - self._loaded:
             raise ImportError(f"never imported, so the bug took no effect: {', '.join(sorted(missing))}")
 
@@ -184,7 +184,7 @@ class _ChangedSource(SourceFileLoader):
 
 
 def plant(changes: Iterable[Change]) -> PlantedModules:
-    """Makes this process import the changed sources. Raises ValueError where a change leaves the source as it was."""
+    """Makes this process import the changed sources. Raises ValueError if a change leaves the source unchanged."""
     sources: dict[str, str] = {}
     for change in changes:
         name = _module_name(change.file)
@@ -214,7 +214,7 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 class _Child:
-    """A forked process that does `work`; what it prints goes into a file."""
+    """A forked process that calls `work`; its output goes into a file."""
 
     def __init__(self, work: Callable[[], int], timeout_s: float) -> None:
         self._output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - `ended` closes it
@@ -228,7 +228,7 @@ class _Child:
         self._process.kill()
 
     def ended(self) -> Ended:
-        """Waits until the process is gone."""
+        """Waits until the process has ended."""
         self._process.join(60)
         seconds = time.monotonic() - self._began
         self._output.seek(0)
@@ -247,8 +247,8 @@ def _do(work: Callable[[], int], output: int) -> None:
 
 
 def run_forked(works: Sequence[Callable[[], int]], jobs: int = 1, timeout_s: float = 60) -> Iterator[tuple[int, Ended]]:
-    """Does each of `works` in a child, `jobs` at once; gives the index of each that ended. What takes longer than
-    `timeout_s` is killed."""
+    """Runs each of `works` in a child, `jobs` at once; gives the index of each that ended. A child is killed after
+    `timeout_s`."""
     waiting = list(enumerate(works))[::-1]
     running: dict[int, _Child] = {}
     try:
@@ -271,17 +271,17 @@ def run_forked(works: Sequence[Callable[[], int]], jobs: int = 1, timeout_s: flo
 
 
 def preload(simulators: Iterable[str]) -> None:
-    """Imports what children need and no bug changes: packages of others, and PRELOADED."""
+    """Imports what children need and no bug changes: third-party packages, and PRELOADED."""
     wanted = ["pytest", "hypothesis", *(f"{simulator}.__main__" for simulator in simulators)]
     _, ended = next(run_forked([partial(_print_imported, wanted)]))
     if ended.exit_code:
         raise ImportError(ended.output)
     for name in ended.output.split():
         if name.split(".")[0] not in ("moldau", "tests") or f"{name}.".startswith(f"{PRELOADED}."):
-            with suppress(ImportError):  # a few are in sys.modules, and are no modules
+            with suppress(ImportError):  # a few entries of sys.modules are not modules
                 importlib.import_module(name)
     gc.collect()
-    gc.freeze()  # no collection in a child walks over it, which would also copy its memory
+    gc.freeze()  # collections in a child do not walk over it, which would also copy its memory
 
 
 def _print_imported(wanted: Iterable[str]) -> int:
@@ -292,7 +292,7 @@ def _print_imported(wanted: Iterable[str]) -> int:
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """Of looking for a bug. `problem` says why it counts as not found; "" where it is found."""
+    """The result of looking for a bug. `problem` is the reason why it counts as not found; "" if it is found."""
 
     bug: Bug
     found: Found | None
@@ -303,8 +303,8 @@ class Outcome(msgspec.Struct, frozen=True):
 def look_for(
     bugs: Sequence[Bug], seeds_of: Callable[[Bug], Sequence[str]], jobs: int, timeout_s: float = TIMEOUT_S
 ) -> Iterator[Outcome]:
-    """Runs the test of each bug, or its seeds where it has no test, and gives each outcome as soon as it is known.
-    `seeds_of`: ranges of seeds, tried in their order until one finds it."""
+    """Runs the test of each bug, or its seeds if it has no test, and gives each outcome as soon as it is known.
+    `seeds_of`: ranges of seeds, tried in order until one finds it."""
     works = [partial(_test, bug) if bug.test else partial(_simulate, bug, seeds_of(bug)) for bug in bugs]
     for index, ended in run_forked(works, jobs, timeout_s):
         found, problem = found_in(ended.output), ""
@@ -338,7 +338,7 @@ def _test(bug: Bug) -> int:
     import pytest
 
     planted = plant(bug.change)
-    # without rewriting of asserts, for which pytest has an import hook of its own
+    # without the rewriting of asserts, for which pytest has its own import hook
     exit_code = pytest.main(["-x", "-p", "no:cacheprovider", "--assert=plain", bug.test])
     planted.check_loaded()
     if exit_code == pytest.ExitCode.TESTS_FAILED:
@@ -347,6 +347,6 @@ def _test(bug: Bug) -> int:
 
 
 def found_in(output: str) -> Found | None:
-    """What a run of seeds printed about the first that broke a rule."""
+    """The output of a run of seeds about the first one that broke a rule."""
     found = re.search(r"^seed (\d+): BROKEN (.*)$", output, re.MULTILINE)
     return None if found is None else Found(int(found[1]), found[2])

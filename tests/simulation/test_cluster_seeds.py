@@ -13,7 +13,7 @@ from moldau.simulation.seeds import SeedOutcome, run_seeds, seed_parser
 from moldau.simulation.transaction_events import TransactionEvent
 
 OPERATIONS = 200
-"""At least so many are acknowledged in each seed."""
+"""At least this many are acknowledged in each seed."""
 
 
 def checked(seed: int) -> Outcome:

@@ -1,4 +1,4 @@
-"""What seeds once found, each as the shortest story that shows it."""
+"""Bugs once found by seeds, each as the shortest scenario that shows it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from moldau.wire.protocol.messages.log_dirs import (
 
 
 def tell(story, seed=1, partitions=1):
-    """Runs `story(world, topic)` on a fresh machine with a topic that flushes each batch; gives its result."""
+    """Runs `story(world, topic)` on a new machine with a topic that flushes each batch; gives its result."""
     loop = VirtualLoop()
     world = World(seed, loop, settings_of(1))
 
@@ -77,7 +77,7 @@ def test_an_answer_waits_for_the_flush_whatever_the_acks(acks):
 
 
 class SlowToFlushPartitions(SimulatedWorkers):
-    """The metadata log is flushed at once, partitions take 20 s."""
+    """The metadata log is flushed at once; a flush of partitions takes 20 s."""
 
     async def run(self, work):
         if "Flusher" in getattr(work, "__qualname__", ""):
@@ -98,7 +98,7 @@ def test_a_node_serves_only_when_what_it_recovered_is_below_the_high_watermark_a
 
 
 def test_a_stop_waits_for_the_flush_that_is_under_way():
-    """Two writers of one leader-epoch-checkpoint.tmp: the stop failed, and left no mark."""
+    """Two writers of one leader-epoch-checkpoint.tmp: the stop failed, and left no clean-shutdown mark."""
 
     async def story(world, topic):
         weather = world.broker.worker_weather
@@ -115,8 +115,8 @@ def test_a_stop_waits_for_the_flush_that_is_under_way():
 
 
 def while_it_moves(ask):
-    """Asks ten times `ask(client, topic)` while a partition with one record moves to the other log directory, a little
-    later each time; gives the answers."""
+    """Calls `ask(client, topic)` ten times while a partition with one record moves to the other log directory, a little
+    later each time; gives the results."""
 
     async def story(world, topic):
         await produce(world, topic, -1)
@@ -125,7 +125,7 @@ def while_it_moves(ask):
         mover = await BrokerClient.open(world.network, "mover", world.broker.host, Random(2))
         answers = []
         for turn in range(10):
-            await asyncio.sleep(20)  # the move before has come to its end
+            await asyncio.sleep(20)  # the earlier move has ended
             answer = ask(asker, topic)
             await asyncio.sleep(0.2 * turn)
             wanted = AlterReplicaLogDir(directory_path(1 - turn % 2), (AlterReplicaLogDirTopic(topic.name, (0,)),))
@@ -176,7 +176,7 @@ def test_a_deletion_is_not_acknowledged_by_a_directory_that_just_failed(seed):
             await asyncio.sleep(0.15)
             item = DeleteRecordsPartition(partition_index=0, offset=offset)
             request = DeleteRecordsRequest((DeleteRecordsTopic(topic.name, (item,)),), timeout_ms=5_000)
-            with suppress(UnansweredError):  # the node halts once the loop knows
+            with suppress(UnansweredError):  # the node halts once the loop knows it
                 answers.append(client.send(request))
         deleted = 0
         for answer in answers:
@@ -201,7 +201,7 @@ def test_what_a_later_process_serves_after_a_failed_flush_survives_a_loss_of_pow
         for _ in range(restarts):
             world.broker.kill("process")
             assert await world.broker.boot()
-        # the record that was refused is served now
+        # the record that was rejected is now served
         assert partition_of(world).high_watermark == 2
         await produce(world, topic, -1)
         world.broker.kill("machine")

@@ -1,4 +1,4 @@
-"""A seed is the same story in every process: nothing in it hangs on the order of a set."""
+"""A seed gives the same run in every process: nothing depends on the order of a set."""
 
 from __future__ import annotations
 

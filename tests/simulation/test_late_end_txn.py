@@ -1,4 +1,4 @@
-"""An EndTxn that arrives late, simulated alone; `.ci/run` runs 100 seeds, `make late-end-txn` 10,000."""
+"""A late EndTxn, simulated alone; `.ci/run` runs 100 seeds, `make late-end-txn` 10,000."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The planted bugs are well-formed, planting takes effect, and CI chooses those that a change concerns.
+"""The planted bugs are well-formed, planting takes effect, and CI chooses those that a change may affect.
 
-Whether each bug is found: `make planted`, and in CI `make planted-changed`.
+`make planted`, and in CI `make planted-changed`, checks that each bug is found.
 """
 
 from __future__ import annotations

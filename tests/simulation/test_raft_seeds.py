@@ -1,4 +1,4 @@
-"""Seeds of the simulation of the quorum; 1..400 run without a broken rule, `make seeds` runs others."""
+"""Seeds of the quorum simulation; 1..400 run without a broken rule, `make seeds` runs others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seeds of the simulation of replication; 1..2000 run without a broken rule."""
+"""Seeds of the replication simulation; 1..2000 run without a broken rule."""
 
 from __future__ import annotations
 

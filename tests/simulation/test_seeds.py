@@ -1,4 +1,4 @@
-"""A few seeds of the simulator on each run of the tests; `.ci/run` runs 300."""
+"""A few seeds of the simulator in each test run; `.ci/run` runs 300."""
 
 from __future__ import annotations
 

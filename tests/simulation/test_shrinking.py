@@ -1,4 +1,4 @@
-"""A broken seed is told with as little trouble as breaks it."""
+"""A broken seed is reported with the fewest faults that break it."""
 
 from __future__ import annotations
 

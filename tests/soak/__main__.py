@@ -1,11 +1,11 @@
-"""`make soak-pipelines`: three pipelines run while records come all the time; what memory they hold must not grow.
+"""`make soak-pipelines`: three pipelines run while records come all the time; their memory must not grow.
 
 python -m tests.soak [--minutes 30] [--records-per-second 500]
 
-An aggregate goes from topic to topic, two topics are joined within an interval, and records go to a Delta table. Each
-pipeline is a process with a JVM of its own. Over the last twenty minutes (of a shorter run, its last two thirds) the
-heap behind a full collection, and the PSS of the Python workers, may each grow by 5 %: the median of the last quarter
-of that time beside the median of its first.
+One pipeline aggregates from topic to topic, one joins two topics within an interval, and one writes records to a Delta
+table. Each is a process with its own JVM. Over the last twenty minutes (of a shorter run, its last two thirds) the heap
+after a full collection, and the PSS of the Python workers, may each grow by 5 %: the median of the last quarter of that
+time compared with the median of its first.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Growth(msgspec.Struct, frozen=True):
 
 
 def growth(samples: Sequence[tuple[float, int]], minutes: float) -> Growth:
-    """Of (second, bytes) over the last so many minutes. Ends the program where the pipeline did not run for so long."""
+    """Of (second, bytes) over the last so many minutes. Ends the program if the pipeline ran for less."""
     quarter_s = minutes * 60 / 4
     if not samples or samples[-1][0] - samples[0][0] < 3 * quarter_s:
         sys.exit("a pipeline came up too late to be judged: give the run more minutes")
@@ -94,7 +94,7 @@ def growth(samples: Sequence[tuple[float, int]], minutes: float) -> Growth:
 
 
 class Feeder:
-    """Writes orders and their payments until it is closed, in a thread of its own."""
+    """Writes orders and their payments in its own thread until it is closed."""
 
     def __init__(self, bootstrap_servers: str, records_per_second: int) -> None:
         self._producer = Producer({"bootstrap.servers": bootstrap_servers, "linger.ms": 20})
@@ -120,7 +120,7 @@ class Feeder:
 
 
 def soak(folder: Path, minutes: float, records_per_second: int) -> dict[str, list[Sample]]:
-    """What each pipeline said of itself."""
+    """The samples of each pipeline."""
     broker = Moldau("Moldau", folder / "broker")
     with ExitStack() as stack:
         broker.start()
@@ -145,7 +145,7 @@ def soak(folder: Path, minutes: float, records_per_second: int) -> dict[str, lis
 
 
 def _watch(processes: dict[str, TalkingProcess], minutes: float) -> None:
-    """Says each minute how far the pipeline files are. Raises AssertionError for one that ends."""
+    """Prints the progress of the pipelines each minute. Raises AssertionError if one ends."""
     began = time.monotonic()
     while time.monotonic() - began < minutes * 60:
         for name, process in processes.items():

@@ -1,4 +1,4 @@
-"""A pipeline that runs until SIGTERM, and says what memory it holds: `python -m tests.soak.pipeline_run SPEC`.
+"""A pipeline that runs until SIGTERM, and prints its memory: `python -m tests.soak.pipeline_run SPEC`.
 
 Each line of the output is a Sample, as JSON.
 """
@@ -25,10 +25,9 @@ COLLECTION_S = 4.0
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """`heap`: bytes of the JVM's heap in use, right behind that full collection since the last sample that left least:
-    one in the middle of a batch finds the rows of the batch (up to a third more, without any trend). `workers`: bytes
-    of the Python processes below this one, what they share counted once (PSS). `records`: what the pipeline has
-    read."""
+    """`heap`: bytes of the JVM's heap in use, right after the full collection with the smallest result since the last
+    sample: a collection in the middle of a batch finds the rows of the batch (up to a third more, without a trend).
+    `workers`: bytes of the child Python processes, shared ones counted once (PSS). `records`: read by the pipeline."""
 
     second: float
     heap: int
@@ -37,7 +36,7 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 class Sampler:
-    """Sees the run of a pipeline."""
+    """Observes the run of a pipeline."""
 
     def __init__(self) -> None:
         self._began = self._last = self._last_collection = time.monotonic()
@@ -82,7 +81,7 @@ def _workers_bytes(jvm: int) -> int:
         try:
             found += process.memory_full_info().pss
         except psutil.NoSuchProcess:
-            continue  # ended in the meantime
+            continue  # ended meanwhile
     return found
 
 

@@ -1,4 +1,4 @@
-"""One broker and one Spark session for the whole run: each costs seconds to start. `local[2]`, and no Java needed."""
+"""One broker and one Spark session for the whole run: each takes seconds to start. `local[2]`, and no Java needed."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def bootstrap_servers() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def store_port() -> Iterator[int]:
-    """Of the object store: held, for the session's processes know it before the store runs."""
+    """Of the object store: held, because the session's processes know it before the store runs."""
     with hold_port("127.0.0.1") as held:
         yield int(held.getsockname()[1])
 
 
 @pytest.fixture(scope="session")
 def spark(store_port: int):
-    """Its JVM, and the Python processes of it, have the address of the object store in their environment."""
+    """The JVM and its Python processes have the address of the object store in their environment."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment_of(f"http://127.0.0.1:{store_port}").items():
             patch.setenv(name, value)
@@ -60,7 +60,7 @@ def store_server(store_port: int) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def object_store(store_server: str) -> Iterator[None]:
-    """A store that speaks Amazon's protocol, whose address stands in the environment."""
+    """A store with Amazon's protocol; its address is in the environment."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment_of(store_server).items():
             patch.setenv(name, value)
@@ -95,9 +95,9 @@ def new_name(request: pytest.FixtureRequest) -> Callable[[str], str]:
 
 @pytest.fixture
 def new_topic(bootstrap_servers: str, new_name: Callable[[str], str]) -> Callable[..., str]:
-    """`new_topic(partitions=2)` creates a topic and gives its name; `name=` makes a certain one.
+    """`new_topic(partitions=2)` creates a topic and gives its name; `name=` sets the name.
 
-    It keeps what is written, however old the timestamps are: the cluster's retention looks at any time.
+    It keeps records with any timestamp: the cluster's retention may run at any time.
     """
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
 
@@ -153,7 +153,7 @@ def run_spec(spark, bootstrap_servers, tmp_path):
                 console=Console(file=nowhere),
                 onlookers=onlookers,
                 board=None if board_port is None else BoardPlace(board_port),
-                retry_first_seconds=0.1,  # what is refused is tried four times more
+                retry_first_seconds=0.1,  # rejected requests are retried four times
             )
 
     return run

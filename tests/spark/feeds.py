@@ -1,4 +1,4 @@
-"""A feed without Spark: asked as Spark asks it."""
+"""A feed without Spark, called as Spark calls it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from moldau.spark.source.feeds import Feed, Place
 
 
 class Reader:
-    """Reads batch by batch; rows are read by a feed that has travelled to a task."""
+    """Reads batch by batch; a feed that was sent to a task reads the rows."""
 
     def __init__(self, feed: Feed) -> None:
         self.feed, self.place = feed, feed.beginning()
 
     def batch(self) -> list[dict]:
-        """[] where there is nothing new."""
+        """[] if there is nothing new."""
         end = self.feed.end(self.place)
         if end == self.place:
             return []

@@ -1,7 +1,7 @@
-"""Odd values and odd names, and what each target makes of them. A new target joins with a row of TARGETS, and with what
-reads it in `test_odd_tables`; a new source or format with a row there.
+"""Odd values and odd names, and the result in each target. A new target needs a row of TARGETS and its reader in
+`test_odd_tables`; a new source or format needs a row there.
 
-A cell is right, or its column is refused before the first batch, with its name, its type, and what to do.
+A cell is right, or its column is rejected before the first batch, with its name, its type, and a remedy.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ VALUES: Mapping[str, Mapping[str, Any]] = {
         "named_struct('a', array())": {"a": []},
     },
 }  # fmt: skip
-"""By the type of a column: SQL of a value, and the value. Each column has a null too."""
+"""By column type: SQL of a value, and the value. Each column has a null too."""
 
 MORE_TYPES = (
     "interval year to month", "interval day to second", "variant", "void", "time(9)", "struct<x:time(9)>",
     "array<interval day to second>", "map<string,variant>",
 )  # fmt: skip
-"""Types without a cell in VALUES: where a target takes one, it takes its null."""
+"""Types without a cell in VALUES: a target that supports one stores its null."""
 
 ODD_NAMES = (
     "log.level", "a b", "größe", 'say "x"', "it's", "back`tick", "select", "UP", "a,b", "a;b", "{x}", "(y)", "tab\tin",
@@ -84,7 +84,7 @@ def column_of(kind: str) -> str:
 
 
 def rows_of(kinds: Iterable[str]) -> str:
-    """SQL of the values of these types: a column for each type, and a row for each value, and one of nulls."""
+    """SQL of the values of these types: a column for each type, a row for each value, and a row of nulls."""
     kinds = list(kinds)
     count = 1 + max(len(VALUES[kind]) for kind in kinds)
     rows = []
@@ -99,7 +99,7 @@ def rows_of(kinds: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class OddTarget:
-    """`stored`: how a place without room for a value has it, by the name of its type; as it is where nothing is said.
+    """`stored`: how a place without room for a value stores it, by the name of its type; unchanged if not listed.
     `refused`: types of VALUES and of MORE_TYPES that have no columns there."""
 
     refused: tuple[str, ...] = ()
@@ -107,12 +107,12 @@ class OddTarget:
 
 
 def _of_sqlite(value: float) -> float | None:
-    """It has no NaN, and no zero with a sign."""
+    """It has no NaN, and no signed zero."""
     return None if math.isnan(value) else value + 0.0
 
 
 def _without_zero(value: Any) -> Any:
-    """PostgreSQL has no character 0 in a text."""
+    """PostgreSQL texts cannot contain the character 0."""
     if isinstance(value, str):
         return value.replace("\0", "\ufffd")
     return [_without_zero(one) for one in value] if isinstance(value, list) else value
@@ -137,7 +137,7 @@ TARGETS: Mapping[str, OddTarget] = {
 
 
 def same(kind: str, found: Any, expected: Any) -> bool:
-    """Whether a cell is the value. A place without the type has a text, as the guide says which: JSON, or a time."""
+    """Whether a cell is the value. A place without the type has a text, which the guide specifies: JSON, or a time."""
     if expected is None or found is None:
         return found is expected
     if isinstance(expected, float):

@@ -1,4 +1,4 @@
-"""A stream's reader without Spark: asked as Spark asks it, over a cluster whose topics a test moves."""
+"""A stream's reader without Spark, called as Spark calls it, over a cluster whose topics a test changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from moldau.testing import Cluster
 
 
 class Stream:
-    """Asks a reader in the order in which Spark asks it, with offsets as they come back from the checkpoint's text."""
+    """Calls a reader in Spark's order, with offsets that have passed through the checkpoint's text."""
 
     def __init__(self, cluster: Cluster, **options: str) -> None:
         self.options = {"kafka.bootstrap.servers": cluster.bootstrap_servers, **options}
@@ -26,7 +26,7 @@ class Stream:
         return TopicStreamReader(parse_source_options(self.options, is_streaming=True), 2)
 
     def plan(self, limit: int | None = None) -> Mapping | None:
-        """The end of the next batch; None if there is nothing new, and it is not the first: Spark runs that one too."""
+        """The end of the next batch; None if there is nothing new. Spark runs the first batch anyway."""
         start = self.committed or through_text(self.reader.initialOffset())
         end = through_text(self.reader.latestOffset(start, ReadMaxRows(limit) if limit else ReadAllAvailable()))
         return None if end == start and self.committed is not None else end
@@ -52,7 +52,7 @@ class Stream:
         return rows
 
     def die(self) -> None:
-        """The driver is killed: a new reader goes on by what the checkpoint holds."""
+        """The driver is killed: a new reader continues from the checkpoint."""
         self.reader.stop()
         self.reader = self.open()
 

@@ -1,4 +1,4 @@
-"""A node that answers what it is asked with what a test wants, over whichever network serves it."""
+"""A node that answers requests as a test wants, over any network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Apache Kafka on a directory, its tools, and what they are asked."""
+"""Apache Kafka on a directory, its tools, and requests to it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def java() -> str:
 
 
 def run_java(*arguments: str) -> str:
-    """Runs one of Kafka's tools to its end and gives what it printed; fails unless it exits 0."""
+    """Runs one of Kafka's tools to its end and gives its output; fails unless it exits 0."""
     command = [java(), "-Xmx256m", "-cp", os.environ["MOLDAU_KAFKA_LIBS"] + "/*", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=START_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -62,7 +62,7 @@ def run_java(*arguments: str) -> str:
 
 
 def check_with_kafkas_tools(servers: str, voters: Sequence[int]) -> None:
-    """These nodes vote, one of which leads, and every replica is in sync, as Kafka's own tools see it."""
+    """By Kafka's own tools these nodes vote, one of them leads, and every replica is in sync."""
     words = ("--bootstrap-server", servers)
     told = run_java("org.apache.kafka.tools.MetadataQuorumCommand", *words, "describe", "--replication")
     rows = [line.split() for line in told.splitlines()]
@@ -73,7 +73,7 @@ def check_with_kafkas_tools(servers: str, voters: Sequence[int]) -> None:
 
 
 def free_port() -> int:
-    """Below those that connections get: one that has just ended keeps its port from a server for a minute."""
+    """Below the ports of outgoing connections: a closed connection keeps its port from a server for a minute."""
     while True:
         port = random.randrange(20_000, 32_000)
         with socket.socket() as probe:
@@ -87,7 +87,7 @@ def free_port() -> int:
 def write_properties(
     scratch: Path, data: Path, settings: Mapping[str, str], listeners: Sequence[str] = ()
 ) -> tuple[Path, int]:
-    """A combined node 1 of Apache Kafka on `data`. `listeners`: further ones, as NAME://HOST:PORT."""
+    """For a combined node 1 of Apache Kafka on `data`. `listeners`: further ones, as NAME://HOST:PORT."""
     port, controller_port = free_port(), free_port()
     values = {
         "process.roles": "broker,controller",
@@ -119,8 +119,8 @@ def apache_kafka(
     release: str | None = None,
     listeners: Sequence[str] = (),
 ) -> Iterator[str]:
-    """Apache Kafka on `data`, stopped cleanly at the end; gives its bootstrap servers once it serves. `release`: whose
-    feature levels a new directory has, where they are not its own. `listeners`: see `write_properties`."""
+    """Apache Kafka on `data`, stopped cleanly at the end; gives its bootstrap servers once it serves. `release`: the
+    feature levels of a new directory, if they are not its own. `listeners`: see `write_properties`."""
     scratch.mkdir(exist_ok=True)
     properties, port = write_properties(scratch, data, settings or {}, listeners)
     if not (data / "meta.properties").exists():
@@ -202,7 +202,7 @@ def read_all(servers: str) -> Content:
 
 
 def end_offset(consumer: Consumer, place: TopicPartition) -> int:
-    """Asked again while a broker that has just started does not lead the partition yet."""
+    """Retried while a broker that has just started does not lead the partition yet."""
     for _ in range(CLIENT_S):
         try:
             _, end = consumer.get_watermark_offsets(place, timeout=CLIENT_S)
@@ -246,7 +246,7 @@ def fill(servers: str, factor: int = 1) -> Content:
 
 
 def add(servers: str, content: Content, tag: str) -> Content:
-    """Ten more records in each partition, behind those that are there."""
+    """Writes ten more records to each partition."""
     produce(servers, tag)
     after = read_all(servers)
     assert all(after[place][: len(rows)] == rows for place, rows in content.items())
@@ -255,7 +255,7 @@ def add(servers: str, content: Content, tag: str) -> Content:
 
 
 def check(servers: str, content: Content, brokers: tuple[int, ...] = (1,)) -> None:
-    """All of it is there, with a leader among `brokers`."""
+    """All records are there, with a leader among `brokers`."""
     topics = AdminClient({"bootstrap.servers": servers}).list_topics(timeout=CLIENT_S).topics
     found = {name: len(topic.partitions) for name, topic in topics.items() if not name.startswith("__")}
     assert found == TOPICS
@@ -265,7 +265,7 @@ def check(servers: str, content: Content, brokers: tuple[int, ...] = (1,)) -> No
 
 
 def dump(*files: Path, decoder: str | None = None) -> str:
-    """What Kafka's own tool prints of these files."""
+    """The output of Kafka's own tool for these files."""
     options = ["--deep-iteration", *([decoder] if decoder else [])]
     return run_java(
         "org.apache.kafka.tools.DumpLogSegments", *options, "--files", ",".join(str(file) for file in files)

@@ -1,4 +1,4 @@
-"""Authorizers to put in the place of a node's."""
+"""Authorizers that replace a node's."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from moldau.shell.network.rights import Right
 
 
 class AllBut:
-    """An authorizer that denies some rights to everybody."""
+    """An authorizer that denies some rights to all users."""
 
     def __init__(self, *denied: Right) -> None:
         self.denied = denied

@@ -1,4 +1,4 @@
-"""Brokers that admit tokens of an issuer (`tests.support.issuer`), on a listener of SASL_PLAINTEXT; topics are made at
+"""Brokers that accept an issuer's tokens (`tests.support.issuer`), on a SASL_PLAINTEXT listener; topics are created at
 first use."""
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def bearer_apache_kafka(scratch: Path, issuer: Issuer) -> Iterator[str]:
 
 @contextmanager
 def allowed_in_java(*urls: str, files: tuple[Path, ...] = ()) -> Iterator[None]:
-    """Java programs that start meanwhile may ask these addresses, and read these files."""
+    """Java programs that start meanwhile may reach these addresses, and read these files."""
     allowed = "-Dorg.apache.kafka.sasl.oauthbearer.allowed."
     options = f"{allowed}urls={','.join(urls)} {allowed}files={','.join(map(str, files))}"
     with pytest.MonkeyPatch.context() as patch:

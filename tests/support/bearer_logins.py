@@ -1,4 +1,4 @@
-"""Logins by OAUTHBEARER as bytes: what a broker answers to a token, and a table of tokens that it must tell apart."""
+"""Logins by OAUTHBEARER as bytes: a broker's answer to a token, and a table of tokens that it must distinguish."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DAY_S = 86_400
 
 
 class Outcome(NamedTuple):
-    """`error`: what the broker answered to a token in the exchange; `code` and `told`: of its last answer."""
+    """`error`: the broker's answer to a token in the exchange; `code` and `told`: of its last answer."""
 
     code: int
     told: str
@@ -34,7 +34,7 @@ class Outcome(NamedTuple):
 
 
 def log_in(servers: str, token: str | bytes) -> Outcome:
-    """`token`: of a JWT, or the whole message of the client."""
+    """`token`: a JWT, or the client's whole message."""
     with RawConnection(servers) as connection:
         return exchange(connection, token)
 
@@ -61,7 +61,7 @@ class Row(NamedTuple):
 
 
 def token_rows(issuer: Issuer, key: SigningKey) -> dict[str, Row]:
-    """Of the one key that `issuer` publishes. Apache Kafka, brokers and services of Moldau agree on each."""
+    """With the one key that `issuer` publishes. Apache Kafka, brokers and services of Moldau agree on each."""
     now = int(time.time())
     claims = issuer.claims("alice")
     return {
@@ -105,7 +105,7 @@ def token_rows(issuer: Issuer, key: SigningKey) -> dict[str, Row]:
 
 
 def rows(issuer: Issuer, key: SigningKey) -> dict[str, Row]:
-    """As `token_rows`, with more that a broker alone judges. Apache Kafka and Moldau agree on each."""
+    """As `token_rows`, with further rows that only a broker checks. Apache Kafka and Moldau agree on each."""
     return token_rows(issuer, key) | {
         "extensions": Row(encode_bearer(BearerToken(issuer.token("alice"), {"traceId": "1"})), True),
         "its own authorization id": Row(encode_bearer(BearerToken(issuer.token("alice"), {}, "alice")), True),
@@ -122,7 +122,7 @@ _OTHER = {"RS256": "RS512", "ES256": "RS256"}
 
 
 def stricter_rows(issuer: Issuer) -> dict[str, Row]:
-    """Apache Kafka admits these, and Moldau does not."""
+    """Apache Kafka accepts these, and Moldau does not."""
     return {
         "a sub with a line break": Row(issuer.token("alice\nUser:admin"), False),
         "a sub of 2,000 characters": Row(issuer.token("a" * 2_000), False),

@@ -1,7 +1,7 @@
-"""Several real brokers on the simulated network, each with a disk of its own, and a controller that the test holds.
+"""Several real brokers on the simulated network, each with its own disk, and a controller in the test's hands.
 
-The controller stands outside of all processes: it never fails, decides at once, and what it decides reaches each broker
-some milliseconds later, in order. It knows just what brokers need: registrations, in-sync replicas, elections.
+The controller is outside of all processes: it never fails, decides at once, and its decisions reach each broker some
+milliseconds later, in order. It has only what brokers need: registrations, in-sync replicas, elections.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ SETTINGS = {"replica.lag.time.max.ms": "1000", "replica.fetch.backoff.ms": "100"
 
 
 def directory_of(broker_id: int) -> Uuid:
-    """The id of the only log directory of a broker."""
+    """The id of a broker's only log directory."""
     return Uuid((1_000 + broker_id).to_bytes(16, "big"))
 
 
@@ -88,7 +88,7 @@ class Controller:
         self._random = around.random_of("controller")
         self._next_epoch = 100
 
-    # -- what tests and brokers ask
+    # -- requests of tests and brokers
 
     def create_topic(self, name: str, *replicas: tuple[int, ...], **configs: str) -> None:
         """`replicas`: of each partition, all in sync, the first one leads."""
@@ -124,7 +124,7 @@ class Controller:
         self.publish(delta)
 
     def register(self, broker_id: int) -> int:
-        """A new life of the broker: what it had counts no more, unless nobody else has it."""
+        """A new life of the broker: its replicas are no longer in sync, unless no other replica is."""
         self.fence(broker_id)
         self._next_epoch += 1
         listener = BrokerListener("PLAINTEXT", f"broker-{broker_id}", PORT)
@@ -144,7 +144,7 @@ class Controller:
         return self._next_epoch
 
     def fence(self, broker_id: int) -> None:
-        """The broker is gone: it leads no more, and is in sync only where nobody else is."""
+        """Fences the broker: it leads no partition, and stays in sync only if no other replica is."""
         broker = self.image.brokers.get(broker_id)
         if broker is None or broker.is_fenced:
             return
@@ -160,7 +160,7 @@ class Controller:
             self.change(name, index, isr=isr, leader=leader)
 
     async def submit(self, broker_id: int, request: Any) -> Any:
-        """What the broker asks: over a network that takes some milliseconds in each direction."""
+        """A broker's request, over a network that takes some milliseconds in each direction."""
         await asyncio.sleep(self._delay_s())
         answer = self._answer(broker_id, request)
         await asyncio.sleep(self._delay_s())
@@ -225,7 +225,7 @@ class Controller:
         new = self.partition(name, row.partition_index)
         return AlteredPartition(row.partition_index, 0, new.leader, new.leader_epoch, new.isr, 0, new.partition_epoch)
 
-    # -- what brokers hear
+    # -- news for brokers
 
     def _delta(self, topics: dict[Uuid, TopicImage | None]) -> MetadataDelta:
         partitions = {
@@ -237,7 +237,7 @@ class Controller:
         return MetadataDelta(end_offset=Offset(self.image.end_offset + 1), topics=topics, partitions=partitions)
 
     def publish(self, delta: MetadataDelta) -> None:
-        """Every broker hears of it."""
+        """Sends it to every broker."""
         self.image.apply_delta(delta)
         for machine in self.machines.values():
             machine.hear(delta, self._delay_s())
@@ -278,7 +278,7 @@ class BrokerMachine(Machine):
         self.workers: SimulatedWorkers | None = None
 
     async def start(self) -> None:
-        """Recovers, listens, registers. Returns once it is known."""
+        """Recovers, listens, registers. Returns once the controller knows it."""
         process = self.begin_process()
         task = self.around.loop.run_in_process(process, self._serve())
         death = asyncio.ensure_future(self._end())
@@ -365,7 +365,7 @@ class BrokerMachine(Machine):
         return self.has_topic(topic) and self.replica(topic, index).leader is not None
 
     def stand_still(self) -> None:
-        """As SIGSTOP."""
+        """Like SIGSTOP."""
         assert self.process is not None
         self.around.loop.pause(self.process)
 
@@ -383,7 +383,7 @@ class BrokerMachine(Machine):
 
 
 class Brokers:
-    """The whole: `machines` by broker id, from 1 on."""
+    """All of it: `machines` by broker id, from 1 on."""
 
     def __init__(self, seed: int, loop: VirtualLoop, count: int, settings: dict[str, str]) -> None:
         self.around = Surroundings(seed, loop, None)
@@ -403,7 +403,7 @@ class Brokers:
         return Peer(BrokerListener("PLAINTEXT", f"broker-{broker_id}", PORT), HostNetwork(self.around.network, host))
 
     async def ask(self, broker_id: int, request: Any) -> Any:
-        """The answer, on a connection for this request alone."""
+        """The response, on a connection for only this request."""
         peer = self.peer(broker_id)
         try:
             return await peer.request(request, 30_000)
@@ -424,7 +424,7 @@ class Brokers:
         transactional_id: str | None = None,
         **batch: Any,
     ) -> int:
-        """The error code of the answer; -1 where none comes. Each client has one connection."""
+        """The error code of the response; -1 if none comes. Each client has one connection."""
         peer = self._peers.setdefault((broker_id, by), self.peer(broker_id, by))
         records = build_batch([(None, value, self.machines[1].clock.now_ms(), ()) for value in values], **batch)
         topic_id = self.controller.image.topic_id(topic)
@@ -449,7 +449,7 @@ class Brokers:
             await asyncio.sleep(0.01)
 
     def is_joined(self, topic: str = "t", index: int = 0) -> bool:
-        """All replicas are in sync."""
+        """Whether all replicas are in sync."""
         image = self.controller.partition(topic, index)
         return set(image.isr) == set(image.replicas) and image.leader != NO_LEADER
 

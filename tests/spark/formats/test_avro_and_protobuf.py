@@ -72,7 +72,7 @@ def avro(registry):
 
 @pytest.fixture(scope="module")
 def messages(tmp_path_factory):
-    """The Python module that protoc makes of PROTO."""
+    """The Python module that protoc generates from PROTO."""
     directory = tmp_path_factory.mktemp("proto")
     (directory / "order.proto").write_text(PROTO, "utf-8")
     words = [sys.executable, "-m", "grpc_tools.protoc", f"-I{directory}", f"--python_out={directory}", "order.proto"]
@@ -385,7 +385,7 @@ def test_what_protobuf_writes_confluent_s_deserializer_reads(messages, registry)
 
 @pytest.mark.slow
 def test_the_tests_of_a_pipeline_give_rows_of_a_schema(spark, messages, tmp_path):
-    """Offline: of a schema in a file no registry is asked."""
+    """Offline: with a schema in a file no registry is asked."""
     file = tmp_path / "spec.yaml"
     file.write_text(
         f"""

@@ -1,4 +1,4 @@
-"""A record that cannot be read or written: the error names it, and nothing of its batch is committed."""
+"""A record that cannot be read or written: the error names it, and no record of its batch is committed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ORIGIN = ("topic as _topic", "partition as _partition", "offset as _offset")
 HINT = "give the rows the columns _topic, _partition and _offset"
 SMALL = {"max.message.bytes": "2000"}
 BAD_ROWS = [
-    # how the target is made, the bad one of three records, the rows of the sink, what is refused
+    # how the target is made, the bad one of three records, the sink's rows, the error
     pytest.param({"cleanup.policy": "compact"}, (None, b"0"), (), "cannot accept message without key", id="null key"),
     pytest.param(SMALL, (b"k", b"x" * 3_000), (), "larger than max.message.bytes", id="too large"),
     pytest.param(
@@ -42,14 +42,14 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def bootstrap_servers(data_dir: Path) -> Iterator[str]:
-    """A broker that makes no topic by itself, and whose files can be damaged."""
+    """A broker that creates no topic by itself, and whose files can be damaged."""
     with Cluster(data_dir=data_dir, settings={"auto.create.topics.enable": False}) as cluster:
         yield cluster.bootstrap_servers
 
 
 @pytest.fixture
 def assert_aborted(bootstrap_servers: str) -> Iterator[Callable[[str], None]]:
-    """`assert_aborted(name)`: that transactional id has nothing open, and its group no offset."""
+    """`assert_aborted(name)`: that transactional id has no open transaction, and its group no offset."""
     times = {"connect_timeout_ms": 5_000, "request_timeout_ms": 5_000, "retry_timeout_ms": 5_000}
     admin = open_admin(ClusterAccess(bootstrap_servers, client_id="test", **times))
 

@@ -1,4 +1,4 @@
-"""Declared columns are read without Spark as Spark's own parser reads them: what is taken, and what it means."""
+"""Declared columns are read without Spark as Spark's own parser reads them: which are valid, and what they mean."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ REFUSED = [
 
 @pytest.fixture
 def spark_reads(spark):
-    """The columns that Spark's parser finds, as its `simpleString`; None where it refuses."""
+    """The columns that Spark's parser finds, as its `simpleString`; None if it rejects them."""
     parse = spark.sparkContext._jvm.org.apache.spark.sql.types.StructType.fromDDL
 
     def read(text: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Topics of JSON behind the id of its schema: written and read by Confluent's own serializers, with their schemas in a
+"""JSON topics with the id of a schema: written and read by Confluent's own serializers, with their schemas in a
 registry."""
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def decoded(values, *records: bytes | None) -> list[dict]:
 
 
 def letters_of(bootstrap_servers: str, topic: str) -> dict[bytes | None, str]:
-    """The reasons, by the values."""
+    """The reasons of dead letters, by the values."""
     return {
         row["value"]: next(one["value"] for one in row["headers"] if one["key"] == "moldau.reason").decode()
         for batch in read_topic(bootstrap_servers, topic)
@@ -148,7 +148,7 @@ sink: {{topic: {target}, format: json, schema_file: paid.json, registry: "{regis
 
 
 def test_the_tests_of_a_pipeline_give_json_of_a_schema(spark, tmp_path: Path):
-    """Offline: of a schema in a file no registry is asked."""
+    """Offline: with a schema in a file no registry is asked."""
     schema = {
         "type": "object",
         "properties": {"user": TEXT, "n": WHOLE, "at": {**TEXT, "format": "date-time"}, "x": {}},

@@ -1,4 +1,4 @@
-"""Rows as JSON keep the microseconds of their times, and times of whole milliseconds stay as `to_json` writes them."""
+"""Rows as JSON keep the microseconds of their times; times of whole milliseconds are as `to_json` writes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON that a pipeline reads is what Spark's `from_json` makes of it, whichever of the two read a value."""
+"""JSON in a pipeline gives the same row as Spark's `from_json`, with either reader of a value."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def values() -> Iterator[bytes]:
 
 
 def record(chance: random.Random) -> bytes:
-    """An object of some of the fields, in any order, now and then one of them twice or with a strange value."""
+    """An object of some of the fields, in any order, now and then with a repeated field or a strange value."""
     names = [*chance.sample(NAMES, chance.randrange(len(NAMES) + 1)), *chance.choices((*NAMES, "x"), k=2)]
     fields = []
     for name in names[: len(names) - chance.choice((0, 1, 2, 2, 2))]:
@@ -142,14 +142,14 @@ def test_a_value_is_the_row_that_from_json_makes_of_it(spark, zone):
     assert differing(seen(decoder.decoded(records)), expected, given) == []
     assert differing(seen(decoder.decoded(at_source)), expected, given) == []
 
-    # else there would be nothing to compare: a good share is read by either of the two
+    # otherwise nothing is compared: each of the two reads a good share
     read_here = len(given) - at_source.where(f"{READ} is null").count()
     assert 1_000 < read_here < len(given) - 1_000
     records.unpersist()
 
 
 def seen(decoded) -> dict[int, str]:
-    """Each row as a text that tells -0.0 from 0.0; times as numbers, for Python has fewer of them."""
+    """Each row as a text that distinguishes -0.0 from 0.0; times as numbers, because Python's range is smaller."""
     rows = decoded.selectExpr("number", "_value is null", "_value.*", "unix_micros(_value.at)").drop("at").collect()
     return {row["number"]: repr(row) for row in rows}
 

@@ -1,4 +1,4 @@
-"""Odd values, odd names of columns and odd names of files, through every source, format and target."""
+"""Odd values, odd column names and odd file names, through every source, format and target."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from tests.support.receiver import Receiver
 TOPIC_BYTES = str(16 << 20)
 WITHOUT_MARKS = "odd 100% place 1, größe: x=y"
 ODD_PLACE = f"{WITHOUT_MARKS} #?"
-"""A directory; that of an Iceberg table must have no `#` and no `?`."""
+"""A directory; the path of an Iceberg table must not contain `#` or `?`."""
 
 
 class Place:
-    """One target: what stands in a pipeline file, and its rows as another program than Spark reads them."""
+    """One target: its text in a pipeline file, and its rows as a program other than Spark reads them."""
 
     def __init__(self, spec: str, read: Callable[[], list[dict[str, Any]]]) -> None:
         self.spec, self.read = spec, read
@@ -117,7 +117,7 @@ def target_of(places: dict[str, Place], bootstrap_servers: str, tmp_path: Path) 
 
 @pytest.fixture
 def write(target_query: TargetQuery, bootstrap_servers: str) -> Callable[[Any, Any], None]:
-    """`write(target, rows)`: a batch, as a pipeline writes it."""
+    """`write(target, rows)` writes a batch as a pipeline does."""
 
     def write(target: Any, rows: Any) -> None:
         query = msgspec.structs.replace(
@@ -212,7 +212,7 @@ def test_equal_keys_have_one_row_and_keys_that_are_no_utf8_stay_apart(spark, pla
 
 @pytest.fixture
 def stored(tmp_path: Path, postgresql) -> dict[str, str]:
-    """For each kind of source a place with a row of ODD_NAMES, as it stands in a pipeline file."""
+    """A place with a row of ODD_NAMES for each kind of source, as in a pipeline file."""
     folder, row = tmp_path / "from", {name: place for place, name in enumerate(ODD_NAMES)}
     folder.mkdir()
     table = pa.table({name: [place] for name, place in row.items()})
@@ -297,8 +297,8 @@ OF_FORMATS: dict[str, tuple[str, bytes, Any]] = {
     "avro": (", schema_file: text.avsc", b"\x06" + NO_UTF8, DEAD_LETTER),
     "protobuf": (", schema_file: text.proto", b"\x0a\x03" + NO_UTF8, DEAD_LETTER),
 }
-"""What more stands in a pipeline file, a value with a text that is no UTF-8, and what a table gets of it. Parquet files
-have texts of their own."""
+"""Further text of the pipeline file, a value with invalid UTF-8, and the resulting cell of a table. Parquet files have
+their own texts."""
 
 
 @pytest.mark.slow

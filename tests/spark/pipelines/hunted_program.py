@@ -1,4 +1,4 @@
-"""A program of a user that reads and writes with Spark at a secured cluster: by references, by a profile, and, refused,
+"""A user's program that reads and writes with Spark at a secured cluster: by references, by a profile, and (rejected)
 with a secret in an option: `hunted_program.py SERVERS TOPIC CA UI_PORT EVENTS LITERAL_FILE`. It ends when the last file
 is empty."""
 

@@ -1,4 +1,4 @@
-"""Every example does what its README says: its commands run in their order, and print what stands there."""
+"""Every example works as its README says: its commands run in order, with the printed output."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def servers() -> Iterator[str]:
 
 
 def blocks_of(readme: str) -> Iterator[tuple[str, str]]:
-    """The commands of a block, and what the last one prints; empty where that is not told."""
+    """The commands of a block, and the output of the last one; empty if the block has none."""
     blocks = re.findall(r"^```(sh|text)\n(.*?)^```$", readme, re.M | re.S)
     for place, (kind, text) in enumerate(blocks):
         if kind == "sh":
@@ -46,7 +46,7 @@ def test_an_example_does_what_its_readme_says(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """`moldau pipeline` runs in this process and its session: a session of its own costs half a minute of two cores."""
+    """`moldau pipeline` runs in this process and its session: another session costs half a minute of two cores."""
     directory = tmp_path / example.name
     shutil.copytree(example, directory, ignore=shutil.ignore_patterns("out", "checkpoints", "result.png"))
     for spec in (path for pattern in ("*.yaml", "*.py") for path in directory.glob(pattern)):

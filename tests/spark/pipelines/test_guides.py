@@ -1,4 +1,4 @@
-"""The examples of README.md, docs/use and docs/reference/pipelines that need Spark run as they stand there."""
+"""The examples of README.md, docs/use and docs/reference/pipelines that need Spark run as written."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def of(language: str, *, page: str = "") -> list[Block]:
 
 
 def modules() -> list[str]:
-    """Those that are pipelines."""
+    """The blocks that are pipelines."""
     return [block.text for block in of("python") if "@dp." in block.text]
 
 
 @pytest.fixture
 def others() -> Iterator[list[Cluster]]:
-    """The clusters beside that of the examples, with a topic of which one has a record."""
+    """The clusters next to that of the examples, with topics, one of which has a record."""
     with ExitStack() as stack:
         clusters = [stack.enter_context(Cluster()) for _ in OTHER_ADDRESSES]
         for cluster in clusters:
@@ -76,7 +76,7 @@ def registry(bootstrap_servers: str) -> Iterator[str]:
 
 
 def send_payments_and_trips(bootstrap_servers: str, registry: str, schema: str) -> None:
-    """As Confluent's serializers write them; and the schema of what goes out as Protobuf. `schema`: of payments."""
+    """As Confluent's serializers write them; and the schema of the Protobuf output. `schema`: of payments."""
     client = SchemaRegistryClient({"url": registry})
     client.register_schema("invoices-value", Schema(INVOICE, "PROTOBUF"))
     serialize = AvroSerializer(client, schema)
@@ -98,7 +98,7 @@ def test_a_spark_program_runs(
     bootstrap_servers: str,
     tmp_path: Path,
 ) -> None:
-    """In this session: `getOrCreate` gives the one that there is."""
+    """In this session: `getOrCreate` gives the existing one."""
     topic, copy = new_topic(), new_topic(2)
     produce(topic, [(b"k", b"v")])
     others = ("pytest", "@dp.", TARGET)
@@ -125,8 +125,8 @@ def test_the_pipelines_of_the_guide_run_and_their_lag_is_shown(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Each pipeline file of the guide and of its reference, with each command, in their order. In this process and its
-    session: a session of its own costs half a minute of two cores."""
+    """Each pipeline file of the guide and of its reference, with each command, in order. In this process and its
+    session: another session costs half a minute of two cores."""
     for topic in ("payments", "invoices", "trips", "returns"):
         new_topic(name=topic)
     (avro,) = of("json")
@@ -150,7 +150,7 @@ def test_the_pipelines_of_the_guide_run_and_their_lag_is_shown(
         said = capsys.readouterr()
         assert code == 0, line + said.out + said.err
         if words[1] == "consume":
-            assert "no JSON" in said.out  # what did not parse is kept
+            assert "no JSON" in said.out  # the values that did not parse are kept
     (tests,) = [block.text for block in of("python") if "pytest" in block.text]
     names: dict[str, Callable[[object], None]] = {}
     exec(compile(tests, "guide", "exec"), names)
@@ -198,7 +198,7 @@ def test_a_target_of_the_reader_s_own_is_one_module(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Where modules of targets are looked for, without a change of what is installed here."""
+    """Modules of targets are found here without a change of the installation."""
     (module,) = [block.text for block in of("python") if TARGET in block.text]
     (tmp_path / "more").mkdir()
     (tmp_path / "more" / "lines.py").write_text(module, encoding="utf-8")

@@ -1,5 +1,5 @@
-"""A secret is planted in every place that takes one, and then searched for wherever anything is shown or kept: output,
-logs, answers over HTTP, Spark's page and event log, checkpoints, records, command lines and environments."""
+"""A secret is planted in every place that accepts one, and then searched for wherever data is shown or kept: output,
+logs, HTTP responses, Spark's page and event log, checkpoints, records, command lines and environments."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SECRETS = {
     for name in ("Alice", "Bob", "Carol", "Dave", "Node", "Store", "Trust", "Key", "Hook", "Wrong", "Literal")
 }
 VARIABLES = {"KAFKA_PASSWORD": SECRETS["Carol"], "HOOK_TOKEN": SECRETS["Hook"]}
-"""The given places in the environment."""
+"""The secrets in the environment."""
 PROFILES = """
 [profiles.bob]
 bootstrap.servers = "{servers}"
@@ -73,8 +73,8 @@ targets:
 
 
 class Place:
-    """A broker with a login on each listener, files that hold secrets, and the programs that ran. `run` gives what one
-    wrote; `hunt` has looked at it."""
+    """A broker with a login on each listener, files that hold secrets, and the programs that ran. `run` gives a
+    program's output, after `hunt` has searched it."""
 
     def __init__(self, folder: Path, hunt: Hunt, stack: ExitStack) -> None:
         self.folder, self.hunt, self.stack = folder, hunt, stack
@@ -192,7 +192,7 @@ def trust_store(password: str) -> bytes:
 
 
 def commands(place: Place) -> None:
-    """What describes, and what fails."""
+    """Commands that describe, and commands that fail."""
     alice = ("--bootstrap-server", place.servers, "--command-config", str(place.client))
     for words in (
         ("kafka-configs", *alice, "--describe", "--entity-type", "brokers", "--entity-name", "1", "--all"),
@@ -235,7 +235,7 @@ def commands(place: Place) -> None:
 
 
 def services(place: Place) -> None:
-    """The page and the registry, which reach the broker as bob and as alice."""
+    """The console and the registry, which reach the broker as bob and as alice."""
     for words, kind, paths in (
         (("registry", "--profile", "bob"), "registry", ("/subjects", "/config", "/schemas/types", "/metrics", "/mode")),
         (
@@ -252,7 +252,7 @@ def services(place: Place) -> None:
 
 
 def address_in(process: TalkingProcess, name: str) -> str:
-    """Of a service that says `name http://...`."""
+    """Of a service that prints `name http://...`."""
     assert process.wait_for(lambda line: line.startswith(f"{name} http"), time.monotonic() + PATIENCE_S), process.output
     return next(line.split()[1] for line in process.output if line.startswith(f"{name} http"))
 
@@ -289,7 +289,7 @@ def pipeline(place: Place, hook: str) -> None:
 
 
 def program(place: Place) -> None:
-    """Of a user."""
+    """A user's program."""
     held = place.stack.enter_context(held_port())
     events = place.folder / "program" / "events"
     events.mkdir(parents=True)
@@ -344,7 +344,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 def test_a_hunt_finds_what_is_shown(hunt: Hunt, tmp_path: Path) -> None:
-    """Else the test below would find nothing, either."""
+    """Without this the test below could pass by finding nothing."""
     secret = SECRETS["Alice"]
     for text in (secret, secret.encode().hex()):
         hunt.look_at("a", text, text.encode())

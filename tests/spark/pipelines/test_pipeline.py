@@ -1,4 +1,4 @@
-"""`moldau pipeline run`: topic to topic and to files, its group's lag, a clean stop, and drivers that are killed."""
+"""`moldau pipeline run`: topic to topic and to files, its group's lag, a clean stop, and killed drivers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from moldau.products.pipelines.spec.spec import parse_spec
 from moldau.testing import Cluster
 
 LIFE_S = 240
-"""A bound for a driver that hangs, far above what one needs."""
+"""The time limit of a driver that hangs, far above what one needs."""
 COMMAND = "import sys; from moldau.cli.main import main; sys.exit(main(sys.argv[1:]))"
 
 
@@ -47,7 +47,7 @@ def cluster_records(bootstrap_servers):
         numbers = sorted(consumer.list_topics(topic, timeout=30).topics[topic].partitions)
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in numbers])
         found, ended = [], 0
-        # by the ends that the consumer reports: the markers of transactions have offsets too
+        # by the end offsets that the consumer reports: transaction markers have offsets too
         while ended < len(numbers):
             (message,) = consumer.consume(1, timeout=30)
             if message.error() is None:
@@ -204,7 +204,7 @@ sink: {{path: files}}
     run_spec(spec)
     assert [pq.read_table(file).num_rows for file in sorted((tmp_path / "files").glob("*.parquet"))] == [4, 4, 2]
     produce(source, [(None, b"%d" % number) for number in range(10)])
-    run_spec(spec.replace(": 4", ": 10"))  # the checkpoint takes any bound
+    run_spec(spec.replace(": 4", ": 10"))  # the checkpoint accepts any bound
     assert len(list((tmp_path / "files").glob("*.parquet"))) == 4
 
 
@@ -220,7 +220,7 @@ sink: {{path: files}}
 """
     with pytest.raises(MoldauError, match=r"`event_time` names `at`, which is of type string"):
         run_spec(spec.format(source=source, kind="string"))
-    # no batch was planned, so the checkpoint takes the corrected pipeline
+    # no batch was planned, so the checkpoint accepts the corrected pipeline
     run_spec(spec.format(source=source, kind="timestamp"))
     assert [row["records"] for row in pq.read_table(tmp_path / "files").to_pylist()] == [2]
 
@@ -358,18 +358,18 @@ retry_timeout: 2 seconds
             thread.join(240)
     shown = capsys.readouterr()
     assert code == 1
-    # pyspark's own server of accumulators prints a traceback where a job is interrupted at the wrong moment
+    # pyspark's own accumulator server prints a traceback if a job is interrupted at the wrong moment
     (sentence,) = [line for line in shown.err.splitlines() if line.startswith("moldau")]
     assert re.match(r"moldau pipeline: .*cannot reach 127\.0\.0\.1:\d+: connection refused", sentence), sentence
     assert shown.out.count("trying for another") <= 1, shown.out
     assert spark.streams.active == []
 
 
-# --- drivers in processes of their own ---
+# --- drivers in their own processes ---
 
 
 class Driver:
-    """`moldau pipeline run SPEC` in a process of its own; its lines as they come."""
+    """`moldau pipeline run SPEC` in its own process; its lines as they come."""
 
     def __init__(self, spec: Path) -> None:
         self.process = subprocess.Popen(
@@ -381,7 +381,7 @@ class Driver:
             env={**os.environ, "PYTHONFAULTHANDLER": "1"},
         )
         self.lines: list[str] = []
-        # of one that does not end, the stacks of its threads come as lines
+        # the thread stacks of a driver that does not end are among the lines
         self._watchdog = threading.Timer(LIFE_S, self.process.send_signal, (signal.SIGABRT,))
         self._watchdog.start()
 
@@ -423,8 +423,8 @@ checkpoint: state
 def test_a_driver_that_is_killed_in_its_work_writes_every_record_once(
     spark, identity_spec, bootstrap_servers, read_back, capsys
 ):
-    """Records come all the while. One driver is killed in its first batch, and one some batches on, which their own
-    lines tell; their JVMs see that by themselves. The last driver is this process."""
+    """Records come all the time. One driver is killed in its first batch, and one some batches later, as its own lines
+    show; their JVMs notice that by themselves. The last driver is this process."""
     spec, source, target, name = identity_spec
     producer = Producer({"bootstrap.servers": bootstrap_servers, "enable.idempotence": True, "linger.ms": 5})
     stop, sent = threading.Event(), 0
@@ -461,7 +461,7 @@ def test_a_driver_that_is_killed_in_its_work_writes_every_record_once(
 def test_a_second_driver_is_refused_and_a_clean_stop_repeats_nothing(
     identity_spec, bootstrap_servers, produce, read_back
 ):
-    """A service manager, or a shell that kills a job, sends SIGTERM to the driver and to its JVM at once; Ctrl-C is
+    """A service manager, or a shell that kills a job, sends SIGTERM to the driver and its JVM at once; Ctrl-C is
     SIGINT."""
     spec, source, target, name = identity_spec
     produce(source, [(None, b"%d" % number) for number in range(1_000)])

@@ -1,4 +1,4 @@
-"""`moldau pipeline test`: what a pipeline's own tests find, without a broker."""
+"""`moldau pipeline test`: results of a pipeline's own tests, without a broker."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_pipeline_s_tests_pass_or_show_the_rows_that_differ(
 def test_what_spark_cannot_read_of_a_record_is_no_null(
     spark, tmp_path: Path, capsys: pytest.CaptureFixture[str], record: str, reason: str, result: str
 ):
-    """A time that is misspelt would else be in no window, and the test would say that a row is missing."""
+    """Otherwise a misspelt time would be in no window, and the test would report a missing row."""
     spec = tmp_path / "spec.yaml"
     given = f"[{{user: ann, amount: 120, {record}}}]"
     tests = f"tests:\n  one:\n    given: {{orders: {given}}}\n    expect: {{{result}: [{{user: ann}}]}}\n"

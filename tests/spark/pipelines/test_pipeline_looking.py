@@ -1,4 +1,4 @@
-"""`moldau pipeline plan` and `preview`: a pipeline through Spark, with nothing changed by it."""
+"""`moldau pipeline plan` and `preview`: show a pipeline through Spark, without changes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_the_plan_tells_the_columns_and_what_a_run_would_do(spec: Path, capsys: 
 
 
 def test_a_plan_makes_nothing(spec: Path, bootstrap_servers: str, capsys: pytest.CaptureFixture[str]):
-    """Not the topic of a target, though the cluster makes topics by itself; not a directory, nor a group."""
+    """Not the topic of a target, though the cluster creates topics by itself; not a directory, nor a group."""
     out, files = "tallies", spec.parent / "files"
     files.mkdir()
     (files / "a.json").write_text('{"user": "ann"}\n', "utf-8")

@@ -1,4 +1,4 @@
-"""A pipeline as a Python module, run: what Spark's DataFrames can do and a pipeline's SQL cannot."""
+"""Runs a pipeline as a Python module: features of Spark's DataFrames that a pipeline's SQL lacks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from moldau.products.pipelines.spec.spec import load_spec
 from tests.exactly_once.pipeline_driver import POINTS
 
 LIFE_S = 400
-"""A bound for a driver that hangs, far above what one needs."""
+"""The time limit of a driver that hangs, far above what one needs."""
 
 MODULE = """
 from collections.abc import Iterator
@@ -237,7 +237,7 @@ Change = tuple[int, str, int, str]
 
 @pytest.fixture
 def changed(new_topic, new_name, produce, bootstrap_servers, tmp_path: Path):
-    """A module that makes a table of changes, which `changed.send` sends."""
+    """A module that makes a table from changes, which `changed.send` sends."""
 
     class Changed:
         module = tmp_path / "mirror.py"
@@ -272,7 +272,7 @@ def test_changes_make_the_table_in_any_order_and_a_repeated_batch_changes_nothin
     run()
     assert changed.rows() == [(1, "A"), (4, "d")]
     version, commits = DeltaTable(changed.table).version(), tmp_path / "state" / "users" / "commits"
-    (commits / "1").unlink()  # the batch is in the table, and Spark does not know
+    (commits / "1").unlink()  # the batch is in the table, but Spark does not know it
     changed.send((2, "older than its end", 2, "u"), (3, "older than its end", 4, "u"))
     run()
     assert (commits / "1").exists()
@@ -286,7 +286,7 @@ def test_changes_make_the_table_in_any_order_and_a_repeated_batch_changes_nothin
 
 @pytest.mark.slow
 def test_changes_that_a_killed_driver_wrote_are_not_written_again(spark, changed):
-    """The batch is in the table, and Spark has not noted its end: the next driver begins with it."""
+    """The batch is in the table, but Spark has not recorded its end: the next driver begins with it."""
     changed.send((1, "a", 1, "u"), (1, "A", 3, "u"), (2, "b", 4, "d"))
     command = [sys.executable, "-m", "tests.exactly_once.pipeline_driver", str(changed.module), "--point", POINTS[2]]
     life = subprocess.run(command, capture_output=True, text=True, timeout=LIFE_S, check=False)

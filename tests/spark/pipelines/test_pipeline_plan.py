@@ -189,7 +189,7 @@ checkpoint: state
 
 @pytest.mark.slow
 def test_a_table_is_read_by_each_batch_or_kept_as_long_as_it_is_told(spark, new_topic, produce, bootstrap_servers):
-    """Within one query: what a batch sees of a table that grows between its batches."""
+    """Within one query: how batches see a table that grows between them."""
     orders, users = new_topic(), new_topic()
     text = f"""
 name: kept
@@ -210,7 +210,7 @@ targets:
     views = make_views(spark, spec, load_sources(spark, spec, {}))
     seen: list[Row] = []
     with closing(KeptTables(spec, views)) as tables:
-        produce(users, [(b"1", b"x")])  # before the start: the first batch may be one without orders
+        produce(users, [(b"1", b"x")])  # before the start: the first batch may have no orders
         query = views["counted"].writeStream.foreachBatch(lambda batch, _: seen.extend(rows_of(batch))).start()
         try:
             for n in (1, 2):
@@ -286,7 +286,7 @@ checkpoint: state
 def test_dead_letters_of_a_source_continue_when_its_first_reader_is_removed(
     run_text, new_topic, new_name, produce, bootstrap_servers
 ):
-    """The second reader came farther than the first one, and has noted only the letters of its other source."""
+    """The second reader is further than the first one, but has recorded only the dead letters of its other source."""
     numbers, others, name = new_topic(), new_topic(), new_name("letters").replace(".", "-")
     produce(numbers, [(None, b'{"n": 1}')])
     produce(others, [(None, b'{"n": 2}'), (None, b"bad other")])
@@ -370,7 +370,8 @@ checkpoint: state
 
 @pytest.mark.parametrize("sql", STATEMENTS)
 def test_spark_finds_the_relations_that_we_find(spark, sql: str):
-    """Spark's parser as the oracle: its unresolved relations of one part, once it has put in what WITH defines."""
+    """Spark's parser is the oracle: its unresolved relations of one part, after it has resolved the WITH
+    definitions."""
     parsed = spark._jsparkSession.sessionState().sqlParser().parsePlan(sql)
     plan = spark._jvm.org.apache.spark.sql.catalyst.analysis.CTESubstitution.apply(parsed).toString()
     named = {part.partition("]")[0] for part in plan.split("UnresolvedRelation [")[1:]}

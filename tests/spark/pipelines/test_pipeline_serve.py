@@ -1,4 +1,4 @@
-"""`moldau pipeline serve`: a directory of pipeline files, as processes."""
+"""`moldau pipeline serve`: runs a directory of pipeline files as processes."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def first_value(servers: str, topic: str) -> bytes | None:
 
 
 def board_port(servers: str, name: str) -> int | None:
-    """As the pipeline has left it in the cluster, in the transaction of the batch that is read by now. In the group
-    that transaction may end a moment later than in the topic: `require_stable` waits for it."""
+    """From the cluster, where the pipeline has left it in the transaction of the batch that has been read. The
+    transaction may end in the group a moment later than in the topic: `require_stable` waits for it."""
     with open_client(ClusterAccess(servers)) as client:
         committed = committed_offsets(client, f"moldau.{name}", require_stable=True)
     note = read_commit_metadata(position.metadata for position in committed.values()).pipeline

@@ -1,4 +1,4 @@
-"""A pipeline that runs while something else fails: it goes on when that is over, and says what it was."""
+"""A running pipeline while something else fails: it continues afterwards, and reports the failure."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from moldau.products.pipelines.spec.spec import PipelineSpec, load_spec, parse_s
 from tests.support.postgresql import PostgresqlServer
 
 MOST_LOOKS = 3_000
-"""Of a run that hangs: ten minutes of looks."""
+"""The limit of a run that hangs: ten minutes of looks."""
 
 
 class Steps:
-    """Does one thing after the other while a pipeline of one query runs: each when the state is what it waits for.
-    Behind the last one the run is asked to stop."""
+    """Does one step after the other while a pipeline of one query runs: each when the state is the expected one. After
+    the last step the run is asked to stop."""
 
     def __init__(self, *steps: tuple[Callable[[PipelineState], bool], Callable[[], object]]) -> None:
         self._steps = [*steps]
@@ -61,7 +61,7 @@ def nothing() -> None:
 
 @pytest.fixture
 def run_through(spark, bootstrap_servers, tmp_path):
-    """`run_through(text, steps)`: a pipeline that runs until its steps are done; gives the last state."""
+    """`run_through(text, steps)`: runs a pipeline until its steps are done; gives the last state."""
 
     def run(text: str, steps: Steps, more: str = "", name: str = "pipe", **bounds: float) -> PipelineState:
         head = f"name: {name}\nbootstrap_servers: {bootstrap_servers}\ncheckpoint: state\n{more}"
@@ -170,7 +170,7 @@ def test_the_topic_of_dead_letters_takes_what_the_source_holds(
 
 
 def slow_spec(source: str, seconds: int) -> str:
-    """Whose rows take so long, each."""
+    """Each of its rows takes that long."""
     return f"""
 source: {{topic: {source}, format: string}}
 sql: select value, reflect('java.lang.Thread', 'sleep', {seconds * 1_000}L) as slept from source
@@ -267,7 +267,7 @@ def spec_of(text: str, bootstrap_servers: str, directory: Path) -> PipelineSpec:
 
 @pytest.fixture
 def failure_of(spark, bootstrap_servers, tmp_path: Path):
-    """`failure_of(text)`: runs a pipeline that fails until it is given up; gives what is said of it."""
+    """`failure_of(text)`: runs a failing pipeline until it is given up; gives its message."""
 
     def run(text: str) -> str:
         spec = spec_of(text, bootstrap_servers, tmp_path)
@@ -286,7 +286,7 @@ UNION = "select cast(value as int) as n from (select value from source union all
 
 
 def spec_over(topic: str, sql: str, names: str) -> str:
-    """With the topic as `source`, and another one as `names`, which is a table where it is joined."""
+    """With the topic as `source`, and another one as `names`, which is a table in a join."""
     table, out = sql == JOINED, f"topic: {names}-out, mode: update, key: key" if "group by" in sql else "path: out"
     rows = f"{{topic: {names}, format: json, schema: name string, as: table}}"
     read = rows if table else f"{{topic: {names}, format: string}}"
@@ -302,7 +302,7 @@ targets:
 
 
 def fill(produce: Callable[..., None], topic: str) -> None:
-    """The first record that is no number has the offset 17 of partition 1; others stand behind it."""
+    """The first record that is not a number has the offset 17 of partition 1; others follow it."""
     produce(topic, [(b"a", b"1")] * 40)
     produce(topic, [(b"b", b"1")] * 17 + [(b"user 7", b"no number"), (b"c", b"none")], partition=1)
     produce(topic, [(b"d", b"not one")], partition=2)
@@ -335,7 +335,7 @@ def test_what_fails_is_a_group_and_no_record_where_it_is_computed_of_a_whole_gro
 
 
 def searched(progress: QueryProgress, report: str) -> str:
-    """What is said of a failure when the search is over."""
+    """The message when the search is over."""
     pause = threading.Event()
     progress.begin_search(report)
     while progress.is_searching():

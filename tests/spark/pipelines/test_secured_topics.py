@@ -1,4 +1,4 @@
-"""Topics of brokers with TLS and logins, as source and sink: tasks log in, and no option and no file of Spark has the
+"""Topics of brokers with TLS and logins, as source and sink: tasks log in, and no option or file of Spark has the
 secret."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Two targets of one pipeline on two clusters: the driver is killed with -9 when both have committed a batch that Spark
-has not, and each topic has every record once all the same."""
+"""Two targets of one pipeline on two clusters. The driver is killed with -9 when both have committed a batch that Spark
+has not; each topic still has every record once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.exactly_once.pipeline_driver import POINTS
 
 RECORDS, BATCH_RECORDS = 1_000, 300
 LIFE_S = 200
-"""A bound for a driver that hangs, far above what one needs."""
+"""The time limit of a driver that hangs, far above what one needs."""
 
 
 @pytest.mark.slow
@@ -57,18 +57,18 @@ checkpoint: state
         command += ["--batch", "1", "--records-per-batch", str(BATCH_RECORDS)]
         life = subprocess.run(command, capture_output=True, text=True, timeout=LIFE_S, check=False)
         assert life.returncode == -signal.SIGKILL, life.stderr[-4_000:]
-        # Spark has finished batch 0 alone, and the last batch that both have written is to run again
+        # Spark has finished only batch 0, and the last batch that both have written must run again
         assert [len(values) for values in written()] == [2 * BATCH_RECORDS] * 2
         assert lags() == [RECORDS - BATCH_RECORDS] * 2
         assert main(["pipeline", "run", "--once", str(spec)]) == 0
         assert (written(), lags()) == ([wanted, wanted], [0, 0])
-        # progress is in the source's cluster for both; in its own cluster `far` has the batch's note alone
+        # progress for both is in the source's cluster; in its own cluster `far` has only the batch's commit metadata
         assert [here.lag(f"moldau.both.{name}") for name in ("near", "far")] == [0, 0]
         assert {topic for topic, _ in there.lag("moldau.both.far", by_partition=True)} == {far}
         assert main(["pipeline", "reset", str(spec), "--to", "earliest", "--execute"]) == 0
         assert [here.lag(f"moldau.both.{name}") for name in ("near", "far")] == [RECORDS] * 2
         assert lags() == [RECORDS] * 2
-        # a new version of the checkpoint counts its batches from 0 again: what the groups know of the old one holds
-        # nothing back
+        # a new checkpoint version counts its batches from 0 again: the groups' knowledge of the old version does not
+        # stop it
         assert main(["pipeline", "run", "--once", str(spec)]) == 0
         assert written() == [sorted(wanted * 2)] * 2

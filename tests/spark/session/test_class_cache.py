@@ -1,4 +1,4 @@
-"""The file from which Spark starts faster: made by a command, used by each session, and no obstacle when damaged."""
+"""The file that makes Spark start faster: a command makes it, each session uses it, and a damaged one does no harm."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_file_belongs_to_one_java(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_spark_that_is_installed_anew_asks_for_a_file_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """The JVM ignores a file, without a message, where a jar has another modification time."""
+    """The JVM silently ignores a file if a jar has another modification time."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     jars = tmp_path / "jars"
     jars.mkdir()
@@ -55,11 +55,11 @@ def test_a_spark_that_is_installed_anew_asks_for_a_file_of_its_own(tmp_path: Pat
     assert of_installations_before(class_cache(java, jars)) == [before]
 
 
-@pytest.mark.slow  # two JVMs, and a third one that writes the file where the user has none
+@pytest.mark.slow  # two JVMs, and a third one that writes the file if the user has none
 def test_warm_up_makes_a_file_that_sessions_use_unless_it_is_damaged(tmp_path: Path):
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     made_before, folder = class_cache(find_java()), tmp_path / "moldau"
-    if made_before.is_file():  # as `make slow-spark` has it
+    if made_before.is_file():  # as in `make slow-spark`
         folder.mkdir()
         shutil.copy(made_before, folder)
 

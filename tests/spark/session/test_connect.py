@@ -1,4 +1,4 @@
-"""Spark Connect: topics and pipelines on a server whose JVM is not the pipeline's own."""
+"""Spark Connect: topics and pipelines on a server whose JVM is not the pipeline's."""
 
 from __future__ import annotations
 

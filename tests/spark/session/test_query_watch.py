@@ -1,4 +1,4 @@
-"""What people and Prometheus see of streaming queries: from Spark's reports, and beside a running session."""
+"""Metrics of streaming queries for people and Prometheus: from Spark's reports, and during a running session."""
 
 from __future__ import annotations
 

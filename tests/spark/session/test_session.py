@@ -1,4 +1,4 @@
-"""The session's Java: the machine's if it is new enough, else one that is brought and wrapped."""
+"""The session's Java: the machine's if it is new enough, else a bundled one in a wrapper."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_the_machines_java_goes_first(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_every_argument_reaches_a_whole_java_and_sigterm_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """A service manager sends SIGTERM to each process of a pipeline; the driver alone decides when its JVM ends."""
+    """A service manager sends SIGTERM to each process of a pipeline; only the driver decides when its JVM ends."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     home = make_java(tmp_path / "jdk", "21", "java.base jdk.incubator.vector")
     (home / "bin" / "java").write_text('#!/bin/sh\nkill -TERM $$\nfor one do echo "[$one]"; done\n')
@@ -78,12 +78,12 @@ def test_a_process_has_one_session(spark):
 
 
 def test_a_session_leaves_the_java_of_the_user_in_the_environment(spark):
-    """Another process that is started from this one has the same class cache."""
+    """Another process that this one starts has the same class cache."""
     assert not find_java().home.is_relative_to(cache_folder())
 
 
 def test_a_jvm_that_does_not_start_says_why(tmp_path: Path):
-    """In a process of its own: this one's session is running."""
+    """In its own process: this one's session is running."""
     broken = tmp_path / "jdk" / "bin" / "java"
     broken.parent.mkdir(parents=True)
     broken.write_text("#!/bin/sh\necho no memory for a JVM >&2\nexit 1\n")

@@ -1,4 +1,4 @@
-"""The options of the source and the sink: Spark's own words, and what is refused by its name."""
+"""The options of the source and the sink: Spark's own names, and options that are rejected by name."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def test_a_profile_that_cannot_be_meant_is_refused(options: dict[str, str], refu
     ],
 )
 def test_a_batch_that_starts_behind_its_end_is_refused(options: dict[str, str], said: str):
-    """As Spark's connector does it: it would read nothing, in silence."""
+    """Like Spark's connector: otherwise it would silently read nothing."""
     with pytest.raises(OptionError, match=said):
         parse(**options)
     parse(**{name: value.replace("8", "7") for name, value in options.items()})
@@ -351,7 +351,7 @@ def test_an_option_that_nobody_has_is_refused_with_those_that_are_known(name):
         parse_sink_options({**SINK, name: "1"})
 
 
-# as Kafka 4.3.1's ConsumerConfig and ProducerConfig list them; besides, both have sasl.* and ssl.*
+# as in the ConsumerConfig and ProducerConfig of Kafka 4.3.1; both also have sasl.* and ssl.*
 OF_BOTH = """
 bootstrap.servers client.dns.lookup client.id config.providers connections.max.idle.ms enable.metrics.push
 interceptor.classes metadata.max.age.ms metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy

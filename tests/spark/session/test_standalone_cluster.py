@@ -1,5 +1,5 @@
-"""A pipeline on a standalone cluster of Spark, with a checkpoint that driver and executors share: the same rows as on
-one machine, against Moldau and Apache Kafka. Executors without the package are told before the first batch."""
+"""A pipeline on a standalone Spark cluster, with a checkpoint that driver and executors share: the same rows as on one
+machine, with Moldau and Apache Kafka. Executors without the package are reported before the first batch."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def spec(new_topic, bootstrap_servers, tmp_path: Path) -> Path:
 
 
 def test_an_executor_that_lacks_the_package_is_told_with_the_line_that_installs_it(cluster, spec, tmp_path):
-    """One of two: its Python does not look where the package is."""
+    """One of two: the package is not on its Python's path."""
     customized = tmp_path / "sitecustomize.py"
     customized.write_text(
         "import sys\nfrom pathlib import Path\n"

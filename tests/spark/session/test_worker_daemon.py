@@ -1,5 +1,5 @@
-"""What a worker has from its fork on. Whatever a task imports first is imported in every worker anew, and looked at by
-the collection of garbage that Spark's daemon runs after each task."""
+"""The state of a worker after its fork. A module that a task imports first is imported again in every worker, and is
+walked over by the garbage collection that Spark's daemon runs after each task."""
 
 from __future__ import annotations
 

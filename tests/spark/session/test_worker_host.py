@@ -1,4 +1,4 @@
-"""The process that forks a session's Python processes: what a fork runs as, and what happens without the host."""
+"""The process that forks a session's Python processes: what a fork runs, and behavior without the host."""
 
 from __future__ import annotations
 

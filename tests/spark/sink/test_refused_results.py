@@ -1,4 +1,4 @@
-"""What a target cannot take of the SQL's result is refused before a query starts, in a sentence."""
+"""A result of SQL that a target cannot store is rejected in one sentence before a query starts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CHANGES = "mode: update, key: user, sequence_by: at"
 
 @pytest.fixture
 def result_of(spark, tmp_path: Path):
-    """`result_of(sql, sink, more)`: what a query of such a pipeline would write."""
+    """`result_of(sql, sink, more)`: the output of a query of such a pipeline."""
     (tmp_path / "in").mkdir()
 
     def make(sql: str, sink: str = "path: out", more: str = ""):
@@ -48,7 +48,7 @@ def result_of(spark, tmp_path: Path):
 def test_what_no_stream_can_do_is_refused_before_a_query_starts(result_of, more: str, sql: str, reason: str):
     with pytest.raises(FlowError, match=reason) as error:
         result_of(sql, more=more)
-    assert "+- " not in str(error.value)  # what Spark draws of the query
+    assert "+- " not in str(error.value)  # Spark's picture of the query
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`format("moldau")` for writing: rows as records, streams in append mode, and what has no place in a record."""
+"""`format("moldau")` for writing: rows as records, streams in append mode, and values that a record cannot hold."""
 
 from __future__ import annotations
 

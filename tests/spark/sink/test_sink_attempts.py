@@ -1,4 +1,4 @@
-"""Spark runs a whole stage again, and both attempts at its task count as the first: nothing of the two is mixed."""
+"""Spark runs a whole stage again, and both attempts at its task count as the first: their rows are never mixed."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from moldau.spark.sink.transactions import (
 )
 
 PATIENCE_S = 60
-"""A bound for a sink that writes nothing, far above what it needs."""
+"""The time limit of a sink that writes nothing, far above what it needs."""
 
 
 def test_a_stage_that_ran_twice_aborts_its_batch(spark, new_topic, bootstrap_servers, tmp_path):
-    """The output of the map tasks is lost while the task that reads it has written some rows already."""
+    """The output of the map tasks is lost while the task that reads it has already written some rows."""
     topic, attempts = new_topic(), tmp_path / "attempts"
 
     def lose_input(batches):
@@ -68,7 +68,7 @@ def test_a_stage_that_ran_twice_aborts_its_batch(spark, new_topic, bootstrap_ser
 
 
 def test_a_partition_that_no_report_tells_of_aborts_the_batch(new_topic, bootstrap_servers, read_back):
-    """The rows of an attempt that was lost went to another partition than those of the attempt that reports."""
+    """The rows of a lost attempt went to another partition than those of the attempt that reports."""
     topic = new_topic(3)
     options = SinkOptions(access=ClusterAccess(bootstrap_servers), topic=topic)
 

@@ -17,7 +17,7 @@ from moldau.testing import Cluster
 
 ROWS = 2_000
 PATIENCE_S = 60
-"""A bound for what does not come, far above what it needs."""
+"""The time limit of each wait, far above what it needs."""
 
 
 def rows(first: int, end: int) -> pa.Table:
@@ -54,7 +54,7 @@ def start(spark):
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    """A broker of the test's own: it dies."""
+    """The test's own broker: it dies."""
     with Cluster() as made:
         yield made
 
@@ -83,7 +83,7 @@ def test_a_batch_goes_on_when_the_broker_is_back_after_a_minute(cluster, start, 
 
 
 def test_the_client_options_of_a_sink_reach_all_of_its_clients(spark, cluster):
-    """A lost answer is given up after the time that was asked for: by default these three take a minute and a half."""
+    """A missing response is given up after the given time: by default these three take a minute and a half."""
     topic = cluster.topic()
     faults = [
         cluster.faults.drop(api, when="after", client_id="orders-job")
@@ -103,7 +103,7 @@ def test_the_client_options_of_a_sink_reach_all_of_its_clients(spark, cluster):
 def test_a_disk_that_is_full_under_the_checkpoint_ends_the_query_and_doubles_nothing(
     spark, start, new_topic, bootstrap_servers, tmp_path, full
 ):
-    """Spark's process may write no file any more, as on a full disk: first its offsets, then its commit log."""
+    """Spark's process can no longer write a file, as on a full disk: first its offsets, then its commit log."""
     source, target = new_topic(), new_topic()
     jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())
     limits = resource.prlimit(jvm, resource.RLIMIT_FSIZE)

@@ -1,4 +1,4 @@
-"""Which reports of the tasks let a batch be committed; and what a checkpoint says to the sink. No session runs."""
+"""The task reports with which a batch may commit, and the sink's use of a checkpoint. Without a session."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_transaction_that_was_open_too_long_is_told_from_one_that_was_fenced()
 
 
 class OlderNode(AnsweringNode):
-    """As one of Apache Kafka 3: its transactions are those before KIP-890."""
+    """Like Apache Kafka 3: its transactions are those before KIP-890."""
 
     port = 0
 
@@ -117,7 +117,7 @@ def test_speculation_is_refused_unless_records_may_be_doubled():
 
 @pytest.mark.parametrize(("said", "meant"), [("true", True), (" TRUE", True), ("False", False), (None, False)])
 def test_speculation_is_known_in_whatever_case_the_setting_is_written(said, meant):
-    """As Spark reads its booleans. The session is known by what is asked of it."""
+    """As Spark reads its booleans. The test replaces the session by the values that are read from it."""
     formats: list[type[TopicDataSource]] = []
     register(
         SimpleNamespace(
@@ -130,7 +130,7 @@ def test_speculation_is_known_in_whatever_case_the_setting_is_written(said, mean
 
 
 def test_the_end_of_a_batch_is_read_of_every_source_that_is_a_topic(tmp_path):
-    """Spark takes an address of a directory as it stands."""
+    """Spark accepts a directory's address as it is."""
     tmp_path = tmp_path / "a directory%20"
     tmp_path.mkdir()
     (tmp_path / "offsets").mkdir()
@@ -169,7 +169,7 @@ def test_the_end_of_a_batch_is_read_of_every_source_that_is_a_topic(tmp_path):
     ],
 )
 def test_the_group_gets_offsets_of_topics_of_its_own_cluster_alone(noted, known, source_topics, taken):
-    """The source has one partition more than the topic of its name here, and a topic that is not here."""
+    """The source has one partition more than the topic of its name here, and a topic that does not exist here."""
     end = StreamOffset({ONE: 7, TWO: 4, TopicPartition("u", 0): 1}, noted)
     here = {"t": TopicMetadata("t", known, False, {0: PartitionLeader(0, 0)})}
     assert offsets_here(end, here, source_topics) == ({ONE: 7} if taken else {})

@@ -1,4 +1,4 @@
-"""The sink, exactly once: what is committed, what is aborted, what is skipped, and who is fenced."""
+"""The exactly-once sink: committed, aborted and skipped batches, and fenced drivers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from moldau.types import TopicPartition
 
 @pytest.fixture
 def copy(spark, bootstrap_servers):
-    """`copy(source, target, checkpoint)` runs a stream until what is there now is copied."""
+    """`copy(source, target, checkpoint)` runs a stream until all present records are copied."""
 
     def run(source: str, target: str, checkpoint, *, sql=("key", "value"), prepare=None, **options):
         stream = spark.readStream.format("moldau").option("kafka.bootstrap.servers", bootstrap_servers)
@@ -53,7 +53,7 @@ def positions(bootstrap_servers):
 
 
 def forget_commit(checkpoint, batch: int) -> None:
-    """As a driver leaves the checkpoint that is killed after its sink has committed, and before Spark has."""
+    """Leaves the checkpoint of a driver that is killed after its sink has committed, but before Spark has."""
     forget(checkpoint / "commits", batch)
 
 
@@ -87,7 +87,7 @@ def test_a_batch_whose_commit_spark_did_not_note_is_not_written_again(
     }
     assert {at.metadata for at in found.values()} == {json.dumps({"query": query_of(tmp_path), "batch": 0})}
     with open_client(ClusterAccess(bootstrap_servers)) as client:
-        # as a client leaves the note that copies the offsets of the group and ends each text with a NUL
+        # as by a client that copies the group's offsets and ends each text with a NUL
         for partition, at in found.items():
             commit_offsets(client, group, {partition: at.offset}, at.metadata + "\0")
     forget_commit(tmp_path, 0)
@@ -100,7 +100,7 @@ def test_a_batch_whose_commit_spark_did_not_note_is_not_written_again(
 
 @pytest.mark.slow
 def test_the_state_of_a_skipped_batch_is_kept(spark, copy, apart, new_topic, produce, read_back, tmp_path):
-    """Its rows are read to the end: without that, the next batch would not find the state it builds on."""
+    """Its rows are read to the end: otherwise the next batch would lack the state that it builds on."""
     source, target = new_topic(), new_topic(2)
 
     def counted(frame, target):
@@ -128,7 +128,7 @@ def test_the_state_of_a_skipped_batch_is_kept(spark, copy, apart, new_topic, pro
 def test_a_batch_that_the_checkpoint_has_lost_is_not_taken_for_the_one_of_its_number(
     copy, apart, new_topic, produce, read_back, tmp_path, lost, why
 ):
-    """As after a copy of the checkpoint was put back: Spark plans the number anew, up to what is there now."""
+    """As with a restored copy of the checkpoint: Spark plans the number again, up to the present end."""
     source, target = new_topic(), new_topic(2)
     for _ in range(3):
         produce(source, rows(10))
@@ -259,7 +259,7 @@ def test_offsets_of_a_topic_of_the_same_name_on_another_cluster_are_not_committe
             frame = stream.load().select("value").coalesce(1)
             writer = frame.writeStream.format("moldau").option("kafka.bootstrap.servers", bootstrap_servers)
             writer = writer.option("topic", topic).option("checkpointLocation", str(tmp_path))
-            # for a group that refuses the offsets: it is asked for so long
+            # the time limit of retries for a group that rejects the offsets
             writer.option("retryTimeoutMs", "2000").trigger(availableNow=True).start().awaitTermination()
 
         run()
@@ -271,7 +271,7 @@ def test_offsets_of_a_topic_of_the_same_name_on_another_cluster_are_not_committe
 
 
 def test_a_second_driver_fences_the_first(spark, new_topic, read_back, bootstrap_servers):
-    """In the middle of a task; the first one's records do not count, and its error says who took over."""
+    """In the middle of a task; the first one's records do not count, and its error names the other driver."""
     topic = new_topic()
 
     def take_over(batches):
@@ -320,7 +320,7 @@ def test_a_write_inside_foreach_batch_says_what_it_needs(
 def test_a_second_write_of_a_batch_is_refused_unless_it_has_names_of_its_own(
     spark, new_topic, produce, read_back, bootstrap_servers, tmp_path, is_one_topic
 ):
-    """Also in each later run, in which the first write finds the batch committed, and writes nothing."""
+    """Also in each later run, where the first write finds the batch committed and writes nothing."""
     source, targets = new_topic(), [new_topic(), new_topic()]
     targets = targets[:1] * 2 if is_one_topic else targets
     produce(source, rows(10))
@@ -372,7 +372,7 @@ def test_a_row_that_the_broker_refuses_aborts_the_batch_and_is_named(
 def test_a_write_with_an_id_goes_on_with_the_ranges_that_are_left(
     spark, new_topic, read_back, bootstrap_servers, tmp_path
 ):
-    """Each task is a transaction of its own, so keys need not be brought together."""
+    """Each task is a separate transaction, so rows of a key need not be in one task."""
     topic, is_well = new_topic(2), tmp_path / "well"
 
     def fail_once(batches):

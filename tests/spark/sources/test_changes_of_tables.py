@@ -1,4 +1,4 @@
-"""Changes by key, as a database's log has them, into a table: in any order, and with deletes."""
+"""Changes by key from a database's log into a table: in any order, and with deletes."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_the_first_batch_is_the_table_and_each_later_one_what_versions_add(lake,
 
 
 def test_a_batch_takes_so_many_files_as_the_pipeline_says(lake):
-    """The table as it was first in parts, also when it has grown meanwhile; later versions whole."""
+    """The table's first state in parts, also if it has grown meanwhile; later versions whole."""
     for number in range(5):
         append(lake, number)
     reader = Reader(DeltaSource(location=str(lake), max_files=2).feed())
@@ -60,7 +60,7 @@ def test_a_batch_takes_so_many_files_as_the_pipeline_says(lake):
     assert [len(first), len(second)] == [2, 2]
     assert reader.between({"version": -1}, place) == first
     assert reader.between(place, reader.place) == second
-    # without the bound that the checkpoint began with, the rest of the first look comes in one piece
+    # without the bound that the checkpoint began with, the rest of the first state comes in one piece
     unbound = Reader(DeltaSource(location=str(lake)).feed())
     unbound.place = reader.place
     rest = reader.batch()
@@ -113,7 +113,7 @@ def test_what_is_gone_is_named(lake):
 
 
 def test_a_table_that_was_made_anew_is_noticed(lake):
-    """Its versions count from 0 again: those up to the one that was read would be passed over."""
+    """Its versions count from 0 again: those up to the last read version would be skipped."""
     for number in range(3):
         append(lake, number)
     reader = Reader(DeltaSource(location=str(lake)).feed())
@@ -160,7 +160,7 @@ def test_a_place_whose_version_the_log_has_forgotten_is_gone_on_from(lake):
     assert ids(reader.batch()) == [1]
     append(lake, 2)
     DeltaTable(lake).create_checkpoint()
-    (lake / "_delta_log" / f"{0:020}.json").unlink()  # as the table's own cleaning up does
+    (lake / "_delta_log" / f"{0:020}.json").unlink()  # as the table's own clean-up does
     assert ids(reader.batch()) == [2]
 
 

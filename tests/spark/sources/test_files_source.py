@@ -1,4 +1,4 @@
-"""A pipeline that reads files as they arrive: each once; what does not decode is kept, or ends it."""
+"""A pipeline that reads files as they arrive: each once; undecodable values are kept, or end it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ sink: {{path: out}}
 
 @pytest.mark.slow
 def test_what_does_not_parse_in_files_of_a_pattern_with_braces_is_kept(run_spec, new_name, incoming, letters):
-    """Spark knows braces, and Python's `glob` does not."""
+    """Spark supports braces, and Python's `glob` does not."""
     name = new_name("files")[:60]
     for file in ("a.json", "b.json", "c.txt"):
         lines(incoming / file, f"no JSON in {file}")
@@ -157,7 +157,7 @@ def test_a_name_that_spark_does_not_take_is_refused_before_spark_starts(incoming
     (incoming / f"_{name}").touch()
     source = LocalFileSource(files=f"{incoming}{pattern}", format="text")
     if ":" not in name:
-        source.check()  # what hides is not read
+        source.check()  # hidden files are not read
     (incoming / name).touch()
     with pytest.raises(FilesError, match=reason) as refused:
         source.check()

@@ -32,7 +32,7 @@ MERGED = {"commit.manifest-merge.enabled": "true", "commit.manifest.min-count-to
 
 
 class Lake:
-    """One table in a warehouse of its own, and its source."""
+    """One table in its own warehouse, and its source."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
@@ -91,7 +91,7 @@ def test_the_first_batch_is_the_table_and_each_later_one_what_snapshots_add(lake
 
 
 def test_a_batch_takes_so_many_files_of_a_table_as_the_pipeline_says(lake):
-    """The table as it was first in parts, also when it has grown meanwhile; later snapshots whole."""
+    """The table's first state in parts, also if it has grown meanwhile; later snapshots whole."""
     lake.make()
     for number in range(5):
         lake.append(number)
@@ -103,7 +103,7 @@ def test_a_batch_takes_so_many_files_of_a_table_as_the_pipeline_says(lake):
     assert [len(first), len(second)] == [2, 2]
     assert reader.between({"snapshot": -1}, place) == first
     assert reader.between(place, reader.place) == second
-    # without the bound that the checkpoint began with, the rest of the first look comes in one piece
+    # without the bound that the checkpoint began with, the rest of the first state comes in one piece
     unbound = Reader(lake.feed())
     unbound.place = reader.place
     rest = reader.batch()
@@ -119,7 +119,7 @@ def test_a_snapshot_that_takes_rows_away_is_refused_or_left_out(lake):
     lake.append(1, 2)
     reader, skipping = Reader(lake.feed()), Reader(lake.feed(removed_rows=SKIP))
     assert ids(reader.batch()) == ids(skipping.batch()) == [1, 2]
-    lake.table.delete("id = 1")  # the file is written anew, without the row
+    lake.table.delete("id = 1")  # the file is written again, without the row
     assert lake.table.current_snapshot().summary.operation is Operation.OVERWRITE
     lake.append(3)
     assert ids(skipping.batch()) == [3]
@@ -183,7 +183,7 @@ def test_a_batch_is_read_after_the_writer_removed_the_metadata_of_its_plan(lake,
 
 
 def test_a_table_without_a_snapshot_has_no_rows_until_some_come(lake):
-    """Spark runs the first batch of a stream also where there is nothing to read, and asks for its parts."""
+    """Spark runs the first batch of a stream even if there is nothing to read, and asks for its partitions."""
     lake.make()
     reader = Reader(lake.feed(max_files=1))
     assert reader.between(reader.place, reader.place) == []

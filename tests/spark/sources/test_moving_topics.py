@@ -1,5 +1,5 @@
-"""A stream's reader over topics that move: records come while offsets are asked, partitions and topics appear, the
-start is deleted, the broker is killed. The reader is asked as Spark asks it; only the last test runs Spark."""
+"""A stream's reader over changing topics: records come while offsets are read, partitions and topics appear, the start
+is deleted, the broker is killed. The test calls the reader as Spark does; only the last test runs Spark."""
 
 from __future__ import annotations
 
@@ -302,7 +302,7 @@ def test_a_topic_that_one_broker_does_not_know_yet_is_asked_for_again(cluster: C
 
 
 def test_a_coordinator_that_is_away_holds_up_no_batches(cluster: Cluster, caplog: pytest.LogCaptureFixture):
-    """The progress in the group is for looking at: one try within a second, and none again for a while."""
+    """The progress in the group is only for display: one try within a second, and no more for a while."""
     topic = cluster.topic()
     stream = Stream(cluster, subscribe=topic, startingOffsets="earliest", **{"kafka.group.id": "shown"})
     cluster.produce(topic, b"a")
@@ -375,7 +375,7 @@ def test_a_task_whose_broker_is_lost_in_mid_batch_reads_each_record_once():
 
 
 def test_a_task_that_starts_without_a_broker_tries_as_long_as_one_that_lost_it(cluster):
-    """The driver has asked the cluster for the ranges: what a task meets is no first contact."""
+    """The driver has read the ranges from the cluster, so a task's connection is not a first contact."""
     topic = cluster.topic()
     stream = Stream(cluster, subscribe=topic, startingOffsets="earliest")
     cluster.produce(topic, b"a", b"b")
@@ -392,7 +392,7 @@ def test_a_task_that_starts_without_a_broker_tries_as_long_as_one_that_lost_it(c
 
 @pytest.mark.slow
 def test_a_query_from_latest_survives_new_partitions_and_a_broker_that_dies(spark, tmp_path):
-    """Every record behind the first that was read is there once, though writing never stops."""
+    """Every record after the first one that was read is there once, while writing never stops."""
     with Cluster() as cluster:
         topic = cluster.topic()
         frame = spark.readStream.format("moldau").option("kafka.bootstrap.servers", cluster.bootstrap_servers)

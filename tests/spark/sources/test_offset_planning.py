@@ -1,4 +1,4 @@
-"""From options to offsets and from offsets to tasks: the arithmetic, without a broker and without Spark."""
+"""The arithmetic from options to offsets and from offsets to tasks, without a broker and without Spark."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ sizes = st.lists(st.integers(min_value=0, max_value=1_000_000), min_size=1, max_
 
 
 class FakeLog:
-    """Partitions from `first` to `end`, with one record each `step_ms` from time 0."""
+    """Partitions from `first` to `end`, with one record every `step_ms` from time 0."""
 
     def __init__(self, first: int = 10, end: int = 100, step_ms: int = 10) -> None:
         self.first, self.end, self.step_ms = first, end, step_ms

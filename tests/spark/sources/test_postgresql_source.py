@@ -1,4 +1,4 @@
-"""A pipeline that reads a PostgreSQL table: every row once, also one that commits late."""
+"""A pipeline that reads a PostgreSQL table: every row once, even one that commits late."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from moldau.products.pipelines.sources.postgresql import PostgresqlSource
 from tests.spark.feeds import Reader
 
 MANY = ROWS_AT_A_TIME + 1
-"""Rows that are taken from the server in two pieces."""
+"""Rows that the server sends in two pieces."""
 
 
 def in_zone(url: str, zone: str) -> str:
-    """The address, with the zone that its connections have."""
+    """The address, with the time zone of its connections."""
     return f"{url}{'&' if '?' in url else '?'}options=-c%20TimeZone%3D{quote(zone, safe='')}"
 
 
@@ -99,7 +99,7 @@ def test_by_a_time_young_rows_wait(feed, table, connection):
 
 
 def test_the_address_names_the_zone_that_tells_the_age_of_a_time_without_zone(connection, postgresql):
-    """Whatever zone the server has; the writers write UTC."""
+    """With any time zone of the server; the writers write UTC."""
     name = f"zoned_{token_hex(4)}"
     connection.execute(f"create table {name} (name text, at timestamp)")
     utc = "(now() at time zone 'UTC')"

@@ -30,7 +30,7 @@ def reader(spark, bootstrap_servers):
 
 
 def run_once(frame, checkpoint: Path) -> list[dict]:
-    """Runs a stream to the end of what is there; the progress of every batch that read something."""
+    """Runs a stream over all present records; gives the progress of every batch that read something."""
     query = frame.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
     query = query.start()
     query.awaitTermination()
@@ -75,7 +75,7 @@ def test_the_time_of_appending_shows_in_its_type(reader, new_topic, produce):
 
 
 def test_a_time_beyond_sparks_timestamps_is_null(reader, new_topic, produce):
-    """As of a producer that counts in nanoseconds. The other records keep their times."""
+    """As from a producer that counts in nanoseconds. The other records keep their times."""
     topic = new_topic(**{"message.timestamp.after.max.ms": str(2**63 - 1)})
     for time in (1_700_000_000_000, 1_700_000_000_000_000_000):
         produce(topic, [(None, b"v")], timestamp=time)
@@ -182,7 +182,7 @@ def test_a_topic_made_anew_is_noticed_by_its_id(reader, new_topic, produce, tmp_
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     admin.delete_topics([topic])[topic].result(30)
     new_topic(name=topic)
-    produce(topic, numbered(9, start=100))  # more than before: offsets alone would not tell
+    produce(topic, numbered(9, start=100))  # more than before: offsets alone would not show it
     with pytest.raises(Exception, match="deleted and created again"):
         run_once(reader(stream=True, **options), tmp_path)
     again = run_once(reader(stream=True, **options, failOnDataLoss="false"), tmp_path)
@@ -201,7 +201,7 @@ def test_a_group_shows_the_progress_of_a_plain_stream(
     consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": group})
     committed = consumer.committed([TopicPartition(topic, 0)], timeout=30)[0].offset
     consumer.close()
-    assert committed in (20, 30)  # Spark tells a source of a batch when the next one is done
+    assert committed in (20, 30)  # Spark informs a source of a batch when the next one is done
 
 
 def test_an_error_of_ours_is_a_sentence_without_a_trace_of_python(spark, bootstrap_servers: str):

@@ -1,5 +1,5 @@
-"""A checkpoint that Spark's own Kafka connector wrote (recorded with Spark 4.2: batch 0 finished, batch 1 cut short),
-and the way back to that connector."""
+"""A checkpoint of Spark's own Kafka connector (recorded with Spark 4.2: batch 0 finished, batch 1 interrupted), and the
+way back to that connector."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_stream_continues_sparks_checkpoint_and_leaves_one_that_spark_reads(
     assert ends[max(ends)] == '{"orders-1":{"0":50,"1":50}}'
     for number, line in ends.items():
         assert list(json.loads(line)) == [TOPIC]
-        # Spark refuses a file beside the checksum of another
+        # Spark rejects a file next to another file's checksum
         assert number < 2 or not (checkpoint / "offsets" / f".{number}.crc").exists()
     cluster.produce(TOPIC, b"more", partition=1)
     batches.clear()
@@ -104,7 +104,7 @@ def test_the_start_of_a_first_batch_that_was_cut_short_moves_too(cluster: Cluste
 
 
 def test_a_first_batch_of_sparks_connector_that_was_cut_short_needs_its_start(cluster: Cluster):
-    """The connector keeps the start in `sources/0/0`, where a Python source cannot look."""
+    """The connector keeps the start in `sources/0/0`, where a Python source cannot read."""
     end = {TOPIC: {"0": 50, "1": 50}}
     with pytest.raises(StartError, match="sources/0/0"):
         Stream(cluster, subscribe=TOPIC).read(end)

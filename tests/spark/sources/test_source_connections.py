@@ -1,4 +1,4 @@
-"""Connections of the source's tasks: kept from one micro-batch to the next, and never trusted blindly."""
+"""Connections of the source's tasks: kept from one micro-batch to the next, but checked before use."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_ten_micro_batches_open_no_connection(cluster: Cluster):
 
 
 def test_ten_micro_batches_of_a_query_open_no_connection(spark, cluster: Cluster, tmp_path):
-    """Spark's workers are reused, so is what they keep. Two workers take the first tasks in any order."""
+    """Spark reuses its workers, and so their connections. Two workers take the first tasks in any order."""
     topic = cluster.topic()
     frame = spark.readStream.format("moldau").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
     frame = frame.option("subscribe", topic).option("startingOffsets", "earliest").load()
@@ -132,7 +132,7 @@ def test_a_forked_child_has_no_connection_of_its_parent(cluster: Cluster):
 
 
 def test_a_topic_made_anew_between_two_batches_is_read_by_its_new_id(cluster: Cluster):
-    """The client of the tasks remembers the topic of before."""
+    """The tasks' client remembers the earlier topic."""
     cluster.create_topic("anew")
     stream = Stream(cluster, subscribe="anew", startingOffsets="earliest", failOnDataLoss="false")
     cluster.produce("anew", b"old")

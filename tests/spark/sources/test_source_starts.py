@@ -1,5 +1,5 @@
-"""Where a source starts and up to where it reads: transactions that are open or aborted, a group's committed offsets,
-and batches that wait for enough."""
+"""Where a source starts and ends: open or aborted transactions, a group's committed offsets, and batches that wait for
+enough."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_uncommitted_records_are_read_up_to_the_high_watermark_by_option(cluster
 def test_a_start_behind_the_last_stable_offset_waits_for_the_open_transaction(
     cluster: Cluster, producer: Producer, limit: int | None
 ):
-    """Where a reader of uncommitted records left off: Spark's own connector is one by default."""
+    """At the offset of a reader of uncommitted records: Spark's own connector is one by default."""
     topic, group = cluster.topic(), f"ahead-{limit}"
     cluster.produce(topic, b"0")
     producer.produce(topic, b"1")
@@ -134,8 +134,8 @@ def test_a_batch_beyond_the_last_stable_offset_waits_for_the_open_transaction(
 
 
 def test_a_time_is_looked_for_among_the_records_of_an_open_transaction_too(cluster: Cluster, producer: Producer):
-    """A broker answers a reader of committed records with no record that late, and the last stable offset is no end of
-    the time: the records before it that are committed later would be in no range."""
+    """A broker answers a reader of committed records that no record is so late, but the last stable offset is not the
+    end of that time: earlier records that are committed later would be in no range."""
     topic = cluster.topic()
     cluster.produce(topic, b"0", timestamp=1_000)
     for number in (1, 2):
@@ -177,7 +177,7 @@ def test_a_stream_starts_at_the_committed_offsets_of_a_group(cluster: Cluster):
     ]
     stream = Stream(cluster, **options)  # a partition without a committed offset: from the latest
     assert stream.batch() == [b"02", b"10", b"11", b"12"]
-    commit(cluster, group, topic, {0: 0})  # looked at once, for the first batch
+    commit(cluster, group, topic, {0: 0})  # read once, for the first batch
     stream.die()
     assert stream.batch() == []
     assert sorted(batch(cluster, topic, startingGroup=group)) == [
@@ -223,7 +223,7 @@ def test_a_batch_waits_for_enough_records_and_not_for_ever(cluster: Cluster):
     options = {"subscribe": topic, "startingOffsets": "earliest", "minOffsetsPerTrigger": "3"}
     stream, hasty = Stream(cluster, **options), Stream(cluster, **options, maxTriggerDelay="0ms")
     cluster.produce(topic, b"0")
-    assert stream.batch() == hasty.batch() == [b"0"]  # the first is never delayed
+    assert stream.batch() == hasty.batch() == [b"0"]  # the first one is never delayed
     cluster.produce(topic, b"1", b"2")
     assert stream.batch() == []
     assert hasty.batch() == [b"1", b"2"]
@@ -232,7 +232,7 @@ def test_a_batch_waits_for_enough_records_and_not_for_ever(cluster: Cluster):
     assert stream.batch() == [b"1", b"2", b"3"]
     cluster.produce(topic, b"4")
     assert stream.batch() == []
-    stream.reader.prepareForTriggerAvailableNow()  # which ends when all is read
+    stream.reader.prepareForTriggerAvailableNow()  # which ends when all records are read
     assert stream.batch() == [b"4"]
 
 

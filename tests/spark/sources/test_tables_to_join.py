@@ -1,4 +1,4 @@
-"""A stream that is joined with tables of other places, which are read anew by each batch."""
+"""A stream that is joined with tables from other places, which each batch reads again."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ targets:
 
 @pytest.mark.slow
 def test_the_last_record_of_a_key_counts_whatever_time_it_has(run_spec, new_topic, produce, read_back):
-    """As for compaction. Where partitions were added, a key has records in two of them: there the later one counts."""
+    """As for compaction. If partitions were added, a key has records in two of them: then the later one counts."""
     orders, users, target = new_topic(), new_topic(partitions=2), new_topic()
     produce(users, [(b"7", b'{"name": "ann"}'), (b"8", b'{"name": "eve"}')], timestamp=2_000)
     produce(users, [(b"7", b'{"name": "bob"}'), (b"8", None)], timestamp=1_000)

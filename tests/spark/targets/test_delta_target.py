@@ -1,4 +1,4 @@
-"""A pipeline into a Delta table: each batch is one version of it, however often the batch is run."""
+"""A pipeline into a Delta table: each batch is one version of it, in spite of repeated runs of the batch."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_second_writer_of_the_same_batch_does_not_write_it_too(spark, writer, 
     class Overtaken(DeltaTable):
         def transaction_version(self, app_id: str) -> int | None:
             before = super().transaction_version(app_id)
-            if before == 0:  # between the look and the commit, another driver commits the batch
+            if before == 0:  # after the check, another driver commits the batch
                 rows = pa.table({"id": pa.array([1], pa.int64())})
                 commit = CommitProperties(app_transactions=[Transaction(app_id, 1)])
                 write_deltalake(lake, rows, mode="append", commit_properties=commit)

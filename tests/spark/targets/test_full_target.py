@@ -1,4 +1,4 @@
-"""A disk that is full under a target: the batch fails with a reason, and is there once when it runs again."""
+"""A full disk under a target: the batch fails with a reason, and is there once after it runs again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from moldau.products.pipelines.targets.table_target import TableTarget
 
 @contextmanager
 def without_room() -> Iterator[None]:
-    """Spark's Python processes may write no file any more, as on a full disk, nor may those that they fork."""
+    """Spark's Python processes and their forks can no longer write a file, as on a full disk."""
     hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
 
     def limit(to: int) -> None:

@@ -39,7 +39,7 @@ def batches_of(rng: random.Random) -> list[list[Change]]:
 
 
 def told(spark, cases: Mapping[int, list[list[Change]]]) -> dict[tuple[int, int], list[tuple[int, bool, tuple]]]:
-    """Of each case and batch: the begins of rows, whether each is gone, and the rest of the row."""
+    """For each case and batch: the begins of rows, whether each is removed, and the rest of the row."""
     came = [
         (case, now, then == now, *change)
         for case, batches in cases.items()
@@ -71,7 +71,7 @@ def test_any_order_and_any_batches_of_the_same_changes_make_the_same_history(spa
 
 
 def tables_of(cases: Mapping[int, list[list[Change]]], said: Mapping) -> Iterator[tuple[int, list[Rows]]]:
-    """Of each case what the table holds after each batch."""
+    """For each case the contents of the table after each batch."""
     for case, batches in cases.items():
         table: Rows = {}
         seen = []
@@ -92,7 +92,7 @@ def test_a_batch_tells_of_the_rows_around_its_changes_alone(spark):
     assert {case: sorted(one[:2] for one in said.get((case, 1), [])) for case in range(3)} == {
         0: [(90, False), (95, False)],
         1: [(40, False), (45, True), (50, False)],
-        2: [],  # it came before
+        2: [],  # an earlier one
     }
 
 
@@ -162,7 +162,7 @@ def test_a_table_keeps_the_history_of_each_key(
         (3, "x", 2, 4, None), (3, "z", 1, 2, 4),
     ]  # fmt: skip
     assert tables() == [second] * 4
-    # the batch is in the tables, and Spark does not know; 1: a change that came before; 2: back behind its end
+    # the batch is in the tables, but Spark does not know it; 1: an earlier change; 2: it returns after its end
     for target in ("lake", "berg", "file", "server"):
         (tmp_path / "state" / target / "commits" / "1").unlink()
     run((1, 2, "b", 1, "u"), (2, 7, "y", 1, "u"))
@@ -186,7 +186,7 @@ def _newest_metadata(warehouse: Path) -> str:
 
 @pytest.mark.slow
 def test_a_state_of_changes_with_other_columns_is_refused(spark, tmp_path: Path):
-    """A reader of a schema registry may give another column after a restart."""
+    """After a restart the reader of a schema registry may give another column."""
     (tmp_path / "in").mkdir()
     changes = Changes(("id",), "version", has_history=True)
 

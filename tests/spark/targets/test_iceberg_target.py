@@ -1,4 +1,4 @@
-"""A pipeline into an Iceberg table: each batch is one snapshot of it, however often the batch is run."""
+"""A pipeline into an Iceberg table: each batch is one snapshot of it, in spite of repeated runs of the batch."""
 
 from __future__ import annotations
 

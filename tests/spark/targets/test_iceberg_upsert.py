@@ -1,4 +1,4 @@
-"""An Iceberg table in the mode update: each batch is one snapshot, in which a row takes the place of the older one."""
+"""An Iceberg table in the mode update: each batch is one snapshot, in which a row replaces the older one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def target_of(folder: Path, **more) -> IcebergTarget:
 
 @pytest.fixture
 def table(tmp_path: Path):
-    """`table()`: as it is now."""
+    """`table()`: its present contents."""
     return lambda: target_of(tmp_path).open_catalog().load_table("shop.t")
 
 

@@ -1,4 +1,4 @@
-"""The judge of tables that are written while drivers are killed: it finds what is wrong with doctored ones."""
+"""The check of tables that are written while drivers are killed: it finds the faults of falsified tables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def told_by(flow: str, batch: int) -> tuple[Table, set[Row]]:
 
 
 def table_after(flow: str, batches: Iterable[int]) -> list[Row]:
-    """What these batches leave, in this order, where Spark's state has all that came before each."""
+    """The result of these batches in this order, if Spark's state has all earlier records at each."""
     table: Table = {}
     for batch in batches:
         rows, gone = told_by(flow, batch)
@@ -61,7 +61,7 @@ def test_an_early_batch_that_is_counted_twice_shows():
 
 
 def test_an_early_batch_that_is_written_again_behind_later_ones_shows_in_a_history():
-    """As a driver of before would that comes back: rows that have ended are open again."""
+    """As by an earlier driver that comes back: ended rows are open again."""
     table = table_after("histories", [*BATCHES[:7], EARLY, *BATCHES[7:]])
     assert faults_of_rows("histories", table, RECORDS) != []
 

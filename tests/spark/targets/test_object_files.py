@@ -1,4 +1,4 @@
-"""Files of an object store as a source: each is found once and read once, and a store that is away is waited for."""
+"""Files of an object store as a source: each is found once and read once, and an unavailable store is waited for."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.support.object_store import ScriptedStore, environment_of, moto_serve
 
 PATIENCE_MS = 60_000
 LIFE_S = 400
-"""A bound for a driver that hangs, far above what one needs."""
+"""The time limit of a driver that hangs, far above what one needs."""
 
 
 def feed_of(address: str, logs: Path | None = None, *, max_files: int = 1_000, tasks: int = 2, **more):
@@ -111,7 +111,7 @@ def test_lines_are_whole_where_a_large_file_is_read_in_pieces(bucket):
 
 
 def test_a_line_without_an_end_is_refused_with_the_name_of_its_file(bucket):
-    """A small file may hold a long line, if it is compressed."""
+    """A small compressed file may hold a long line."""
     bucket.put("in/a.json.gz", gzip.compress(b"x" * (LONGEST_LINE_BYTES + BLOCK_BYTES)))
     with pytest.raises(MoldauError, match=r"in/a\.json\.gz cannot be read: one of its lines is longer than 64 MiB"):
         read_lines(f"{bucket.address}/in")
@@ -125,7 +125,7 @@ def test_a_batch_takes_the_configured_number_of_files_and_one_listing_serves_sev
     bucket.put("in/5", b"5")
     batches += [values(reader.batch()) for _ in range(2)]
     assert batches == [["0", "1"], ["2", "3"], ["4"]]
-    other = Reader(feed_of(f"{bucket.address}/in", tmp_path))  # another bound, as in a pipeline file that was changed
+    other = Reader(feed_of(f"{bucket.address}/in", tmp_path))  # another bound, as in a changed pipeline file
     other.place = reader.place
     assert values(other.batch()) == ["5"]
 
@@ -144,7 +144,7 @@ def test_files_that_a_killed_driver_has_noted_come_next(bucket, tmp_path):
     first.batch()
     bucket.put("in/b", b"b")
     killed = feed_of(address, tmp_path)
-    assert killed.end(first.place)["files"] == 2  # and Spark has not noted the place
+    assert killed.end(first.place)["files"] == 2  # but Spark has not recorded the place
     (log,) = tmp_path.iterdir()
     whole = log.read_bytes()
     for cut in (0, 5, len(whole.splitlines(keepends=True)[1])):
@@ -168,7 +168,7 @@ def test_a_log_that_lacks_what_was_read_is_told(bucket, tmp_path):
 
 
 def test_two_readers_of_one_source_do_not_disturb_each_other(bucket, tmp_path):
-    """Spark makes two of a stream that is joined with itself."""
+    """Spark makes two from a stream that is joined with itself."""
     bucket.put("in/a", b"a")
     readers = [Reader(feed_of(f"{bucket.address}/in", tmp_path)) for _ in range(2)]
     assert [values(reader.batch()) for reader in readers] == [["a"], ["a"]]
@@ -209,7 +209,7 @@ def test_a_file_replaced_before_it_was_read_is_rejected_until_it_has_a_new_name(
 
 @pytest.fixture
 def scripted(monkeypatch):
-    """Of a scripted store with these objects: it, and the address of its bucket. It runs until the test ends."""
+    """A scripted store with these objects, and the address of its bucket. It runs until the test ends."""
     with ExitStack() as stack:
 
         def run_store(objects: dict[str, bytes], *fails) -> tuple[ScriptedStore, str]:
@@ -233,7 +233,7 @@ def test_a_file_of_the_same_size_that_was_written_later_is_another_one(scripted)
 @pytest.mark.slow
 @pytest.mark.parametrize("end", ["read on", "begun again"])
 def test_a_file_that_is_replaced_between_two_pieces_is_refused(scripted, end):
-    """By another one of its size, within the second in which it was found. The store may be away then, too."""
+    """By another file of its size, within the second in which it was found. The store may also be unavailable then."""
     asked: Counter[str] = Counter()
 
     def replaces(method: str, key: str) -> bool:
@@ -296,7 +296,7 @@ def test_the_files_of_some_batches_are_found_in_the_logs(tmp_path):
 def test_parquet_files_have_the_columns_of_the_newest_one(bucket):
     bucket.put_table("in/z.parquet", pa.table({"id": pa.array([1], pa.int32())}))
     bucket.put_table("in/y.parquet", pa.table({"name": ["n"], "id": pa.array([2], pa.int64())}))
-    # the times of the store are those of its clock, in seconds
+    # the store's times are those of its clock, in seconds
     columns = parquet_columns(sorted(listed(f"{bucket.address}/in", 0), key=lambda file: "z" not in file.address))
     assert columns.names == ["name", "id", "_file"]
     rows = pa.Table.from_batches(read_whole(feed_of(f"{bucket.address}/in", columns=columns))).to_pylist()
@@ -332,7 +332,7 @@ def test_parquet_columns_have_types_that_spark_knows(bucket):
 
 
 def test_times_of_the_old_kind_are_instants(bucket):
-    """As Spark reads what it wrote as INT96."""
+    """As Spark reads its own INT96 values."""
     table = pa.table({"at": pa.array([0], pa.timestamp("us"))})
     bucket.put_table("in/a.parquet", table, use_deprecated_int96_timestamps=True, store_schema=False)
     (row,) = pa.Table.from_batches(read_whole(parquet_feed_of(f"{bucket.address}/in"))).to_pylist()
@@ -391,7 +391,7 @@ def test_a_store_that_does_not_answer_is_told(monkeypatch):
 
 @pytest.mark.slow
 def test_a_store_that_is_away_for_a_while_is_listed_later(monkeypatch, caplog):
-    """Arrow by itself asks for six seconds, five times in each."""
+    """Arrow by itself retries for six seconds, five times each."""
     asked: Counter[str] = Counter()
 
     def fails(method: str, key: str) -> bool:
@@ -408,7 +408,8 @@ def test_a_store_that_is_away_for_a_while_is_listed_later(monkeypatch, caplog):
 
 
 def test_a_file_that_was_read_in_part_is_not_read_twice(monkeypatch):
-    """The store goes away between two pieces of it. Arrow asks for a small piece once, where the answer is longer."""
+    """The store becomes unavailable between two pieces of the file. For a small piece Arrow sends one request, whose
+    response is longer."""
     lines = ["x" * 127] * (BLOCK_BYTES // 128) + ["end"]
     asked: Counter[str] = Counter()
 
@@ -462,7 +463,7 @@ def test_a_pipeline_reads_lines_once_and_keeps_what_does_not_parse(
     capsys.readouterr()
     assert main(["pipeline", "preview", "--rows", "5", str(spec), "source"]) == 0
     assert "in/day 1/a.json" in capsys.readouterr().out
-    assert len(list((tmp_path / "checkpoints" / name / "found-files").iterdir())) == 1  # a look notes nothing
+    assert len(list((tmp_path / "checkpoints" / name / "found-files").iterdir())) == 1  # a look records nothing
 
 
 def test_a_pipeline_names_the_line_of_a_source_that_tells_no_columns(

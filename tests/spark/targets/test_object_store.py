@@ -1,4 +1,4 @@
-"""Targets and sources in an object store: a real server on this machine that speaks Amazon's protocol."""
+"""Targets and sources in an object store: a real server on this machine with Amazon's protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the rows of one pipeline go, those of another one do not: neither by a run, nor after a reset."""
+"""No pipeline writes where the rows of another pipeline are: neither in a run, nor after a reset."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_each_kind_of_place_is_that_of_its_first_pipeline(
     run_spec(text, "shop")
     reset(spec("shop"), "earliest")
     assert {state.state for state in run_spec(text, "shop")} == {"finished"}
-    # readers that take all files of a directory do not meet the note
+    # readers that read all files of a directory do not see the owner file
     assert polars.read_parquet(tmp_path / "out" / "files").height == 2
     for query in spec("shops").queries:
         with pytest.raises(PreflightError, match=r"belongs to the pipeline 'shop(\.iceberg)?': name another place"):

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL through TCP: the server's socket in a directory has a door of its own there."""
+"""Connections to PostgreSQL through TCP: the tests' server otherwise listens on a socket in a directory."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def address(postgresql: PostgresqlServer) -> Iterator[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize(("said", "expected"), [("", (30, 10, 3, 60_000)), ("&keepalives_idle=5", (5, 10, 3, 60_000))])
 def test_a_server_that_is_gone_without_a_word_is_noticed(address: str, said: str, expected: tuple[int, ...]) -> None:
-    """The kernel alone would ask after two hours. What the address says counts."""
+    """The kernel alone would check after two hours. A value in the address has priority."""
     options = socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT, socket.TCP_USER_TIMEOUT
     with connected(f"{address}{said}", "it cannot be read") as connection:
         assert execute(connection, "select 1").fetchone() == (1,)

@@ -1,4 +1,4 @@
-"""A pipeline into PostgreSQL: each batch is one transaction, which says that it is in, however often it is run."""
+"""A pipeline into PostgreSQL: each batch is one transaction that also records the batch, in spite of repeated runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def rows(postgresql, table):
 
 @pytest.fixture
 def writer(postgresql, table, target_query):
-    """`writer(mode=..., key=...)` is that of a driver that starts now, with a checkpoint of its own for each table."""
+    """`writer(mode=..., key=...)` is that of a driver that starts now, with a separate checkpoint for each table."""
 
     query = msgspec.structs.replace(target_query, checkpoint_id=token_hex(4))
 
@@ -93,7 +93,7 @@ def test_what_an_attempt_that_was_lost_has_copied_is_not_taken(spark, writer, ro
     url = postgresql.url
 
     def behind_a_lost_attempt(batches):
-        """The rows, once another attempt has copied all of them: Spark never gets its result."""
+        """The rows after another attempt has copied all of them: Spark never gets its result."""
         with psycopg.connect(url) as server:
             (staging,) = server.execute(
                 "select tablename from pg_tables where tablename like 'moldau_staging_%'"
@@ -165,7 +165,7 @@ create domain fine as bigint check (is_fine(value));
 
 
 def test_a_batch_whose_server_goes_in_the_middle_of_a_copy_is_written_anew(spark, writer, rows, postgresql, table):
-    """A server that restarts ends each connection in the words of an administrator, which psycopg has a class for."""
+    """A server that restarts closes each connection with an administrator's error, for which psycopg has a class."""
     with psycopg.connect(postgresql.url) as connection:
         connection.execute(ENDS_ITS_CONNECTION_ONCE)
         connection.execute(f'create table "{table}" (id fine)')

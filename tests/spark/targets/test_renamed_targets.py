@@ -1,4 +1,4 @@
-"""A target with another name is another query: it does not write behind the rows of the old one what those are."""
+"""A renamed target is another query: it does not append the same rows after those of the old one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A pipeline into an SQLite file: each batch is one transaction, which says that it is in, however often it is run."""
+"""A pipeline into an SQLite file: each batch is one transaction that also records the batch, in spite of repeated
+runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What all tables have in common as targets of a pipeline: a batch that one has is evaluated, and not written again."""
+"""Common behavior of all tables as pipeline targets: a batch already in the table is evaluated, but not written
+again."""
 
 from __future__ import annotations
 

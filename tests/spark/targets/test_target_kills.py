@@ -1,8 +1,8 @@
-"""A driver is killed with -9 at each named point of a batch, and started again: every record is in each target once; in
-the mode update, the right rows are.
+"""A driver is killed with -9 at each named point of a batch, and started again. Every record is in each target once; in
+the mode update the rows are right.
 
-One driver has all kinds of targets, two queries of format("moldau") alone, and a target and a source in an object
-store: a start of Spark costs more than the batches of them all.
+One driver has all kinds of targets, two queries of only format("moldau"), and a target and a source in an object store:
+a start of Spark takes longer than all their batches.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.exactly_once.tables import KEYS, TARGET_PARTITIONS, Place, faults, sp
 RECORDS = 6_000
 FILES, ROWS_OF_A_FILE = 12, 100
 LIFE_S = 900
-"""A bound for a driver that hangs, far above what one needs."""
+"""The time limit of a driver that hangs, far above what one needs."""
 KINDS = (
     "topic",
     "files",
@@ -47,14 +47,14 @@ KINDS = (
 
 
 def with_files_of_a_store(spec: str, bucket: str) -> str:
-    """The pipeline reads files of the bucket too, and writes them there."""
+    """The pipeline also reads files from the bucket, and writes files to it."""
     source = f"  stored: {{files: {bucket}/in, format: parquet, max_files_per_batch: 2}}\n"
     target = f"  stored-again: {{from: stored, path: {bucket}/out}}\n"
     return spec.replace("sources:\n", f"sources:\n{source}") + target
 
 
 def test_the_copies_die_at_each_point_of_theirs():
-    """The last one is the whole driver's."""
+    """At the last point the whole driver is killed."""
     assert {point for points in INNER_POINTS for point in points} == {*POINTS_OF_A_COPY[:-1]}
     assert POINTS_OF_A_COPY[-1] == POINTS[-1]
 
@@ -76,7 +76,7 @@ def test_a_target_has_every_record_once(spark, new_topic, bootstrap_servers, pos
     words = [word for topic in copies for word in ("--copy", topic)]
 
     for number, point in enumerate(POINTS):
-        # the first batch that a life runs may be one that is written again; the point counts in it too
+        # a life's first batch may be a repeated one; the point counts in it too
         command = [sys.executable, "-m", "tests.exactly_once.pipeline_driver", str(file), *words]
         command += ["--point", point, "--batch", str(number)]
         life = subprocess.run(command, capture_output=True, text=True, timeout=LIFE_S, check=False)

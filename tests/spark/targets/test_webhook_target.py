@@ -1,4 +1,4 @@
-"""A pipeline that POSTs its rows: what is sent, what is sent again, and what becomes of a refusal."""
+"""A pipeline that POSTs its rows: sent rows, retries, and the handling of rejected rows."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_an_array_is_one_json_value(run, receiver):
 
 @pytest.mark.slow
 def test_a_server_that_is_busy_or_fails_is_asked_again(run, new_topic, receiver):
-    """Where it is said what becomes of a refused row: none of these answers is a refusal."""
+    """With a setting for rejected rows: none of these responses is a rejection."""
     receiver.answers += [503, 429, 408, NO_HTTP]
     run("a", f", dead_letters: {new_topic()}")
     assert [body for _, body in receiver.requests] == ['{"word":"a"}\n']
