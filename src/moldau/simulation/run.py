@@ -1,4 +1,4 @@
-"""Runs one seed in a world of its own; the outcome says how it went."""
+"""Runs one seed in its own world, and returns the outcome."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ DEFAULT_SECONDS = 9.0
 
 
 class Outcome(SeedOutcome, frozen=True, kw_only=True):
-    """Of a seed of one broker."""
+    """The outcome of one seed."""
 
     events: int
     boots: int
     virtual_s: float
     transaction_events: dict[TransactionEvent, int]
     troubles: dict[str, int]
-    """How often each of `troubles.FLOORS_OF_1000` has come."""
+    """How often each of `troubles.FLOORS_OF_1000` occurred."""
 
 
 def run_seed(
@@ -45,23 +45,23 @@ def run_seed(
     write_line: Callable[[str], None] | None = None,
     is_every_event_told: bool = False,
 ) -> Outcome:
-    """The whole story of `seed`. Deterministic: the same code and seed give the same digest."""
+    """Runs the whole story of `seed`. Deterministic: the same code and seed give the same digest."""
     with without_collections():
         return _run_world(seed, seconds, write_line, is_every_event_told)
 
 
 @contextmanager
 def without_collections(*, is_collected_after: bool = True) -> Iterator[None]:
-    """Python's collector of cycles waits until the world has ended: in the middle it would run finalizers of dead
-    processes at a time that no seed repeats."""
+    """Delays Python's cycle collector until the world has ended. During a story it would run finalizers of dead
+    processes at times that no seed repeats."""
     gc.disable()
     hook = sys.unraisablehook
     try:
         with warnings.catch_warnings():
-            # what a killed process had only just begun
+            # coroutines that a killed process had only just created
             warnings.filterwarnings("ignore", "coroutine .* was never awaited")
             yield
-            # a dead process that is collected tries to tidy up, and finds that it is dead
+            # while being collected, a dead process tries to clean up, and finds that it is dead
             sys.unraisablehook = lambda unraisable: None
             if is_collected_after:
                 gc.collect()
@@ -71,10 +71,11 @@ def without_collections(*, is_collected_after: bool = True) -> Iterator[None]:
 
 
 def run_and_freeze(run: Callable[..., AnyOutcome], seed: int, **options: Any) -> AnyOutcome:
-    """Runs a seed, in a process that does nothing else: what is alive between two seeds are modules and their caches,
-    over which no later collection need walk."""
+    """Runs a seed in a process that does nothing else. Between two seeds only modules and their caches are alive, so
+    later collections can skip these objects."""
     outcome = run(seed, **options)
-    # what finalizers brought back in the first collection goes in this one, else it would be frozen: 30 MB a seed
+    # collects the objects that finalizers revived in the first collection; otherwise freezing would keep 30 MB for each
+    # seed
     gc.collect()
     gc.freeze()
     return outcome

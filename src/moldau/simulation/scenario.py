@@ -1,8 +1,8 @@
-"""From a seed to a story: which topics and clients there are, what goes wrong and when, and how it must end.
+"""The story of a seed: its topics and clients, its faults and their times, and the required end.
 
-Each seed has a few kinds of trouble and lacks the others (a run with every trouble at once reaches no depth).
-Then everything is healed, the clients finish what they owe, and all that was promised is read back: once from the
-running node, and once more after a last crash or stop, for what was folded from the log must be what was there.
+Each seed has only a few kinds of trouble, because a run with all of them would not get far. Then everything is healed,
+the clients finish their work, and all promises are checked by reading: once from the running node, and once more after
+a last crash or stop, because the state rebuilt from the log must equal the state before.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ AUDIT_PATIENCE_S = 120.0
 GROUP = "readers"
 SIMPLE_GROUP = "positions"
 COPIER = "copier"
-"""A transactional id, and the group of its positions."""
+"""A transactional id, and the group of its committed offsets."""
 LATE_BATCHES = 10
 SHORTEST_RETENTION_MS = 2_000
-"""Of those that the administrator of the settings gives to the topic that expires."""
+"""The shortest retention that the settings administrator gives to the expiring topic."""
 
 
 class Scenario:
@@ -79,7 +79,7 @@ class Scenario:
         self.admins: list[TopicAdmin] = []
         self.quotas: QuotaAdmin | None = None
         self.copies: SimulatedTopic | None = None
-        """What the transactional copiers write."""
+        """The target topic of the transactional copiers."""
         self.copy_ledger = CopyLedger(COPIER)
         self.flipped_bits: FlippedBits | None = None
         if has_kind(world.seed, "flipped bits"):
@@ -114,7 +114,8 @@ class Scenario:
     # -- the start
 
     async def create_topics(self) -> None:
-        """One that flushes each batch, one that leaves it to the page cache, one with retention, one compacted."""
+        """Creates one topic that flushes each batch, one that leaves it to the page cache, one with retention, and one
+        compacted."""
         random_of = self.world.random_of
         random = random_of("topics")
         small = {
@@ -147,18 +148,18 @@ class Scenario:
         if has_kind(self.world.seed, "transactions"):
             copies = {"flush.messages": "1", **small}
             if self.world.random_of("transactions").random() < 0.5:
-                # no key occurs twice: compaction takes away what was aborted, and markers
+                # every key occurs once, so compaction removes only aborted records and markers
                 copies |= {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.0", "segment.ms": "700"}
                 copies |= {"delete.retention.ms": "0", "file.delete.delay.ms": "500"}
             await self.create_topic("copies", 2, copies)
-            # a client that knows no transactions cannot read it
+            # a client without transactions cannot read it
             self.copies = self.topics.pop()
         self.group_topic = random_of("group topic").choice(self.topics[:2])
         self.world.groups[GROUP] = self.group
         self.world.groups[SIMPLE_GROUP] = self.positions
 
     async def create_bounded_topic(self) -> None:
-        """One whose log may only be so long."""
+        """Creates a topic whose log has a limited size."""
         random = self.world.random_of("retention by bytes")
         configs = {
             "retention.bytes": str(random.choice((60_000, 150_000))),
@@ -273,7 +274,7 @@ class Scenario:
     # -- the end
 
     async def heal(self) -> None:
-        """All troubles end; the node runs."""
+        """Ends all trouble and starts the node."""
         world = self.world
         world.trace.tell("heal")
         self.broker.heal_disks()
@@ -290,7 +291,7 @@ class Scenario:
             await self.troubles.restart(is_trouble_allowed=False)
 
     async def drain(self) -> None:
-        """The clients finish what they owe: on a healthy node they can."""
+        """Waits until the clients have finished their work, which a healthy node must allow."""
         world = self.world
         world.is_draining = True
         try:
@@ -301,7 +302,7 @@ class Scenario:
         world.check_node()
 
     async def let_clean(self) -> None:
-        """The compacted topic is cleaned several times while most keys stay as they are."""
+        """Has the compacted topic cleaned several times while most keys do not change."""
         if not has_kind(self.world.seed, "late cleaning"):
             return
         late = LateProducer(self.world, "late", self.topics[3])
@@ -335,7 +336,7 @@ class Scenario:
             )
 
     async def audit(self, when: str) -> None:
-        """Reads everything back."""
+        """Reads and checks everything."""
         world = self.world
         world.trace.tell(f"audit {when}")
         async with _patience(f"the audit {when}"):
@@ -355,7 +356,7 @@ class Scenario:
         world.check_node()
 
     async def check_bound(self) -> None:
-        """Nobody writes any more: soon the bounded log has no segment too many."""
+        """Clients have stopped writing, so the bounded log must soon have no superfluous segment."""
         if not has_kind(self.world.seed, "retention by bytes"):
             return
         await asyncio.sleep(2 * float(self.world.settings["log.retention.check.interval.ms"]) / 1_000 + 2)
@@ -369,13 +370,13 @@ class Scenario:
             await ExpiryAuditor(self.world, f"{when}-{group.group}", topic, group, is_expired=is_expired).run()
 
     async def expire(self) -> None:
-        """Nobody commits any more: half-way everything is there, after the retention nothing is."""
+        """Clients have stopped committing: half-way all committed offsets must exist, after the retention none."""
         retention_s = OFFSETS_RETENTION_MINUTES * 60
         self.broker.clock.set_off(0)
         await asyncio.sleep(retention_s / 2 - self.seconds)
         async with _patience("the audit of positions half-way"):
             await self.audit_positions("half-way", is_expired=False)
-        # sessions end first, and a clock that was ahead made the last commits look younger
+        # sessions must end first, and a clock that was ahead made the last commits look younger
         await asyncio.sleep(retention_s / 2 + 100)
         async with _patience("the audit of expired positions"):
             await self.audit_positions("expired", is_expired=True)
@@ -383,7 +384,7 @@ class Scenario:
 
 @asynccontextmanager
 async def _patience(what: str) -> AsyncIterator[None]:
-    """Raises ViolationError where a healthy node takes longer than AUDIT_PATIENCE_S."""
+    """Raises ViolationError if a healthy node takes longer than AUDIT_PATIENCE_S."""
     try:
         async with asyncio.timeout(AUDIT_PATIENCE_S):
             yield

@@ -1,4 +1,5 @@
-"""Shared by the commands of the simulators: which seeds run, in how many processes, and how a broken one is printed."""
+"""Shared by the commands of the simulators: the choice of seeds, the number of processes, and the report of a broken
+seed."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from moldau.simulation.violation import ViolationError
 
 
 class SeedOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How a seed went. `rule` is "" where nothing was broken."""
+    """The outcome of one seed. `rule` is "" if no rule was broken."""
 
     seed: int
     digest: str
@@ -29,8 +30,8 @@ class SeedOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def too_seldom(counts: Mapping[str, tuple[int, int]], seeds: int) -> list[str]:
-    """A line for each that came less often than the floors ask of so many seeds. `counts`: by name how often it came,
-    and how often it must come in 1,000 seeds; in fewer, as many fewer times."""
+    """A line for each name that occurred less often than required for this number of seeds. `counts`: the actual number
+    and the number required in 1,000 seeds, by name. Fewer seeds require proportionally less."""
     lines = []
     for name, (count, of_1000) in counts.items():
         least = -(-of_1000 * seeds // 1_000)
@@ -40,7 +41,7 @@ def too_seldom(counts: Mapping[str, tuple[int, int]], seeds: int) -> list[str]:
 
 
 def how_it_ended(trace: Trace, violation: ViolationError | None) -> dict[str, Any]:
-    """The fields of a SeedOutcome that the trace and the broken rule say."""
+    """The fields of a SeedOutcome that come from the trace and the broken rule."""
     return {
         "digest": trace.digest,
         "rule": violation.rule if violation else "",
@@ -53,11 +54,11 @@ def how_it_ended(trace: Trace, violation: ViolationError | None) -> dict[str, An
 Outcome = TypeVar("Outcome", bound=SeedOutcome)
 
 LAST_EVENTS = 30
-"""Of those before a broken rule, how many are printed."""
+"""The number of printed events before a broken rule."""
 
 
 def seed_parser(command: str, description: str | None) -> argparse.ArgumentParser:
-    """The options that the command line of every simulator takes."""
+    """The command line options of every simulator."""
     parser = argparse.ArgumentParser(
         prog=f"python -m {command}", description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -71,7 +72,7 @@ def seed_parser(command: str, description: str | None) -> argparse.ArgumentParse
 
 
 def chosen_seeds(options: argparse.Namespace) -> list[int]:
-    """The seeds that the options of `seed_parser` name."""
+    """The seeds in the options of `seed_parser`."""
     first, _, last = (options.seeds or str(options.seed)).partition("..")
     return list(range(int(first), int(last or first) + 1))
 
@@ -79,7 +80,8 @@ def chosen_seeds(options: argparse.Namespace) -> list[int]:
 def _outcomes(
     seeds: Sequence[int], jobs: int, run: Callable[[int], Outcome], run_told: Callable[[int], Outcome]
 ) -> Iterator[Outcome]:
-    """In the order of the seeds. `run` must be known by name in other processes; `run_told` stays in this one."""
+    """Yields outcomes in the order of the seeds. Other processes find `run` by its name; `run_told` stays in this
+    process."""
     if jobs > 1 and len(seeds) > 1:
         with multiprocessing.get_context("spawn").Pool(jobs) as pool:
             yield from pool.imap(run, seeds, chunksize=1)
@@ -96,11 +98,11 @@ def run_seeds(
     came_too_seldom: Callable[[Sequence[Outcome]], Sequence[str]] | None = None,
     seeds: Sequence[int] | None = None,
 ) -> int:
-    """Runs `seeds`, else those that `options` (of `seed_parser`) name; prints each that is broken, one that runs alone,
-    and the totals; gives the exit code. With `--digests` it prints the digest of every seed, and no totals.
+    """Runs `seeds`, or else those in `options` (from `seed_parser`). Prints each broken seed, a single seed, and the
+    totals. Returns the exit code. With `--digests` it prints the digest of every seed, and no totals.
 
-    `run_seed` takes the seed, and as `write_line` what gets its story while it happens. `came_too_seldom`: lines of
-    what the seeds did not put to the test often enough, which fails the command where there are any.
+    `run_seed` is called with the seed, and with `write_line` for the lines of its story. `came_too_seldom` returns a
+    line for each event that the seeds tested too seldom; any such line fails the command.
     """
     chosen = chosen_seeds(options) if seeds is None else seeds
     began = time.perf_counter()

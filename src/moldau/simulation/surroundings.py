@@ -1,4 +1,4 @@
-"""What all machines of a world share: the seed, the time, the network, the trace, and what a broken rule ends."""
+"""The shared parts of a world: the seed, the time, the network, the trace, and the end by a broken rule."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEPT_LINES = 2_000
 
 
 class Surroundings:
-    """One world. All randomness comes from `random_of`: nobody draws from the stream of another one."""
+    """One world. All randomness comes from `random_of`, and no code draws from another's stream."""
 
     def __init__(self, seed: int, loop: VirtualLoop, write_line: Callable[[str], None] | None) -> None:
         self.seed = seed
@@ -35,11 +35,11 @@ class Surroundings:
         self._nobody = copy_context()
 
     def random_of(self, name: str) -> Random:
-        """The stream that `name` draws from."""
+        """The random stream for `name`."""
         return random_of(self.seed, name)
 
     def after(self, delay_ms: float, act: Callable[[], None], process: SimulatedProcess | None = None) -> None:
-        """Calls `act` in `delay_ms`, unless `process` is dead by then."""
+        """Calls `act` after `delay_ms`, unless `process` is dead by then."""
         context = self._nobody if process is None else process.context
         self.loop.call_later(delay_ms / 1_000, act, context=context)
 
@@ -50,11 +50,12 @@ class Surroundings:
             self.failed.set_result(violation)
 
     def failed_unseen(self, story: str, error: BaseException | None) -> None:
-        """Something reached the loop's exception handler."""
+        """An error reached the loop's exception handler."""
         self.violate(error if isinstance(error, ViolationError) else ViolationError("nothing fails unseen", story))
 
     async def first_violation(self, story: Coroutine[Any, Any, None]) -> ViolationError | None:
-        """Runs `story` to its end or to the first violation, and gives that. Raises any other error of the story."""
+        """Runs `story` to its end or to the first violation, and returns the violation. Raises any other error of the
+        story."""
         telling = asyncio.ensure_future(story)
         await asyncio.wait((telling, self.failed), return_when=asyncio.FIRST_COMPLETED)
         if self.failed.done():
@@ -67,12 +68,12 @@ class Surroundings:
 
 
 class SimulatedEventLog(EventLog):
-    """What the node logs becomes part of the story; an error that no handler foresaw breaks a rule."""
+    """Adds the node's log to the story. An unexpected error is a violation."""
 
     __slots__ = ("_around", "_who", "lines")
 
     def __init__(self, around: Surroundings, clock: Clock, who: str) -> None:
-        """`who` writes the lines."""
+        """`who` is the source of the lines."""
         super().__init__(clock)
         self._around = around
         self._who = who

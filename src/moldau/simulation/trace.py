@@ -1,4 +1,4 @@
-"""What happened, in order: the last events for people, and one hash over all of them to compare two runs."""
+"""The events in order: the last ones for people, and a hash of all of them to compare two runs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ KEPT_EVENTS = 60
 
 
 class Trace:
-    """The story of a run. Two runs of a seed are equal when `digest` is.
+    """The story of a run. Two runs of a seed are equal if their `digest` is.
 
-    An event is a word and values of ints, strings and bytes: nothing that has an address or a hash order in its text.
+    An event is a word with values of type int, str or bytes, whose text contains no address and no hash order.
     """
 
     __slots__ = ("_crc", "_now", "count", "is_every_event_told", "last", "told", "write_line")
@@ -27,7 +27,7 @@ class Trace:
         self.is_every_event_told = False
 
     def note(self, word: str, *values: object) -> None:
-        """A small event (bytes delivered, a call on the disk): in the hash, and in the story of a violation."""
+        """Adds a small event (delivered bytes, a call on the disk) to the hash and to the story of a violation."""
         now = self._now()
         self.count += 1
         self._crc = zlib.crc32(f"{now:.9f} {word} {values}".encode(), self._crc)
@@ -36,7 +36,7 @@ class Trace:
             self.write_line(f"{now:10.4f}      {word} {' '.join(map(str, values))}")
 
     def tell(self, line: str) -> None:
-        """An event that a reader of the run wants to see (a crash, a fault, an answer that matters)."""
+        """Adds an event that a reader of the run should see, such as a crash, a fault or an important response."""
         self.note("tell", line)
         text = f"{self._now():10.4f}  {line}"
         self.told.append(text)

@@ -1,6 +1,6 @@
-"""What happens to transactions in a story, counted: a rule that nothing puts to the test proves nothing.
+"""Counts the events of transactions in a story, because a rule that is never tested proves nothing.
 
-Most events are counted by the clients that see them; `TransactionWatch` looks at the coordinators for the others.
+The clients count most events; `TransactionWatch` reads the others from the coordinators.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from moldau.core.transactions.state import MAX_PRODUCER_EPOCH, PREPARED, Transac
 from moldau.shell.broker.coordination.transactions import TransactionCoordinators
 
 LAST_EPOCHS = 5
-"""A new producer id that comes so near to the last epoch takes the place of the used-up one."""
+"""A new producer id this close to the last epoch replaces the used-up one."""
 ABORTED = (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT)
 
 
 class TransactionEvent(enum.Enum):
-    """By the words that the report prints."""
+    """The events, with their names in the report."""
 
     BEGUN = "begun"
     JOINED_BY_PRODUCE = "a partition joined by Produce"
@@ -51,16 +51,16 @@ Count = Callable[[TransactionEvent], None]
 
 
 class TransactionWatch:
-    """What only the coordinators know. Looks often, and touches nothing."""
+    """Events that only the coordinators know. Reads them often, and changes nothing."""
 
     def __init__(self, count: Count) -> None:
         self._count = count
         self.when_decided: Callable[[], None] | None = None
-        """Called once, at the next decision of a coordinator: it is appended, and nobody has flushed it."""
+        """Called once, at the next decision of a coordinator, when it is appended but not flushed."""
         self._seen: dict[int, dict[str, TransactionMetadata]] = {}
-        """By partition of `__transaction_state`, over all processes."""
+        """The metadata by partition of `__transaction_state`, over all processes."""
         self._retries = 0
-        """Of the process that runs, as far as they are counted."""
+        """The counted retries of the running process."""
 
     def look(self, coordinators: TransactionCoordinators) -> None:
         for index, transactions in coordinators.loaded_states():

@@ -1,7 +1,7 @@
 """The faults of a story: crashes, restarts, full, broken and slow disks, connections, links, clocks.
 
-Each fault is a kind (`kinds.TROUBLE`). The seed and the name of the kind alone decide whether and when it comes and
-what it draws: a new kind changes no draw of the others. A fault waits until the one before it has ended.
+Each fault is a kind (`kinds.TROUBLE`). Only the seed and the name of the kind decide whether and when it occurs and
+what it draws, so a new kind changes no draw of the others. A fault waits until the one before it has ended.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from moldau.simulation.world import World
 from moldau.types import TopicPartition
 
 MEANS_S = (2.0, 4.0, 8.0)
-"""Between two troubles of a kind, on average, in seconds: drawn for each story and kind."""
+"""The average time in seconds between two troubles of a kind, drawn for each story and kind."""
 CRASHES = ("process crashes", "machine crashes", "process crashes inside", "machine crashes inside")
 RENAMES = re.compile(r"rename (compacted-.*\.deleted$|\S*-future )")
-"""The first of an old segment that goes, and the name of a log that has moved."""
+"""The first file of an old segment that is removed, and the name of a moved log."""
 PLANNED = ("crashes in commits", "crashes in renames", "machine crashes inside", "process crashes inside")
-"""Troubles that plan the death of the process, which may come to nothing."""
+"""Troubles that plan the death of the process, which may not happen."""
 AT_START = "crashes inside a start"
 LOOKS_FOR_CLEANING = 80
 CUT_S = (0.3, 1.5, 4.0)
 
 
 def death_of(kind: str) -> str:
-    """What a death that `kind` has planned is counted as."""
+    """The name under which a death planned by `kind` is counted."""
     return f"{kind}: the process died"
 
 
 FLOORS_OF_1000 = dict.fromkeys(TROUBLE, 100) | dict.fromkeys(map(death_of, (*PLANNED, AT_START)), 20)
-"""So often each kind of trouble, and each death that one has planned, must come in 1,000 seeds; in fewer, as many fewer
-times."""
+"""The required number of each kind of trouble, and of each planned death, in 1,000 seeds; proportionally less in fewer
+seeds."""
 
 
 class Timetable:
-    """When one trouble comes. `random`: all that it draws."""
+    """The times of one trouble. `random`: the stream for all its draws."""
 
     __slots__ = ("_mean_s", "act", "due_s", "kind", "random")
 
@@ -57,7 +57,7 @@ class Timetable:
         self.plan_next(0.0)
 
     def plan_next(self, now_s: float) -> None:
-        """Draws when the trouble comes next: it has just come, or the story begins."""
+        """Draws the next time, at the start of the story and after each trouble."""
         self.due_s = now_s + self.random.expovariate(1 / self._mean_s)
 
 
@@ -70,7 +70,7 @@ class Troubles:
         self.is_restart_needed = False
         """A log directory is offline, or soon will be."""
         self.happened: Counter[str] = Counter()
-        """How often each of FLOORS_OF_1000 has come."""
+        """How often each of FLOORS_OF_1000 occurred."""
         self._restarts = world.random_of("restarts")
         acts: dict[str, Callable[[Random], Awaitable[None]]] = {
             "aborts": self.abort,
@@ -105,7 +105,7 @@ class Troubles:
         self.timetables = [Timetable(kind, acts[kind], world.random_of(kind)) for kind in kinds]
 
     async def run(self, until_s: float) -> None:
-        """Makes trouble, and starts the broker again whenever it is down, until `until_s` of the loop's time."""
+        """Causes trouble until `until_s` of the loop's time, and restarts the broker whenever it is down."""
         world = self.world
         world.trace.tell("troubles: " + ", ".join(timetable.kind for timetable in self.timetables))
         while world.loop.time() < until_s:
@@ -122,7 +122,7 @@ class Troubles:
                 timetable.plan_next(world.loop.time())
 
     async def restart(self, *, is_trouble_allowed: bool) -> None:
-        """Boots after a crash; where trouble is allowed, now and then with the next crash or fault on its way."""
+        """Boots after a crash. If trouble is allowed, sometimes already with the next crash or fault planned."""
         broker, random = self.broker, self._restarts
         await asyncio.sleep(random.choice((0.0, 0.1, 0.5, 1.0, 2.0)))
         self.is_restart_needed = False
@@ -142,7 +142,7 @@ class Troubles:
             raise ViolationError("the node starts and stops", "a start failed on a healthy machine")
 
     def _counting(self, kind: str) -> Callable[[], None]:
-        """To be called when a process dies as `kind` has planned."""
+        """A function to call when a process dies as `kind` has planned."""
 
         def count() -> None:
             self.happened[death_of(kind)] += 1
@@ -166,16 +166,16 @@ class Troubles:
         self.broker.plan_crash("machine", random.randint(1, 60), random, dying=dying)
 
     async def plan_rename_crash(self, random: Random) -> None:
-        """The process will die while cleaned segments take the place of others, or soon after a partition has moved to
-        another log directory."""
+        """The process will die while cleaned segments replace others, or soon after a partition has moved to another
+        log directory."""
         if not any(disk.plan for disk in self.broker.process_disks):
             kind = "process" if random.random() < 0.7 else "machine"
             dying = self._counting("crashes in renames")
             self.broker.plan_crash(kind, random.randint(1, 8), random, RENAMES, dying)
 
     async def plan_commit_crash(self, random: Random) -> None:
-        """The machine, or now and then the process, will die while the next end of a transaction is on its way:
-        decided, flushed, on one of its partitions, on all of them."""
+        """The machine, or sometimes the process, will die during the next end of a transaction: when it is decided,
+        flushed, on one of its partitions, or on all of them."""
         kind = "machine" if random.random() < 0.8 else "process"
         changes = random.choice((1, 1, 2, 3, 5, 8))
         dying = self._counting("crashes in commits")
@@ -193,7 +193,7 @@ class Troubles:
         self.world.trace.tell(f"the wall clock is set off by {skew_ms} ms")
 
     async def pause_process(self, random: Random) -> None:
-        """The process stands still, and goes on as if nothing had happened."""
+        """Pauses the process, which then continues as if nothing had happened."""
         process, length_s = self.broker.process, random.choice((0.2, 1.5, 3.0))
         if process is not None:
             self.world.trace.tell(f"the process pauses for {length_s} s")
@@ -212,8 +212,8 @@ class Troubles:
         self.world.trace.tell("disk has room again")
 
     async def lose_snapshots(self, random: Random) -> None:
-        """The process dies, and no snapshot says what producers of transactions wrote: the next start reads them from
-        the log, as far as compaction has left it. Waits for a compaction that takes an aborted batch away."""
+        """The process dies, and the producer snapshots of transactions are lost. The next start reads the producers
+        from the log, as far as compaction has left it. Waits for a compaction that removes an aborted batch."""
         for _ in range(LOOKS_FOR_CLEANING):
             if self._is_stale_batch_cleaned() or not self.broker.is_up:
                 break
@@ -236,13 +236,13 @@ class Troubles:
         return directory is not None and directory.cleaned_offsets.get(place, 0) >= stale[1]
 
     async def refuse_markers(self, random: Random) -> None:
-        """What transactional copiers write finds no room, a few times: their batches, and the markers."""
+        """A few appends of transactional copiers find no space: their batches, and the markers."""
         self.broker.fail_disk(Fault("append", "full", "copies-", times=random.choice((1, 2, 5))), random)
         self.world.trace.tell("the next appends of *copies-* find no room")
 
     async def break_disk(self, random: Random) -> None:
-        """One operation fails; its log directory is offline until the restart that follows, and the node halts unless
-        it has another."""
+        """One operation fails. Its log directory is offline until the following restart, and the node halts unless it
+        has another directory."""
         if self.is_restart_needed:
             self.broker.kill("process")
             return
@@ -255,8 +255,8 @@ class Troubles:
         self.broker.heal_disks()
 
     async def fail_flush(self, random: Random) -> None:
-        """The next flush fails. Soon after power is lost, at once or after another process has served: then nothing
-        of what failed may have been acknowledged, and everything that the later process acknowledged is there."""
+        """The next flush fails. Power is lost soon after, sometimes after another process has served. Then nothing of
+        the failed flush may have been acknowledged, and everything that the later process acknowledged must exist."""
         if self.is_restart_needed:
             return
         self.broker.fail_disk(Fault("flush", "io", ".log", times=1), random)
@@ -299,7 +299,7 @@ class Troubles:
             self.world.network.silence(random.choice(connections))
 
     async def slow_reader(self, random: Random) -> None:
-        """A client that asks and does not read."""
+        """A client that sends requests and does not read."""
         connections = list(self.world.network.connections.values())
         if not connections:
             return
@@ -309,11 +309,11 @@ class Troubles:
         end.resume_reading()
 
     def _some_clients(self, random: Random) -> list[str]:
-        """Each client's host with the same chance."""
+        """Some client hosts, each with the same chance."""
         return [client for client in self.world.network.clients_of(self.broker.host) if random.random() < 0.5]
 
     async def cut(self, random: Random) -> None:
-        """Nothing passes between the broker and some clients."""
+        """Cuts the network between the broker and some clients."""
         host, clients, length_s = self.broker.host, self._some_clients(random), random.choice(CUT_S)
         self.world.trace.tell(f"{len(clients)} clients are cut off for {length_s} s")
         for client in clients:
@@ -322,7 +322,7 @@ class Troubles:
         await asyncio.sleep(length_s)
 
     async def cut_one_way(self, random: Random) -> None:
-        """Requests do not arrive, or answers do not."""
+        """Either requests or responses do not arrive."""
         host, clients, length_s = self.broker.host, self._some_clients(random), random.choice(CUT_S)
         lost = random.choice(("requests", "answers"))
         self.world.trace.tell(f"the {lost} of {len(clients)} clients do not arrive for {length_s} s")
@@ -332,7 +332,7 @@ class Troubles:
         await asyncio.sleep(length_s)
 
     async def slow_links(self, random: Random) -> None:
-        """What passes between the broker and some clients takes longer."""
+        """Slows the network between the broker and some clients."""
         host, clients, length_s = self.broker.host, self._some_clients(random), random.choice(CUT_S)
         self.world.trace.tell(f"the links of {len(clients)} clients are slow for {length_s} s")
         for client in clients:

@@ -1,4 +1,4 @@
-"""A log of transactions as it is after weeks: the producer id of a transactional id has few epochs left."""
+"""A log of transactions as after weeks of use: the producer id of a transactional id has few epochs left."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RETRY_S = 0.05
 
 
 async def use_up_epochs(world: World, transactional_id: str) -> None:
-    """Writes it into the log of the node that runs: it counts from the next start on."""
+    """Writes the state into the log of the running node. It takes effect at the next start."""
     random = world.random_of("used-up epochs")
     client = await BrokerClient.open(world.network, "setup", world.broker.host, random)
     client.versions[ApiKey.FIND_COORDINATOR] = 3

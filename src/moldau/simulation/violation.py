@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class ViolationError(Exception):
-    """`rule` is the name of the invariant; `detail` says where and what."""
+    """`rule` is the name of the invariant; `detail` is the place and the values."""
 
     def __init__(self, rule: str, detail: str) -> None:
         super().__init__(f"{rule}: {detail}")

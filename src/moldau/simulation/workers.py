@@ -1,8 +1,8 @@
-"""Workers that take virtual time: a piece of work stops at its calls of the disk, and other events happen meanwhile.
+"""Workers that take virtual time. A piece of work may pause at its disk calls, and other events happen meanwhile.
 
 Each piece runs in a greenlet on the loop's thread while the loop waits. A seed therefore gives the same order of events
-on every machine, and a switch costs less than a microsecond instead of ten. At each call of the disk, where a real
-thread could lose the processor, the work draws whether it stops there and for how long.
+on every machine, and a switch costs less than a microsecond instead of ten. At each disk call, where a real thread
+could lose the processor, the work draws whether and how long it pauses.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ T = TypeVar("T")
 
 
 class WorkerWeather:
-    """How long work takes. `delay_max` is in seconds: a scenario may let the disk stall."""
+    """The duration of work. `delay_max` is in seconds: a scenario may make the disk stall."""
 
     __slots__ = ("delay_max", "interrupted_share", "stop_share")
 
     def __init__(self) -> None:
         self.delay_max = 0.01
         self.interrupted_share = 0.7
-        """Share of the pieces of work that stop at calls of the disk; the others are done at one instant."""
+        """The share of pieces of work that pause at disk calls; the others take no virtual time."""
         self.stop_share = 0.5
-        """Share of the calls of the disk at which such a piece stops."""
+        """The share of disk calls at which such a piece pauses."""
 
 
 class SimulatedWorkers:
     """The Workers port of one process.
 
-    As with threads, work that was begun is done even if nobody waits for it any more; it ends where it is when the
-    process dies. `rest` is what the process' disk calls before each of its own calls.
+    As with threads, started work finishes even if no caller waits any more. When the process dies, the work stops at
+    its present place. The process' disk calls `rest` before each of its own calls.
     """
 
     def __init__(self, loop: VirtualLoop, process: SimulatedProcess, random: Random, weather: WorkerWeather) -> None:
@@ -64,7 +64,7 @@ class SimulatedWorkers:
             await drained
 
     def close(self) -> None:
-        """Work that was under way ends here; no call of the disk that it was about to make is made."""
+        """Stops unfinished work before its next disk call."""
         while self._resting:
             work, _ = self._resting.popitem()
             self._running, outer = work, self._running
@@ -72,7 +72,7 @@ class SimulatedWorkers:
             self._running = outer
 
     def rest(self) -> None:
-        """Called by work before each call of the disk: other events may happen before this returns."""
+        """Called by work before each disk call: other events may happen before this returns."""
         work = self._running
         if work is None:
             return
@@ -127,7 +127,7 @@ class SimulatedWorkers:
 
 
 class _InterruptedWork:
-    """Work that runs between `resume` and the next `rest`, while the caller of `resume` stands still."""
+    """Work that runs between `resume` and the next `rest`, while the caller of `resume` waits."""
 
     __slots__ = ("_context", "_greenlet", "_outside", "_work", "error", "is_killed", "result")
 
@@ -145,17 +145,17 @@ class _InterruptedWork:
         return self._greenlet.dead
 
     def resume(self) -> None:
-        """Lets the work begin or go on; returns when it rests or has ended."""
+        """Starts or continues the work. Returns when it rests or has ended."""
         self._outside = getcurrent()
         self._greenlet.parent = self._outside
         self._greenlet.switch()
 
     def rest(self) -> None:
-        """Called by the work: lets the caller of `resume` go on, until it calls that again."""
+        """Called by the work: returns control to the caller of `resume` until its next call."""
         self._outside.switch()
 
     def kill(self) -> None:
-        """Ends the work where it rests."""
+        """Ends the work at its present rest."""
         self.is_killed = True
         self.resume()
 
@@ -165,5 +165,5 @@ class _InterruptedWork:
         except Exception as error:
             self.error = error
         except ProcessKilledError:
-            # the process ended inside this work: nobody waits for it any more
+            # the process ended inside this work: no caller waits for it any more
             self.is_killed = True

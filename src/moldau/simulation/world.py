@@ -1,4 +1,4 @@
-"""Everything of one seed: its machines, its network, the promises to clients, and the rules."""
+"""The world of one seed: its machines, its network, the promises to clients, and the rules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from moldau.simulation.transaction_events import TransactionWatch
 from moldau.simulation.violation import ViolationError
 
 DIRECTORIES = 2
-"""How many log directories there are where there are several."""
+"""The number of log directories, if a seed has several."""
 BROKER = "broker"
 """The host of the broker that the clients use."""
 
@@ -34,9 +34,9 @@ class World(ClientWorld):
         disks = [MemoryDisk() for _ in range(DIRECTORIES if has_kind(seed, "directories") else 1)]
         self.broker = self.add_machine(BROKER, settings, disks, self._check_survivors, self.clock)
         self.after_end: Callable[[bool], None] = lambda is_power_lost: None
-        """Called after each stop and crash of the broker, with the disks as they were left."""
+        """Called after each stop and crash of the broker, with the final state of the disks."""
         self.stale_batch: tuple[int, int] | None = None
-        """Partition and end offset of an aborted batch that will be sent once more: see StaleSender."""
+        """Partition and end offset of an aborted batch that will be sent again: see StaleSender."""
         self.transactions = TransactionWatch(self.count)
         self.broker.dropping = lambda node: self.transactions.process_dies(node.broker.transactions)
         self._high_watermarks: dict[int, int] = {}
@@ -51,7 +51,7 @@ class World(ClientWorld):
         ended: Callable[[bool], None] = lambda is_power_lost: None,
         clock: SimulatedClock | None = None,
     ) -> NodeMachine:
-        """A further host with a node on it; it starts with `boot`. `ended`, `clock`: see Machine."""
+        """Adds a host with a node, which starts with `boot`. `ended`, `clock`: see Machine."""
         machine = self.machines[host] = NodeMachine(self, host, settings, disks, clock, ended)
         return machine
 
@@ -63,14 +63,14 @@ class World(ClientWorld):
         return self.broker.is_disk_limited
 
     def end_work(self) -> None:
-        """The threads of all machines end with the world."""
+        """Stops the threads of all machines at the end of the world."""
         for machine in self.machines.values():
             machine.end_work()
 
     # -- rules
 
     def _check_survivors(self, is_power_lost: bool) -> None:
-        """What the broker's disks hold now, against what was promised."""
+        """Compares the present contents of the broker's disks with the promises."""
         disks = self.broker.disks
         for (_, partition), ledger in self.ledger.partitions.items():
             directory = f"{ledger.topic}-{partition}"
@@ -86,8 +86,8 @@ class World(ClientWorld):
     # -- rules that look inside
 
     def metadata(self) -> tuple[object, ...]:
-        """What the node believes of topics, settings, quotas and features, and which producer id comes next. How the
-        broker itself is registered changes with each start."""
+        """The node's topics, settings, quotas and features, and the next producer id. Omits the broker's own
+        registration, which changes with each start."""
         if self.broker.node is None:
             return ()
         image = self.broker.node.broker.image
@@ -104,7 +104,7 @@ class World(ClientWorld):
         )
 
     def check_partitions(self) -> None:
-        """After every request: the offsets of each partition are in order, and no high watermark goes back."""
+        """After every request: the offsets of each partition must be in order, and no high watermark may go back."""
         node = self.broker.node
         if node is None or self.failed.done():
             return
@@ -127,7 +127,7 @@ class World(ClientWorld):
                     known[number] = high_watermark
 
     def check_node(self) -> None:
-        """The rules over the node and the loop as a whole."""
+        """Checks the rules about the node and the loop as a whole."""
         node = self.broker.node
         if node is not None and node.failure is not None:
             raise ViolationError("invariants hold", f"the node stopped: {node.failure}")

@@ -1,4 +1,4 @@
-"""A quorum from a seed: crashes, lost power and disks, cut networks, changed voters, snapshots.
+"""Runs a quorum from a seed, with crashes, lost power and disks, cut networks, changes of voters, and snapshots.
 
 `python -m moldau.simulation.raft --seeds 1..300` runs it.
 

@@ -1,6 +1,6 @@
-"""`python -m moldau.simulation.raft --seed 7`: one seed, step by step; `--seeds 1..300`: many, counted.
+"""`python -m moldau.simulation.raft --seed 7` prints one seed step by step; `--seeds 1..300` runs many and counts.
 
-Exit code 0 if no rule was broken, else 1.
+The exit code is 0 if no rule was broken, else 1.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from moldau.simulation.seeds import run_seeds, seed_parser
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the seeds that the command line names; gives the exit code."""
+    """Runs the seeds on the command line. Returns the exit code."""
     parser = seed_parser("moldau.simulation.raft", __doc__)
     parser.add_argument("--voters", type=int, metavar="N", help="first voters in each seed, in place of three or five")
     options = parser.parse_args(arguments)

@@ -11,7 +11,7 @@ BACKOFF_MS = 50
 
 
 class Writer:
-    """A write that fails is forgotten: nobody knows whether its record will be committed."""
+    """Forgets a failed write, because its record may or may not be committed later."""
 
     def __init__(self, story: Story, name: str) -> None:
         self.story = story
@@ -26,7 +26,7 @@ class Writer:
         story.after(self._random.randrange(500), self._write, self.process)
 
     def stop(self) -> None:
-        """No new write is begun."""
+        """Begins no new write."""
         self._is_stopping = True
 
     def _write(self) -> None:

@@ -1,4 +1,4 @@
-"""The trouble of a story: that of all hosts, and splits of the whole quorum."""
+"""The trouble of a story: the faults of all hosts, and splits of the whole quorum."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from moldau.simulation.raft.story import Story
 
 
 class Faults:
-    """`begin` sets all kinds going; none begins after `end`."""
+    """`begin` starts all kinds; no fault begins after `end`."""
 
     def __init__(self, story: Story, machines: Sequence[QuorumMachine], membership: Membership) -> None:
         self._story = story
@@ -43,7 +43,7 @@ class Faults:
         self._membership.end()
 
     def _machine(self, random: Random) -> QuorumMachine:
-        """Often a leader, where faults matter most."""
+        """A random machine, often a leader, where faults matter most."""
         leaders = [each for each in self._machines if each.node is not None and each.node.quorum.is_leader]
         choice = random.choice(self._machines)
         return leaders[0] if leaders and random.randrange(2) else choice
@@ -52,7 +52,7 @@ class Faults:
         self._end(self._machine(random), "process", random)
 
     def _lose_power(self, random: Random) -> None:
-        """One machine, or all at once."""
+        """For one machine, or for all at once."""
         machine = self._machine(random)
         for each in self._machines if random.randrange(4) == 0 else [machine]:
             self._end(each, "machine", random)
@@ -81,7 +81,7 @@ class Faults:
         self._hosts.cut_off(name, others, length_ms)
 
     def _split(self, random: Random) -> None:
-        """Into two parts that do not hear each other."""
+        """Splits the quorum into two parts that do not reach each other."""
         if len(self._names) < 2:
             return
         names = random.sample(self._names, len(self._names))

@@ -26,7 +26,7 @@ KEPT_SNAPSHOTS = 2
 
 
 class NodeFiles:
-    """`log` is another object after `load_snapshot`. Every method but the appends of the log waits for the disk."""
+    """`log` is replaced by `load_snapshot`. Every method except the appends of the log waits for the disk."""
 
     def __init__(self, disk: ProcessDisk, settings: LogSettings, now_ms: int) -> None:
         self._disk = disk
@@ -35,7 +35,7 @@ class NodeFiles:
         self.log = self._open(now_ms, self._flushed_offset.read())
         self.snapshots = found_snapshots(self._disk)
         if self.newest != NO_SNAPSHOT and not self._has(self.newest):
-            self._replace_log(self.newest, now_ms)  # a crash came between the snapshot and this
+            self._replace_log(self.newest, now_ms)  # a crash came between the snapshot and the new log
         self._start_behind_a_snapshot()
 
     def _open(self, now_ms: int, recovery_point: int, log_start_offset: int = 0) -> Log:
@@ -55,32 +55,32 @@ class NodeFiles:
 
     @property
     def oldest(self) -> SnapshotId:
-        """The one that the log begins behind."""
+        """The snapshot at the log start offset."""
         return next((each for each in self.snapshots if each.end_offset == self.log.log_start_offset), NO_SNAPSHOT)
 
     def _has(self, snapshot: SnapshotId) -> bool:
-        """Whether the log goes on behind `snapshot`, or holds what that stands for."""
+        """Whether the log begins at the end of `snapshot`, or contains the records that it stands for."""
         log, end_offset = self.log, snapshot.end_offset
         if not log.log_start_offset <= end_offset <= log.log_end_offset:
             return False
         return end_offset == log.log_start_offset or log.leader_epochs.epoch_of_offset(end_offset - 1) == snapshot.epoch
 
     def _start_behind_a_snapshot(self) -> None:
-        """Segments go as a whole: the first one may begin before the snapshot."""
+        """Deletion removes whole segments, so the first one may begin before the snapshot."""
         start_offset = self.log.log_start_offset
         if start_offset > 0:
             oldest = next(each for each in self.snapshots if each.end_offset >= start_offset)
             self.log.advance_log_start_offset(oldest.end_offset)
 
     def voters(self, first: VoterSet, kraft_version: int) -> VoterHistory:
-        """The sets of voters that the oldest snapshot and the log name; `first`: those of a new cluster."""
+        """The voter sets in the oldest snapshot and in the log. `first`: those of a new cluster."""
         history = VoterHistory(self.voters_of(self.oldest) or first, kraft_version, self.oldest.end_offset - 1)
         for batch in batches_of(self.log, self.log.log_start_offset, self.log.log_end_offset).values():
             history.append(voter_sets_in(batch))
         return history
 
     def voters_of(self, snapshot: SnapshotId) -> VoterSet | None:
-        """None where they are configured."""
+        """None if the voters are static settings."""
         if snapshot == NO_SNAPSHOT:
             return None
         voters = decode_snapshot(self._disk.read_file(path_of(snapshot))).control.voters
@@ -92,7 +92,7 @@ class NodeFiles:
         self.log.truncate_to(offset, now_ms)
 
     def flushed(self, plan: FlushPlan, now_ms: int) -> None:
-        """`plan` has run."""
+        """`plan` was executed."""
         self._flushed_offset.write(plan.end_offset)
         self.log.mark_flushed(plan, now_ms)
 
@@ -104,7 +104,8 @@ class NodeFiles:
     # --- snapshots ---
 
     def take_snapshot(self, end_offset: int, control: QuorumControl, now_ms: int) -> None:
-        """Of what is committed below `end_offset`; older ones go, and the log before the oldest that stays."""
+        """Takes a snapshot of the committed state below `end_offset`. Removes older snapshots, and the log before the
+        oldest remaining one."""
         log = self.log
         snapshot = SnapshotId(end_offset, log.leader_epochs.epoch_of_offset(end_offset - 1))
         steps = encode_snapshot_steps(
@@ -129,15 +130,15 @@ class NodeFiles:
         file.close()
 
     def read_part(self, snapshot: SnapshotId, position: int, max_bytes: int) -> tuple[int, bytes] | None:
-        """The size of `snapshot`, and what it has from `position` on; None: it is here no more."""
+        """The size of `snapshot`, and its bytes from `position` on; None if it no longer exists."""
         if snapshot not in self.snapshots:
             return None
         data = self._disk.read_file(path_of(snapshot))
         return len(data), data[position : position + max_bytes]
 
     def load_snapshot(self, snapshot: SnapshotId, now_ms: int) -> None:
-        """The parts are complete: `snapshot` takes the place of the log. A crash on the way leaves a log that the next
-        start replaces, for the snapshot is durable first."""
+        """All parts have arrived: `snapshot` replaces the log. The snapshot is durable first, so after a crash on the
+        way the next start replaces the log."""
         self._finish(snapshot)
         self._replace_log(snapshot, now_ms)
 
@@ -150,7 +151,7 @@ class NodeFiles:
         self._flushed_offset.save(0)
         self.log.release()
         for name in self._disk.list_directory(METADATA_DIRECTORY):
-            if name.partition(".")[0].isdigit():  # of a segment: the names of snapshots hold a dash
+            if name.partition(".")[0].isdigit():  # of a segment: the names of snapshots contain a dash
                 self._disk.remove(f"{METADATA_DIRECTORY}/{name}")
         self._disk.remove(f"{METADATA_DIRECTORY}/{LEADER_EPOCH_CHECKPOINT}")
         for old in self.snapshots:

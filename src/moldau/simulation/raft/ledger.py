@@ -1,4 +1,4 @@
-"""What must hold of a quorum, whatever fails: Kafka's invariants of KRaft, and those of Raft's proof."""
+"""The rules of a quorum under all faults: Kafka's invariants of KRaft, and those of Raft's proof."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from moldau.wire.records.batch import read_header
 
 
 class QuorumLedger(Ledger):
-    """What a ledger of replicas knows, and each vote, each epoch, and what a leader ever appended in one."""
+    """The ledger of replicas, and in addition each vote, each epoch, and each leader's appends in an epoch."""
 
     def __init__(self, trace: Trace) -> None:
         super().__init__(trace)
         self._epochs: dict[ReplicaKey, int] = {}
         self._votes: dict[tuple[ReplicaKey, int], ReplicaKey] = {}
         self._appended: dict[tuple[int, int], bytes] = {}
-        """Each batch by its epoch and base offset: both together name its bytes, in every log."""
+        """Each batch by its epoch and base offset. Both together determine its bytes in every log."""
         self._voter_sets: dict[int, list[VoterSet]] = {}
-        """The sets of voters that stood in any log, by the offset of their record."""
+        """The voter sets in any log, by the offset of their record."""
         self._snapshot_epochs: dict[int, int] = {}
         self.snapshots = 0
-        """How many snapshots were taken."""
+        """The number of snapshots taken."""
         self.loads = 0
-        """How many snapshots took the place of a log."""
+        """The number of snapshots that replaced a log."""
 
     def saved(self, node: ReplicaKey, state: QuorumState) -> None:
-        """A node has made this durable, and has sent nothing yet that rests on it."""
+        """A node has made this state durable, and has not yet sent anything that depends on it."""
         name, epoch = f"node {node.node_id}", state.leader_epoch
         if epoch < self._epochs.get(node, 0):
             self.fail("epochs never go back", f"{name}: from {self._epochs[node]} to {epoch}")
         self._epochs[node] = epoch
 
     def voted(self, node: ReplicaKey, vote: Vote) -> None:
-        """A node is about to say that it votes so, or to ask for votes beside its own."""
+        """A node is about to cast this vote, or to request votes for itself."""
         if vote.is_pre_vote:
             return
         known = self._votes.setdefault((node, vote.leader_epoch), vote.candidate)
@@ -52,8 +52,8 @@ class QuorumLedger(Ledger):
             )
 
     def told(self, name: str, known: int, answer: FetchAnswer) -> None:
-        """A follower that knows the log to be committed up to `known` hears of its leader: a node of Apache Kafka ends
-        where a high watermark would go back."""
+        """A follower whose high watermark is `known` gets a response of its leader. A node of Apache Kafka stops if the
+        high watermark would go back."""
         if not answer.error and 0 <= answer.high_watermark < known:
             leader = f"node {answer.leader_id} in epoch {answer.leader_epoch}"
             self.fail(
@@ -62,7 +62,7 @@ class QuorumLedger(Ledger):
             )
 
     def extended(self, name: str, log: Log, start_offset: int) -> None:
-        """What begins at `start_offset` is new in the log of a node, or what it had when it started."""
+        """The log of a node has new data from `start_offset` on, or had it at its start."""
         for base_offset, batch in batches_of(log, start_offset, log.log_end_offset).items():
             epoch = read_header(batch).partition_leader_epoch
             known = self._appended.setdefault((epoch, base_offset), batch)
@@ -78,13 +78,13 @@ class QuorumLedger(Ledger):
         self.replicas.pop(name, None)
 
     def voter_sets_ahead(self, first: VoterSet) -> Iterable[VoterSet]:
-        """The sets of voters that are in force, or may come to be: the latest that is committed, and all behind it."""
+        """The voter sets that are in force, or may become so: the latest committed one, and all later ones."""
         committed = max((offset for offset in self._voter_sets if offset < self.committed_end_offset), default=-1)
         ahead = [voters for offset, sets in self._voter_sets.items() if offset >= committed for voters in sets]
         return ahead if committed >= 0 else [first, *ahead]
 
     def voters_change(self, name: str, epoch: int, latest_offset: int) -> None:
-        """The leader of `epoch` is about to append a set of voters; the one before stands at `latest_offset`."""
+        """The leader of `epoch` is about to append a voter set. The one before is at `latest_offset`."""
         newest = next(reversed(self.committed.values()), None)
         committed_epoch = -1 if newest is None else read_header(newest).partition_leader_epoch
         if latest_offset >= self.committed_end_offset or committed_epoch < epoch:
@@ -94,7 +94,7 @@ class QuorumLedger(Ledger):
             )
 
     def snapshot_taken(self, name: str, snapshot: SnapshotId) -> None:
-        """Only of what is committed; every snapshot with its end has its epoch."""
+        """A snapshot has only committed records, and all snapshots with the same end have the same epoch."""
         self.snapshots += 1
         if snapshot.end_offset > self.committed_end_offset:
             self.fail("a snapshot is of what is committed", f"{name}: {snapshot} of {self.committed_end_offset}")
@@ -103,7 +103,7 @@ class QuorumLedger(Ledger):
             self.fail("snapshots match", f"{name}: {snapshot}, another one is of epoch {known}")
 
     def replacing(self, name: str, snapshot: SnapshotId) -> None:
-        """A snapshot begins to take the place of a log: a crash leaves one of the two."""
+        """A snapshot begins to replace a log: after a crash one of the two exists."""
         replica = self.replicas[name]
         if replica.high_watermark > snapshot.end_offset:
             self.fail("nothing committed is truncated", f"{name}: {snapshot} below {replica.high_watermark}")
@@ -121,7 +121,7 @@ class QuorumLedger(Ledger):
         return max(super().end_on_disk(disk, directory), *ends, 0)
 
     def leadership_began(self, name: str, epoch: int, log: Log) -> None:
-        """A leader has everything that is committed: not only as much of it."""
+        """A new leader must have exactly the committed log, not only one as long."""
         super().leadership_began(name, epoch, log)
         if epoch < max(self.leaders):
             return
@@ -131,13 +131,13 @@ class QuorumLedger(Ledger):
                 self.fail("a leader has what is committed", f"{name} differs at offset {base_offset}")
 
     def voter_changes(self) -> int:
-        """How often a committed set of voters had others than the one before."""
+        """The number of committed voter sets that differ from the one before."""
         records = (voter_sets_in(self.committed[offset]) for offset in sorted(self.committed))
         keys = [frozenset(voters.keys) for sets in records for _, voters in sets]
         return sum(before != after for before, after in pairwise(keys))
 
     def check_logs(self, logs: dict[str, Log]) -> None:
-        """At the end, when all is quiet: the logs are equal, and every acknowledged record is in its place."""
+        """At the end the logs must be equal, and every acknowledged record must be at its offset."""
         start_offset = max(log.log_start_offset for log in logs.values())
         batches = {name: batches_of(log, start_offset, log.log_end_offset) for name, log in logs.items()}
         first_name, first = next(iter(batches.items()))

@@ -16,7 +16,7 @@ from moldau.types import BrokerId
 
 
 class QuorumMachine(Machine):
-    """`node` is None while nothing runs."""
+    """`node` is None while no process runs."""
 
     def __init__(self, story: Story, node_id: int) -> None:
         super().__init__(story, f"node-{node_id}", [_formatted()], ended=self._check_survivors)
@@ -24,12 +24,12 @@ class QuorumMachine(Machine):
         own = [key for key in story.first_voters.keys if key.node_id == node_id]
         self.key = own[0] if own else ReplicaKey(BrokerId(node_id), story.new_directory_id(node_id))
         self._first_voters = story.first_voters if own else VoterSet(())
-        """What the directory was formatted with: a node that joins later knows no voters."""
+        """The voters from the formatting of the directory: a node that joins later knows none."""
         self.node: QuorumNode | None = None
 
     def start_if_down(self) -> None:
-        """Does nothing if a process runs. A process that dies by its own crash plan meanwhile is started again by the
-        next call."""
+        """Does nothing if a process runs. If the process dies by its own crash plan during the start, the next call
+        starts it again."""
         if self.is_alive:
             return
         process, story = self.begin_process(), self.story
@@ -49,7 +49,7 @@ class QuorumMachine(Machine):
             self.kill("process", is_told=False)
 
     def replace_disk(self) -> None:
-        """The node dies with its disk; the next one starts with an empty one, in a directory of its own."""
+        """The node dies and loses its disk. The next one starts with an empty disk and another directory id."""
         self.story.trace.tell(f"{self.host} gets an empty disk")
         self.kill("process", is_told=False)
         self.story.ledger.lost(self.host)
@@ -58,7 +58,7 @@ class QuorumMachine(Machine):
         self._first_voters = VoterSet(())
 
     def plan_death(self, changes: int, random: Random) -> None:
-        """The process dies inside its `changes`-th change of the disk from now; power may be lost then."""
+        """The process dies inside its `changes`-th change of the disk from now, perhaps with a loss of power."""
         if self.node is not None:
             self.node.disk.plan = CrashPlan(changes, random.choice(("machine", "process")), random, self.kill)
 
@@ -70,7 +70,7 @@ class QuorumMachine(Machine):
 
 
 def _formatted() -> MemoryDisk:
-    """A disk on which the directory of the metadata log is durable, and empty."""
+    """A disk with a durable, empty directory for the metadata log."""
     disk = MemoryDisk()
     disk.make_directory(METADATA_DIRECTORY)
     disk.flush_directory("")

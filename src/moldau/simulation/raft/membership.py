@@ -1,6 +1,7 @@
-"""Changes of the voters: an operator adds, removes and updates voters, and replaces disks by empty ones.
+"""Changes of voters: an operator adds, removes and updates voters, and replaces disks by empty ones.
 
-A majority of the voters always has its disks, because no quorum survives more."""
+A majority of the voters always keeps its disks, because a quorum cannot survive a greater loss.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ MIN_VOTERS = 2
 
 
 class Membership:
-    """`machines`: those of the first voters, and others."""
+    """`machines`: those of the first voters, and additional ones."""
 
     def __init__(self, story: Story, machines: Sequence[QuorumMachine]) -> None:
         self._story = story
@@ -28,7 +29,7 @@ class Membership:
         self._process = SimulatedProcess("operator")
         self._random = story.random_of("operator")
         self._asked: VoterSet | None = None
-        """What the change that is asked for would lead to."""
+        """The voter set that results from the requested change."""
         self._is_ended = False
         self.accepted = 0
 
@@ -44,13 +45,14 @@ class Membership:
         self._story.after(delay_ms, self._change, self._process)
 
     def replace_disk(self, random: Random) -> None:
-        """A machine loses its disk, and starts again with an empty one, in another directory: not the voter it was."""
+        """A machine loses its disk, and restarts with an empty one and another directory id, so it is not the same
+        voter."""
         machine = random.choice(self._machines)
         if self._story.kraft_version and self._is_allowed(machine.key):
             machine.replace_disk()
 
     def _is_allowed(self, lost: ReplicaKey | None, asked: VoterSet | None = None) -> bool:
-        """Whether each set that may come to be in force has a majority whose disks are there."""
+        """Whether each voter set that may be in force has a majority with intact disks."""
         kept = [machine.key for machine in self._machines if machine.key != lost]
         sets = [*self._story.ledger.voter_sets_ahead(self._story.first_voters)]
         sets += [each for each in (asked, self._asked) if each is not None]
@@ -88,7 +90,7 @@ class Membership:
         return (request, asked) if self._is_allowed(None, asked) else None
 
     def _take(self, answer: object | None) -> None:
-        """Without an answer the change may still come: what was asked for counts until another one is asked."""
+        """Without a response the change may still take effect, so the requested set counts until the next request."""
         if isinstance(answer, Standing):
             self._asked = None
             self.accepted += not answer.error

@@ -1,4 +1,4 @@
-"""What a client of the simulation says to a node: the nodes among themselves speak the messages of `core.raft`."""
+"""Messages from clients of the simulation to nodes. Between nodes the messages are those of `core.raft`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Write(msgspec.Struct, frozen=True):
 
 
 class WriteAnswer(msgspec.Struct, frozen=True):
-    """`offset` of the record; -1 with an error. The leader as far as this node knows, -1 for none."""
+    """`offset` of the record; -1 with an error. `leader_id`: the leader as this node knows it, -1 for none."""
 
     error: str
     leader_id: int

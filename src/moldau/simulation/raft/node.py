@@ -60,19 +60,19 @@ SNAPSHOT_PART_BYTES = 100
 
 
 class _Wait(msgspec.Struct):
-    """A Write that was appended and is not committed yet."""
+    """A Write that is appended but not committed yet."""
 
     offset: int
     respond: Respond
 
 
 class QuorumNode:
-    """One incarnation. `start` opens the log, which may die of a planned crash; `kill` is the machine's work."""
+    """One life of a node. `start` opens the log, and may die of a planned crash. The machine calls `kill`."""
 
     def __init__(
         self, story: Story, node: ReplicaKey, first_voters: VoterSet, process: SimulatedProcess, disk: ProcessDisk
     ) -> None:
-        """`first_voters`: what the directory was formatted with."""
+        """`first_voters`: the voters from the formatting of the directory."""
         self.story = story
         self._first_voters = first_voters
         self.node = node
@@ -87,7 +87,7 @@ class QuorumNode:
         self._tick_ms: int | None = None
         self._requests: dict[int, tuple[Request, Respond]] = {}
         self._fetch: Fetch | None = None
-        """The newest one that was asked."""
+        """The latest fetch that was sent."""
         self._last_request_id = 0
         self._waits: list[_Wait] = []
 
@@ -116,7 +116,7 @@ class QuorumNode:
         self._work_off()
 
     def stop(self) -> None:
-        """A clean stop: the node resigns, and everything is flushed."""
+        """A clean stop: the node resigns and flushes everything."""
         self.step(Resign())
         self.files.close(self._wall_ms())
 
@@ -129,7 +129,7 @@ class QuorumNode:
     # --- the machine and its outputs ---
 
     def step(self, event: Event) -> None:
-        """One event; one that comes of an output is taken when all outputs before it are performed."""
+        """Handles one event. An event that results from an output is handled after all earlier outputs."""
         self._events.append(event)
         if not self._is_stepping:
             self._work_off()
@@ -145,7 +145,7 @@ class QuorumNode:
             self._after(max(1, deadline_ms - self.story.now_ms), partial(self._tick, deadline_ms))
 
     def _tick(self, due_ms: int) -> None:
-        if due_ms == self._tick_ms:  # else an earlier one took its place
+        if due_ms == self._tick_ms:  # otherwise an earlier one replaced it
             self._tick_ms = None
             self.step(Tick())
 
@@ -215,7 +215,7 @@ class QuorumNode:
             self._fetch = request
 
         def take(answer: object | None) -> None:
-            # the answer to an earlier fetch, which has timed out, is dropped
+            # drops the response to an earlier fetch, which has timed out
             is_awaited = request is self._fetch
             if isinstance(answer, FetchAnswer) and is_awaited and answer.leader_epoch == self.quorum.leader_epoch:
                 self.story.ledger.told(self.name, self.quorum.high_watermark, answer)
@@ -276,7 +276,7 @@ class QuorumNode:
         self.step(Appended(log.log_end_offset, log.leader_epochs.latest_epoch, voters))
 
     def _flush(self) -> None:
-        """A flush takes time, as one in a thread does."""
+        """A flush takes time, as in a thread."""
         plan = self.files.log.unflushed()
         self._after(1 + self._random.randrange(self.story.flush_delay_ms), lambda: self._end_flush(plan))
 

@@ -1,10 +1,10 @@
-"""All schedules of a small quorum: three voters that follow a leader, and whatever may happen next at each step, up to
-a depth.
+"""Explores all schedules of a small quorum up to a depth: three voters follow a leader, and each step may be any
+possible event.
 
-The next step is one of these: a message in flight arrives, in any order; a node's time is over; a leader takes a
-record; a node dies and starts again with what it saved and flushed. A message that does not arrive within the depth is
-lost. Disks are lists and answer at once; `world` has real ones. A state that was seen is not visited again.
-`python -m moldau.simulation.raft.schedules --depth 9` counts them.
+The next step is one of these: a message in flight arrives, in any order; a node's timer expires; a leader accepts a
+record; a node dies and restarts with its saved and flushed state. A message that does not arrive within the depth is
+lost. Disks are lists and answer at once; `world` has real ones. A known state is not visited again. `python -m
+moldau.simulation.raft.schedules --depth 9` counts the states.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ MAX_TIMEOUTS = 2
 SETTINGS = QuorumSettings()
 
 Entry = tuple[int, str]
-"""The epoch of a record, and what it says."""
+"""The epoch and the content of a record."""
 
 
 class _NoJitter:
-    """Who is first is a matter of the schedule."""
+    """The schedule decides who is first, so no jitter is needed."""
 
     def random_bytes(self, count: int) -> bytes:
         return bytes(count)
@@ -65,7 +65,7 @@ class _NoJitter:
 
 
 class _Message(msgspec.Struct, frozen=True):
-    """`answer` is None in a request."""
+    """`answer` is None for a request."""
 
     source: int
     target: int
@@ -89,7 +89,7 @@ class _Entries(list[Entry]):
 
 
 class _Node:
-    """A node with its memory of a disk."""
+    """A node with a disk in memory."""
 
     def __init__(self, node_id: int) -> None:
         self.key = ReplicaKey(BrokerId(node_id))
@@ -100,7 +100,7 @@ class _Node:
         self.start()
 
     def start(self) -> None:
-        """What it does first is up to its time."""
+        """Starts the node. Its first action waits for its timer."""
         voters = VoterHistory(configured_voters(NODE_IDS))
         entries, end_offset = self.entries, len(self.entries)
         log = OwnLog(voters, entries.end_offset_for_epoch, log_end_offset=end_offset, latest_epoch=entries.latest_epoch)
@@ -110,7 +110,7 @@ class _Node:
 
 
 class Schedule:
-    """One state of the small quorum; `next_choices` says what may happen, `follow` does it."""
+    """One state of the small quorum. `next_choices` lists the possible events, `follow` performs one."""
 
     def __init__(self) -> None:
         self._nodes = [_Node(node_id) for node_id in NODE_IDS]
@@ -125,7 +125,7 @@ class Schedule:
             self._perform_all(node, node.quorum.begin(0))
 
     def elect(self) -> None:
-        """Node 0 leads, and everything arrives."""
+        """Makes node 0 the leader, and delivers all messages."""
         for _ in range(2):
             self.follow(("time is over", 0))
             while self._messages:
@@ -134,11 +134,11 @@ class Schedule:
 
     @property
     def progress(self) -> tuple[int, int]:
-        """The highest epoch that a node led in, and how much was committed."""
+        """The highest epoch with a leader, and the number of committed records."""
         return max(self._leaders, default=0), len(self._committed)
 
     def next_choices(self) -> Iterator[Choice]:
-        """What may happen next, by name and place."""
+        """The possible next events, by name and place."""
         for place in range(len(self._messages)):
             yield "arrives", place
         for place, node in enumerate(self._nodes):
@@ -150,7 +150,7 @@ class Schedule:
                 yield "dies", place
 
     def follow(self, choice: Choice) -> None:
-        """Raises ViolationError."""
+        """Performs the event. Raises ViolationError."""
         what, place = choice
         if what == "arrives":
             self._deliver(self._messages.pop(place))
@@ -190,7 +190,7 @@ class Schedule:
             self._step(node, event)
 
     def _perform(self, node: _Node, output: Output) -> Event | None:
-        """Gives the event that comes of the output."""
+        """Performs the output, and returns the resulting event."""
         match output:
             case Save():
                 node.saved = output.state
@@ -249,14 +249,14 @@ class Schedule:
 
 
 def explore(depth: int) -> Explored:
-    """Follows every schedule of up to `depth` steps behind the first election. Raises ViolationError."""
+    """Follows every schedule of up to `depth` steps after the first election. Raises ViolationError."""
     first = Schedule()
     first.elect()
     return explore_all(first, depth)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit code 0 if no rule was broken, else 1."""
+    """The exit code is 0 if no rule was broken, else 1."""
     return run_explorer("moldau.simulation.raft.schedules", str(__doc__), explore, arguments)
 
 

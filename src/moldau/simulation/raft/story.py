@@ -1,4 +1,4 @@
-"""The shared parts of a story: its surroundings, the calls between hosts, the ledger, and what its seed draws."""
+"""The shared parts of a story: its surroundings, the calls between hosts, the ledger, and the draws of its seed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from moldau.wire.protocol.messages.raft_records import VotersRecordVoter
 
 
 class Story(HostStory):
-    """Everything is drawn from `seed`, but for the number of the first `voters`, where that is given."""
+    """All values are drawn from `seed`, except for the number of first `voters` if it is given."""
 
     def __init__(
         self, seed: int, loop: VirtualLoop, write_line: Callable[[str], None] | None, voters: int | None = None
@@ -27,7 +27,7 @@ class Story(HostStory):
         drawn = choose((3, 3, 5))
         voter_ids = range(drawn if voters is None else voters)
         self.kraft_version = choose((0, 1))
-        """0: the voters are configured; 1: they change."""
+        """0: the voters are static settings; 1: they may change."""
         self.node_ids = tuple(range(len(voter_ids) + 2 * self.kraft_version))
         if self.kraft_version == 0:
             self.first_voters = configured_voters(voter_ids)
@@ -52,6 +52,6 @@ class Story(HostStory):
         self.calls.loss_share = choose((0.0, 0.01))
 
     def new_directory_id(self, node_id: int) -> Uuid:
-        """Of the next disk of a node."""
+        """A new id for the next disk of a node."""
         self._directories += 1
         return Uuid(bytes((*bytes(14), node_id, self._directories)))

@@ -1,4 +1,4 @@
-"""The whole of a story: machines, network, writers, trouble, and what must hold at the end."""
+"""A whole story: machines, network, writers, trouble, and the final checks."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from moldau.simulation.violation import ViolationError
 
 DEFAULT_SECONDS = 20.0
 PATIENCE_S = 20.0
-"""Virtual time in which a healed quorum has a leader, and each node all that is committed."""
+"""The virtual time within which a healed quorum must have a leader, and each node all committed records."""
 LOOK_EVERY_S = 0.01
 
 
 class Outcome(SeedOutcome, frozen=True, kw_only=True):
-    """Of a seed of a quorum."""
+    """The outcome of one seed."""
 
     events: int
     elections: int
     truncations: int
     snapshots: int
     loads: int
-    """Snapshots that took the place of a log."""
+    """The number of snapshots that replaced a log."""
     voter_changes: int
 
 
 class World:
-    """See the head of this module. Everything is drawn from `seed`."""
+    """See the module. All values are drawn from `seed`."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class World:
         self.faults = Faults(story, self.machines, self.membership)
 
     async def run(self, seconds: float) -> None:
-        """Raises ViolationError."""
+        """Runs the story. Raises ViolationError."""
         story = self.story
         for machine in self.machines:
             machine.start_if_down()
@@ -83,8 +83,9 @@ class World:
         await self._cut_off_the_leader()
 
     async def _cut_off_from_the_leader(self) -> None:
-        """KIP-996: a follower that alone does not hear the leader changes nothing, and comes back to it. Not one whom
-        the majority needs: of two voters, or of three of which one lost its disk."""
+        """A single follower that does not reach the leader must not disturb the quorum, and must follow the leader
+        again afterwards (KIP-996). Skips followers that the majority needs: with two voters, or with three of which one
+        has lost its disk."""
         leader, *followers = self._leader_first()
         voters = leader.quorum.log.voters.latest
         is_one_too_many = sum(voters.key_of(node.node) is not None for node in self._nodes()) > voters.majority
@@ -142,7 +143,7 @@ def run_seed(
     write_line: Callable[[str], None] | None = None,
     voters: int | None = None,
 ) -> Outcome:
-    """The whole story of `seed`, with as many first voters as it draws or as are asked for. Deterministic: the same
+    """Runs the whole story of `seed`, with the given number of first voters or a drawn one. Deterministic: the same
     code and seed give the same digest."""
     began = time.perf_counter()
     with virtual_loop() as loop:

@@ -1,4 +1,4 @@
-"""One partition on two or three machines, from a seed: crashes, losses of power, cut and slow networks.
+"""Runs one partition on two or three machines from a seed, with crashes, losses of power, and cut and slow networks.
 
 `python -m moldau.simulation.replication --seeds 1..300` runs it.
 

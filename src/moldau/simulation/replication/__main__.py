@@ -1,6 +1,7 @@
-"""`python -m moldau.simulation.replication --seed 7`: one seed, step by step; `--seeds 1..300`: many, counted.
+"""`python -m moldau.simulation.replication --seed 7` prints one seed step by step; `--seeds 1..300` runs many and
+counts.
 
-Exit code 0 if no rule was broken, else 1.
+The exit code is 0 if no rule was broken, else 1.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ COMMAND = "moldau.simulation.replication"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the seeds that the command line names; gives the exit code."""
+    """Runs the seeds on the command line. Returns the exit code."""
     options = seed_parser(COMMAND, __doc__).parse_args(arguments)
     return run_seeds(COMMAND, options, run_seed, _went_well, _totals)
 

@@ -66,7 +66,7 @@ FLUSH_MS = 30
 
 
 class _Wait(msgspec.Struct):
-    """A Produce with acks=all that was appended and not answered yet."""
+    """A Produce with acks=all that is appended but not answered yet."""
 
     end_offset: int
     leader_epoch: LeaderEpoch
@@ -75,7 +75,7 @@ class _Wait(msgspec.Struct):
 
 
 class BrokerProcess:
-    """One incarnation. `start` opens the log, which may die of a planned crash; `kill` is the machine's work."""
+    """One life of a broker. `start` opens the log, and may die of a planned crash. The machine calls `kill`."""
 
     def __init__(
         self,
@@ -86,7 +86,8 @@ class BrokerProcess:
         disk: ProcessDisk,
         acknowledged: Callable[[int], None],
     ) -> None:
-        """`boots`: of its machine, this one included; `acknowledged` gets each end offset that is acknowledged."""
+        """`boots`: the number of starts of its machine, including this one. `acknowledged` is called with each
+        acknowledged end offset."""
         self.story = story
         self.name = f"broker-{broker_id}"
         self.broker_id = broker_id
@@ -104,9 +105,9 @@ class BrokerProcess:
         self._tick_ms: int | None = None
         self._is_flush_due = False
         self._truncation: int | None = None
-        """Where the log is cut when the flush that runs has ended."""
+        """The offset at which to cut the log after the running flush."""
         self._held: list[Event] = []
-        """What happens meanwhile: an output is performed before the next event."""
+        """Events that wait until then, because an output is performed before the next event."""
         self._random = story.random_of(process.name)
 
     # --- start and stop ---
@@ -130,7 +131,7 @@ class BrokerProcess:
         self._flush_now_and_then()
 
     def stop(self) -> None:
-        """A clean stop: everything flushed, and the mark that says so."""
+        """A clean stop: flushes everything and writes the mark of a clean stop."""
         self.directory.close(
             broker_epoch=self.broker_epoch,
             now_ms=self._wall_ms(),
@@ -177,7 +178,7 @@ class BrokerProcess:
     # --- the machine and its outputs ---
 
     def step(self, event: Event) -> None:
-        """One event, and all that follows from it."""
+        """Handles one event and all its consequences."""
         if self._truncation is not None:
             self._held.append(event)
             return
@@ -264,7 +265,7 @@ class BrokerProcess:
         self._call(f"broker-{output.leader_id}", request, take)
 
     def _flush(self) -> None:
-        """Begins a flush, unless one runs. It takes time, as one in a thread does."""
+        """Begins a flush, unless one runs. It takes time, as in a thread."""
         self._is_flush_due = False
         plan = None if self.log.is_flushing else self.log.unflushed()
         if plan is not None:
@@ -344,7 +345,7 @@ class BrokerProcess:
                 wait.respond(ProduceAnswer(error.name, self._leader_id))
 
     def _serve_follower(self, request: Fetch, respond: Respond, *, is_last: bool) -> None:
-        """With nothing to read the request is parked once, until something is appended or FETCH_WAIT_MS are over."""
+        """If there is nothing to read, parks the request once, until an append or for FETCH_WAIT_MS."""
         log = self.log
         try:
             leader = self.replica.leader

@@ -23,7 +23,7 @@ _LOST_STATE = ("OUT_OF_ORDER_SEQUENCE_NUMBER", "INVALID_PRODUCER_EPOCH")
 
 
 class Producer:
-    """Idempotent, one batch in flight: the same batch is sent until it is acknowledged."""
+    """An idempotent producer with one batch in flight, which it repeats until it is acknowledged."""
 
     def __init__(self, story: Story, name: str, acks: int) -> None:
         self.story = story
@@ -42,7 +42,7 @@ class Producer:
         story.after(self._random.randrange(500), self._begin, self.process)
 
     def stop(self) -> None:
-        """No new batch is begun."""
+        """Begins no new batch."""
         self._is_stopping = True
 
     def _begin(self) -> None:
@@ -54,7 +54,7 @@ class Producer:
         self._send()
 
     def _name_values(self, count: int) -> None:
-        """Values of one producer id rise; the order of two ids is nobody's promise."""
+        """The values of one producer id increase. The order between two ids is not promised."""
         padding = "." * self._random.randrange(200)
         self._values = tuple(
             f"{self.name}/{self._producer_id}{padding}:{self._number + index}".encode() for index in range(count)
@@ -92,14 +92,14 @@ class Producer:
         story.after(self._random.randrange(story.think_ms), self._begin, self.process)
 
     def _begin_anew(self) -> None:
-        """Records may be lost, and with them the place of the next one. With acks=all it is a leader of the past that
-        lacks them: another one takes the batch."""
+        """Records may be lost, and with them the sequence. With acks=all the broker is a former leader that lacks them,
+        and another one accepts the batch."""
         self._producer_id, self._sequence = self.story.next_producer_id(), 0
         self._name_values(len(self._values))
 
 
 class Reader:
-    """Reads from the start to the high watermark, again and again; asks now and then where the leader's epoch ends."""
+    """Reads from the start to the high watermark again and again. Sometimes asks for the end of the leader's epoch."""
 
     def __init__(self, story: Story, name: str) -> None:
         self.story = story
@@ -128,7 +128,7 @@ class Reader:
         if not isinstance(answer, ConsumeAnswer) or answer.error:
             self._target = story.replicas[self._random.randrange(len(story.replicas))]
             if isinstance(answer, ConsumeAnswer):
-                # never below: a leader of the past may lack what was read
+                # never a lower one: a former leader may lack records that were read
                 self._leader_epoch = max(self._leader_epoch, answer.leader_epoch)
                 if answer.error == "OFFSET_OUT_OF_RANGE":
                     self._begin_anew()

@@ -1,7 +1,7 @@
 """A controller for the simulation: one machine that never fails, on the same network as the others.
 
-It registers brokers, fences those that send no heartbeats, judges proposals of in-sync replicas, and chooses leaders by
-the rules of the real controller (`core.controller.elections`, KIP-966).
+It registers brokers, fences those without heartbeats, decides on proposed in-sync replicas, and elects leaders by the
+rules of the real controller (`core.controller.elections`, KIP-966).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from moldau.wire.protocol.messages.metadata_records import PartitionChangeRecord
 
 CHECK_MS = 100
 UNCLEAN_AFTER_MS = 1_500
-"""How long a partition is without a leader before one is elected that may lack records, where that is allowed."""
+"""If unclean elections are allowed, the time without a leader before a replica is elected that may lack records."""
 
 
 class _Broker(msgspec.Struct):
@@ -33,8 +33,8 @@ class _Broker(msgspec.Struct):
 
 
 class Controller:
-    """`on_change` is called after each change of the partition, `on_registered` when nothing that a broker had before
-    counts any more."""
+    """`on_change` is called after each change of the partition, `on_registered` when the earlier state of a broker no
+    longer counts."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Controller:
                 respond(self._alter(request))
 
     def replicas_with_everything(self) -> tuple[int, ...]:
-        """The replicas that have every acknowledged record, as far as no power was lost."""
+        """The replicas that have every acknowledged record, unless power was lost."""
         partition = self.partition
         return (*partition.isr, *partition.eligible_leader_replicas) or partition.last_known_elr
 
@@ -86,7 +86,7 @@ class Controller:
     def _register(self, request: Register) -> None:
         known = self.brokers.get(request.broker_id)
         if known is not None and request.incarnation <= known.incarnation:
-            return  # sent twice, or late
+            return  # a duplicate, or late
         is_clean = known is None or request.previous_epoch == known.epoch
         epoch, self._next_broker_epoch = self._next_broker_epoch, self._next_broker_epoch + 1
         self.brokers[request.broker_id] = _Broker(epoch, request.incarnation, self.story.now_ms)

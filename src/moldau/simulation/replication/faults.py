@@ -1,4 +1,4 @@
-"""The trouble of a story: that of all hosts, and what only brokers and their controller have."""
+"""The trouble of a story: the faults of all hosts, and those of brokers and their controller."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from moldau.simulation.replication.story import Story
 
 
 class Faults:
-    """`begin` sets all kinds going; none begins after `end`."""
+    """`begin` starts all kinds; no fault begins after `end`."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Faults:
         self._hosts.end()
 
     def _machine(self, random: Random) -> ReplicaMachine:
-        """Often the leader, where faults matter most."""
+        """A random machine, often the leader, where faults matter most."""
         leader = self._controller.partition.leader
         choice = random.choice(self._story.replicas)
         return self._machines[leader if leader >= 0 and random.randrange(2) else choice]
@@ -74,7 +74,7 @@ class Faults:
         self._hosts.crash_inside_a_call(self._machine(random), random, within=40)
 
     def _isolate(self, random: Random) -> None:
-        """From everybody, from the controller alone, or from the other brokers alone."""
+        """Isolates a broker from all hosts, only from the controller, or only from the other brokers."""
         machine, duration_ms = self._machine(random), random.choice((300, 1_500, 3_000))
         others = [name for name in self._host_names if name != machine.host]
         kind = random.randrange(3)
@@ -88,11 +88,11 @@ class Faults:
         self._hosts.pause(self._machine(random), random)
 
     def _arm(self, random: Random) -> None:
-        """The next time that a replica joins the in-sync replicas, the leader gets no word of it."""
+        """At the next addition to the in-sync replicas, the leader will not be notified."""
         self._armed = random
 
     def replicas_joined(self, joined: list[int], leader: int) -> None:
-        """The new replica gets nothing from the leader either, and falls behind; then, often, the leader dies."""
+        """The new replica also receives nothing from the leader and falls behind. Then the leader often dies."""
         random = self._armed
         if self._hosts.is_ended or random is None or not joined or leader in (-1, *joined):
             return

@@ -1,4 +1,4 @@
-"""What must hold, whatever fails: each broken rule raises ViolationError where it breaks."""
+"""The rules under all faults. A broken rule raises ViolationError at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _READ_BYTES = 1 << 20
 
 
 class ReplicaLedger(msgspec.Struct):
-    """What one replica has: as far as its process knows, and its disk must know after a crash."""
+    """The data of one replica: known to its process, and required on its disk after a crash."""
 
     high_watermark: int = 0
     end_offset: int = 0
@@ -26,8 +26,8 @@ class ReplicaLedger(msgspec.Struct):
 
 
 class Ledger:
-    """Knows every batch that was ever below a high watermark, every record that was acknowledged, and what each replica
-    has."""
+    """Records every batch that was ever below a high watermark, every acknowledged record, and the data of each
+    replica."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
@@ -35,14 +35,14 @@ class Ledger:
         """Each batch by its base offset."""
         self.committed_end_offset = 0
         self._unseen: list[range] = []
-        """Offsets that were committed when no log that was looked at held them any more."""
+        """Committed offsets that no checked log contained when they were committed."""
         self.acknowledged: dict[bytes, int] = {}
         """Values acknowledged with acks=all, and their offsets."""
         self.leaders: dict[int, str] = {}
         self.truncations = 0
-        """How many truncations dropped records."""
+        """The number of truncations that dropped records."""
         self.is_loss_allowed = False
-        """More failed than the promise covers: acknowledged records may be gone."""
+        """More machines failed than the promise covers, so acknowledged records may be lost."""
         self.replicas: dict[str, ReplicaLedger] = {}
 
     def allow_loss(self) -> None:
@@ -66,7 +66,7 @@ class Ledger:
         self.replicas[name].flushed_offset = log.recovery_point
 
     def survived(self, name: str, disk: Disk, directory: str, *, is_power_lost: bool) -> None:
-        """The process is dead: its disk holds what was appended, after a loss of power what was flushed."""
+        """The process is dead. Its disk must hold all appended data, or after a loss of power all flushed data."""
         known = self.replicas.get(name)
         if known is None:
             return
@@ -76,7 +76,7 @@ class Ledger:
             self.fail("what a replica has survives its crash", f"{name}: the disk ends at {found}, it had {kept}")
 
     def end_on_disk(self, disk: Disk, directory: str) -> int:
-        """Where a start finds the end of the log."""
+        """The end of the log that a start will find."""
         return log_end_on_disk(disk, directory)
 
     def leadership_began(self, name: str, epoch: int, log: Log) -> None:
@@ -93,7 +93,7 @@ class Ledger:
             )
 
     def joined(self, name: str, log: Log) -> None:
-        """The controller has taken a replica into the in-sync replicas: from now on it may lead."""
+        """The controller has added a replica to the in-sync replicas, so it may become the leader."""
         if not self.is_loss_allowed and log.log_end_offset < self.committed_end_offset:
             self.fail(
                 "an in-sync replica has what is committed",
@@ -101,7 +101,7 @@ class Ledger:
             )
 
     def high_watermark_moved(self, name: str, log: Log, offset: int) -> None:
-        """Every replica has the same below its high watermark."""
+        """All replicas must be equal below their high watermarks."""
         replica = self.replicas[name]
         old, replica.high_watermark = replica.high_watermark, offset
         if self.is_loss_allowed:
@@ -111,7 +111,7 @@ class Ledger:
         self._check_committed(name, log, old, offset)
 
     def truncated(self, name: str, log: Log, offset: int) -> None:
-        """A replica is about to cut its log: nothing that is committed may go."""
+        """A replica is about to truncate its log: no committed record may be removed."""
         if offset >= log.log_end_offset:
             return
         replica = self.replicas[name]
@@ -166,11 +166,13 @@ class Ledger:
     # --- the end ---
 
     def check_end(self, logs: dict[str, Log], high_watermarks: dict[str, int]) -> None:
-        """All replicas have everything, byte by byte; every acknowledged record is there once, and in order."""
+        """At the end all replicas must be equal, byte by byte, and every acknowledged record must exist once and in
+        order."""
         self._check_values(self.check_equal(logs, high_watermarks))
 
     def check_equal(self, logs: dict[str, Log], high_watermarks: dict[str, int]) -> dict[int, bytes]:
-        """All replicas have everything that none has deleted, byte by byte: gives their batches by base offset."""
+        """All replicas must be equal, byte by byte, except for data that one has deleted. Returns their batches by base
+        offset."""
         start_offset = max(log.log_start_offset for log in logs.values())
         all_batches = {name: batches_of(log, start_offset, log.log_end_offset) for name, log in logs.items()}
         first_name, first = next(iter(all_batches.items()))

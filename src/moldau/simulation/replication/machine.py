@@ -15,13 +15,13 @@ from moldau.simulation.replication.story import Story
 
 
 class MayFail(Protocol):
-    """Whether what was acknowledged must survive this failure of `machine`, too."""
+    """Whether `machine` may fail like this, because acknowledged records must survive the failure too."""
 
     def __call__(self, machine: ReplicaMachine, *, is_power_lost: bool) -> bool: ...
 
 
 class ReplicaMachine(Machine):
-    """`broker` is None while nothing runs."""
+    """`broker` is None while no process runs."""
 
     def __init__(self, story: Story, broker_id: int, may_fail: MayFail, acknowledged: Callable[[int], None]) -> None:
         """`acknowledged`: see BrokerProcess."""
@@ -30,9 +30,9 @@ class ReplicaMachine(Machine):
         self.broker_id = broker_id
         self.broker: BrokerProcess | None = None
         self.has_failed = False
-        """The broker did not stop cleanly since it registered."""
+        """The broker has not stopped cleanly since it registered."""
         self.has_lost_power = False
-        """Since it registered: what the controller thinks that it has may be gone."""
+        """Power was lost since the broker registered: records that the controller expects on it may be gone."""
         self._may_fail = may_fail
         self._acknowledged = acknowledged
 
@@ -48,11 +48,11 @@ class ReplicaMachine(Machine):
         broker.start()
 
     def registered(self) -> None:
-        """The controller counts on nothing that the broker had before."""
+        """The controller no longer relies on the earlier state of the broker."""
         self.has_failed = self.has_lost_power = False
 
     def crash(self, *, is_power_lost: bool, is_clean: bool = False) -> None:
-        """kill -9, or the loss of power, which takes what was not flushed. `is_clean`: the broker had stopped."""
+        """kill -9, or a loss of power, which drops unflushed data. `is_clean`: the broker had stopped before."""
         if not self.is_alive:
             return
         self.story.trace.tell(f"{self.host} {'loses power' if is_power_lost else 'is killed'}")
@@ -67,7 +67,7 @@ class ReplicaMachine(Machine):
         self.story.ledger.survived(self.host, self.disks[0], f"{PARTITION}", is_power_lost=is_power_lost)
 
     def stop(self) -> None:
-        """A clean stop of the broker, once it is registered."""
+        """Stops the broker cleanly, once it is registered."""
         broker = self.broker
         if broker is None or broker.broker_epoch < 0:
             return
@@ -76,8 +76,8 @@ class ReplicaMachine(Machine):
         self.crash(is_power_lost=False, is_clean=True)
 
     def plan_death(self, changes: int, random: Random) -> None:
-        """The process dies inside its `changes`-th change of the disk from now, or the first one after that at which it
-        may; power is lost then if it may be."""
+        """The process dies inside its `changes`-th change of the disk from now, or in the first later one at which it
+        may. It loses power then, if allowed."""
         if self.broker is None:
             return
         disk = self.broker.disk
@@ -93,7 +93,7 @@ class ReplicaMachine(Machine):
         self.crash(is_power_lost=kind == "power" and self._may_fail(self, is_power_lost=True))
 
     def start_if_down(self) -> None:
-        """As `start`; a process that dies of its own crash plan meanwhile is started again by the next call."""
+        """As `start`. If the process dies by its own crash plan during the start, the next call starts it again."""
         try:
             self.start()
         except ProcessKilledError:

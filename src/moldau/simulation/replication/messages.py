@@ -1,4 +1,4 @@
-"""Messages between the hosts: the fields of Kafka's requests that replication depends on."""
+"""Messages between hosts, with the fields of Kafka's requests that replication depends on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from moldau.types import Buffer
 
 
 class Register(msgspec.Struct, frozen=True):
-    """BrokerRegistration. `previous_epoch`: of the last clean stop (KIP-966), -1 after anything else."""
+    """BrokerRegistration. `previous_epoch`: the broker epoch of the last clean stop (KIP-966), otherwise -1."""
 
     broker_id: int
     incarnation: int
@@ -20,15 +20,15 @@ class Register(msgspec.Struct, frozen=True):
 
 
 class Heartbeat(msgspec.Struct, frozen=True):
-    """BrokerHeartbeat; the answer carries the metadata, too."""
+    """BrokerHeartbeat. Its response includes the metadata."""
 
     broker_id: int
     broker_epoch: int
 
 
 class Metadata(msgspec.Struct, frozen=True):
-    """What the controller has decided so far. `version` rises with each change; `broker_epoch`: of the broker that
-    asked."""
+    """The decisions of the controller so far. `version` increases with each change. `broker_epoch`: that of the
+    requesting broker."""
 
     version: int
     broker_epoch: int
@@ -48,7 +48,7 @@ class AlterPartitionAnswer(msgspec.Struct, frozen=True):
 
 
 class Fetch(msgspec.Struct, frozen=True):
-    """Of a follower."""
+    """The Fetch of a follower."""
 
     replica_id: int
     broker_epoch: int
@@ -65,7 +65,7 @@ class FetchAnswer(msgspec.Struct, frozen=True):
 
 
 class Consume(msgspec.Struct, frozen=True):
-    """A Fetch of a consumer."""
+    """The Fetch of a consumer."""
 
     offset: int
     leader_epoch: int
@@ -82,7 +82,7 @@ class ConsumeAnswer(msgspec.Struct, frozen=True):
 
 
 class EpochEnd(msgspec.Struct, frozen=True):
-    """OffsetForLeaderEpoch, asked of the leader about its own epoch."""
+    """OffsetForLeaderEpoch to the leader about its own epoch."""
 
     leader_epoch: int
 

@@ -1,12 +1,12 @@
-"""All schedules of a small partition: three replicas that are in sync, their controller, and whatever may happen next
-at each step, up to a depth.
+"""Explores all schedules of a small partition up to a depth: three in-sync replicas and their controller, where each
+step may be any possible event.
 
 The next step is one of these: a message in flight arrives, in any order; a broker learns the next decision of the
-controller; a leader takes a record; time passes at a broker; the controller fences a live broker and unfences it; a
-process is killed, starts again with what it appended, and registers. A message that does not arrive within the depth is
-lost. Logs are lists, and the controller decides at once by the real rules; `world` has disks and networks. A state that
-was seen is not visited again.
-`python -m moldau.simulation.replication.schedules --depth 4` counts them.
+controller; a leader accepts a record; a timer of a broker expires; the controller fences a live broker and unfences it;
+a process is killed, restarts with its appended records, and registers. A message that does not arrive within the depth
+is lost. Logs are lists, and the controller decides at once by the real rules; `world` has disks and networks. A known
+state is not visited again.
+`python -m moldau.simulation.replication.schedules --depth 4` counts the states.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ LAG_MS = 10
 SETTINGS = ReplicationSettings(min_insync_replicas=2, replica_lag_time_max_ms=LAG_MS, replica_fetch_backoff_ms=1)
 
 Entry = tuple[int, str]
-"""The leader epoch of a record, and what it says."""
+"""The leader epoch and the content of a record."""
 
 
 class _Message(msgspec.Struct, frozen=True):
-    """`life`: of the broker that asks. `answer` is None in a request."""
+    """`life`: that of the requesting broker. `answer` is None for a request."""
 
     broker_id: int
     life: int
@@ -93,7 +93,7 @@ class _Log:
         self.epochs.truncate_from_end(len(self.entries))
 
     def open(self) -> LogPosition:
-        """What a start finds: an epoch that wrote nothing is forgotten, and no checkpoint has been written."""
+        """The state that a start finds: an epoch without records is forgotten, and no checkpoint was written."""
         self.epochs = LeaderEpochs()
         for offset, (epoch, _) in enumerate(self.entries):
             self.epochs.assign(epoch, offset)
@@ -101,7 +101,7 @@ class _Log:
 
 
 class _Broker:
-    """A broker with its replica, and what it was not told yet of the controller's decisions."""
+    """A broker with its replica, and the controller's decisions that it has not received yet."""
 
     def __init__(self, broker_id: int) -> None:
         self.broker_id = BrokerId(broker_id)
@@ -114,16 +114,16 @@ class _Broker:
         """Begins a life, with the log of the last one."""
         self.life += 1
         self.epoch = -1
-        """-1: it has not registered."""
+        """-1 until it has registered."""
         self.replica = Replica(self.broker_id, self.log.open(), SETTINGS, self.log.end_offset_for_epoch)
         self.untold: list[MetadataChanged] = []
         self.parked: list[tuple[_Message, Fetch]] = []
         self.waits: list[tuple[int, LeaderEpoch]] = []
-        """End offset and leader epoch of each record that is to be acknowledged."""
+        """End offset and leader epoch of each record that waits for its acknowledgement."""
 
 
 class _Controller:
-    """Brokers by id, each with its epoch, and whether it is fenced; what it decides, all that are registered hear."""
+    """The brokers by id, each with its epoch and whether it is fenced. All registered brokers receive its decisions."""
 
     def __init__(self) -> None:
         self.partition = PartitionImage(BROKER_IDS, BROKER_IDS, BrokerId(0), LeaderEpoch(0), 0)
@@ -134,7 +134,8 @@ class _Controller:
         return not self.fenced.get(broker_id, True)
 
     def register(self, broker_id: int) -> int:
-        """Whatever the broker had is taken for lost, as after every start without the mark of a clean stop."""
+        """Registers the broker, whose earlier state counts as lost, as after every start without the mark of a clean
+        stop."""
         epoch = 1 + max(self.epochs.values(), default=0)
         self.fenced[broker_id] = True
         if broker_id in self.epochs:
@@ -182,8 +183,8 @@ class _Controller:
 
 
 class Schedule:
-    """One state of the small partition; `next_choices` says what may happen, `follow` does it. From `begin` on other
-    methods lead to states from which it is not far to what matters."""
+    """One state of the small partition. `next_choices` lists the possible events, `follow` performs one. After `begin`,
+    other methods lead to states that are close to interesting events."""
 
     def __init__(self) -> None:
         self._brokers = [_Broker(broker_id) for broker_id in BROKER_IDS]
@@ -198,7 +199,7 @@ class Schedule:
         self._timeouts = 0
 
     def begin(self) -> None:
-        """All serve and are in sync, broker 0 leads, and has one record that all know to be committed."""
+        """All brokers serve and are in sync. Broker 0 leads, and has one record that all know to be committed."""
         for act in (self._register, self._serve):
             for broker in self._brokers:
                 act(broker)
@@ -209,12 +210,12 @@ class Schedule:
         self._settle(*BROKER_IDS)
 
     def leave_one_behind(self) -> None:
-        """Another record is on brokers 0 and 1, and broker 2 has not heard of it."""
+        """Brokers 0 and 1 get another record, and broker 2 does not."""
         self._take_record(self._brokers[0])
         self._settle(1)
 
     def shrink(self) -> None:
-        """Broker 2 is not in sync any more, and lacks the record that the others know to be committed."""
+        """Broker 2 is no longer in sync, and lacks the record that the others know to be committed."""
         self._fence(self._brokers[2])
         for broker in self._brokers[:2]:
             self._learn(broker)
@@ -222,7 +223,8 @@ class Schedule:
         self._settle(0, 1)
 
     def succeed(self) -> None:
-        """Broker 1 leads and broker 2 follows; broker 0 has not heard of it, and has a record that nobody else has."""
+        """Broker 1 leads and broker 2 follows. Broker 0 does not know it yet, and has a record that no other broker
+        has."""
         self._take_record(self._brokers[0])
         self._fence(self._brokers[0])
         for broker in self._brokers[1:]:
@@ -230,8 +232,8 @@ class Schedule:
         self._settle(1, 2)
 
     def part(self) -> None:
-        """Broker 2 leads. Broker 1 has two records more than it knows to be committed: one that is, and behind it one
-        that is not, where the logs part."""
+        """Broker 2 leads. Broker 1 has two records above its high watermark: first a committed one, then an uncommitted
+        one, where the logs diverge."""
         first, second, third = self._brokers
         self._take_record(first)
         for broker_id in (1, 1, 2):
@@ -246,28 +248,28 @@ class Schedule:
             self._learn(third)
 
     def _arrive(self, *broker_ids: int) -> bool:
-        """What one of these brokers asks, or is answered, arrives; whether there was anything."""
+        """Delivers one message from or to these brokers. Returns whether there was one."""
         place = next((place for place, one in enumerate(self._messages) if one.broker_id in broker_ids), None)
         if place is not None:
             self.follow(("arrives", place))
         return place is not None
 
     def _settle(self, *broker_ids: int) -> None:
-        """Everything arrives that these brokers ask, and are answered."""
+        """Delivers all messages from and to these brokers."""
         while self._arrive(*broker_ids):
             pass
 
     def begin_counting(self) -> None:
-        """How often each thing may happen is meant from here on."""
+        """Begins to count limited events from here."""
         self._deaths = self._fences = self._timeouts = 0
 
     @property
     def progress(self) -> tuple[int, int]:
-        """The highest leader epoch that began, and how many records were acknowledged."""
+        """The highest leader epoch so far, and the number of acknowledged records."""
         return max(self._leaders), self._acknowledged
 
     def next_choices(self) -> Iterator[Choice]:
-        """What may happen next, by name and place."""
+        """The possible next events, by name and place."""
         for place in range(len(self._messages)):
             yield "arrives", place
         for place, broker in enumerate(self._brokers):
@@ -288,7 +290,7 @@ class Schedule:
                 yield "dies", place
 
     def follow(self, choice: Choice) -> None:
-        """Raises ViolationError."""
+        """Performs the event. Raises ViolationError."""
         what, place = choice
         if what == "arrives":
             self._deliver(self._messages.pop(place))
@@ -345,7 +347,7 @@ class Schedule:
         self._tell_all()
 
     def _die(self, broker: _Broker) -> None:
-        """Who waits for an answer of the process learns that its connection has ended."""
+        """Kills the process. Hosts that wait for its responses learn that their connections have ended."""
         self._deaths += 1
         parked = broker.parked
         broker.start()
@@ -353,7 +355,7 @@ class Schedule:
             self._answer(message, FetchAnswer("NOT_LEADER_OR_FOLLOWER"))
 
     def _tell_all(self) -> None:
-        """What was decided last, and who is there; each broker hears all of it in order."""
+        """Sends the latest decision and the live brokers to all. Each broker receives the decisions in order."""
         news = self._controller.news()
         for broker in self._brokers:
             if broker.epoch >= 0:
@@ -393,7 +395,7 @@ class Schedule:
         self._step(broker, event)
 
     def _serve_follower(self, broker: _Broker, message: _Message, request: Fetch) -> None:
-        """As a broker does: a fetch that finds nothing new is parked."""
+        """Handles a fetch as a broker does: one without new data is parked."""
         try:
             leader = broker.replica.leader
             leader.check_fetch(request.replica_id, request.broker_epoch, request.leader_epoch)
@@ -410,7 +412,7 @@ class Schedule:
         self._step(broker, FetchedUpTo(request.replica_id, request.broker_epoch, request.leader_epoch, request.offset))
 
     def _answer_parked(self, broker: _Broker) -> None:
-        """Those for which there is something new, or nobody who leads in their epoch."""
+        """Answers the parked fetches for which there is new data, or whose leader epoch has ended."""
         parked, broker.parked = broker.parked, []
         role = broker.replica.role
         for message, request in parked:
@@ -437,7 +439,7 @@ class Schedule:
         self._answer_parked(broker)
 
     def _perform(self, broker: _Broker, output: Output) -> Event | None:
-        """Gives the event that comes of the output."""
+        """Performs the output, and returns the resulting event."""
         log = broker.log
         match output:
             case LeadershipBegan():
@@ -486,7 +488,7 @@ class Schedule:
             self._check_has_all("a leader has what is committed", broker)
 
     def _check_joined(self, before: tuple[int, ...]) -> None:
-        """Who may lead from now on, and runs still as when that was decided."""
+        """Checks the new in-sync replicas, unless they have restarted since the decision."""
         for replica in self._controller.partition.isr:
             broker = self._brokers[replica]
             if replica not in before and broker.epoch == self._controller.epochs[replica]:
@@ -516,11 +518,11 @@ SITUATIONS: tuple[Callable[[Schedule], None], ...] = (
     Schedule.succeed,
     Schedule.part,
 )
-"""Behind `begin`: from each of them all schedules are followed."""
+"""The situations after `begin` from which all schedules are followed."""
 
 
 def explore(depth: int) -> Explored:
-    """Follows every schedule of up to `depth` steps behind each situation. Raises ViolationError."""
+    """Follows every schedule of up to `depth` steps from each situation. Raises ViolationError."""
     explored = Explored(0, 0, 0)
     for lead_to in SITUATIONS:
         schedule = Schedule()
@@ -532,7 +534,7 @@ def explore(depth: int) -> Explored:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit code 0 if no rule was broken, else 1."""
+    """The exit code is 0 if no rule was broken, else 1."""
     return run_explorer("moldau.simulation.replication.schedules", str(__doc__), explore, arguments)
 
 

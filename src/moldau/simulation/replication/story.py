@@ -1,4 +1,4 @@
-"""The shared parts of a story: its surroundings, the calls between hosts, the ledger, and what its seed draws."""
+"""The shared parts of a story: its surroundings, the calls between hosts, the ledger, and the draws of its seed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from moldau.simulation.replication.ledger import Ledger
 
 
 class Story(HostStory):
-    """Everything is drawn from `seed`."""
+    """All values are drawn from `seed`."""
 
     def __init__(self, seed: int, loop: VirtualLoop, write_line: Callable[[str], None] | None) -> None:
         super().__init__(seed, loop, write_line)

@@ -1,4 +1,4 @@
-"""The whole of a story: machines, controller, network, clients, trouble, and what must hold at the end."""
+"""A whole story: machines, controller, network, clients, trouble, and the final checks."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from moldau.simulation.violation import ViolationError
 
 DEFAULT_SECONDS = 12.0
 PATIENCE_S = 30.0
-"""Virtual time in which everything is well again, or at least a replica has more, once the trouble has ended."""
+"""After the trouble, the virtual time within which everything must be whole, or at least the shortest replica must
+grow."""
 LOOK_EVERY_S = 0.01
 
 
 class Outcome(SeedOutcome, frozen=True, kw_only=True):
-    """Of a seed of several replicas."""
+    """The outcome of one seed."""
 
     events: int
     truncations: int
@@ -32,7 +33,7 @@ class Outcome(SeedOutcome, frozen=True, kw_only=True):
 
 
 class World:
-    """See the head of this module. Everything is drawn from `seed`."""
+    """See the module. All values are drawn from `seed`."""
 
     def __init__(self, seed: int, loop: VirtualLoop, write_line: Callable[[str], None] | None = None) -> None:
         self.story = story = Story(seed, loop, write_line)
@@ -53,9 +54,10 @@ class World:
         self.faults = Faults(story, self.machines, self.controller, clients, self.may_fail)
 
     def may_fail(self, machine: ReplicaMachine, *, is_power_lost: bool) -> bool:
-        """Whether acknowledged records must survive this failure, too: the promise is about all but one of the replicas
-        that have them. A broker that is only killed counts as failed as well: the controller cannot tell (KIP-966).
-        Without any of them the last known leader is elected, with what it has: then nothing may have lost its power."""
+        """Whether the machine may fail like this, because acknowledged records must survive the failure too. They must
+        survive as long as one of the replicas that have them is left. A killed broker also counts as failed, because
+        the controller cannot tell the difference (KIP-966). If all have failed, the last known leader is elected with
+        its records, so none may have lost its power."""
         if self.story.allows_unclean_election or self.story.replication_settings.waits_for_flush:
             return True
         others = [one for one in self.controller.replicas_with_everything() if one != machine.broker_id]
@@ -65,8 +67,8 @@ class World:
         return is_one_left or not (is_power_lost or has_lost_power)
 
     def _registered(self, broker_id: int) -> None:
-        """Nothing that the broker had before counts any more, except where the controller remembers it as the last
-        known leader: such a broker is elected after an unclean restart, too (KIP-966)."""
+        """The earlier state of the broker no longer counts, unless the controller remembers it as the last known
+        leader, which is elected even after an unclean restart (KIP-966)."""
         machine = self.machines[broker_id]
         if machine.has_lost_power and broker_id in self.controller.partition.last_known_elr:
             self._has_last_known_lost_power = True
@@ -86,9 +88,10 @@ class World:
         self.faults.replicas_joined(joined, partition.leader)
 
     def _check_promise(self) -> None:
-        """Whether acknowledged records may be lost from here on. `min.insync.replicas` of 2 survives one failure and no
-        more: of three in-sync replicas one leaves without being eligible, for two remain; then both of these fail. A
-        broker counts as failed until it has registered again. With `min.insync.replicas` of 1 one failure is enough."""
+        """Decides whether acknowledged records may be lost from now on. `min.insync.replicas` of 2 survives only one
+        failure: one of three in-sync replicas leaves without becoming eligible, because two remain; then both of these
+        fail. A broker counts as failed until it has registered again. With `min.insync.replicas` of 1 one failure is
+        enough."""
         if self.controller.unclean_elections:
             self.ledger.allow_loss()
         kept = self.controller.replicas_with_everything()
@@ -104,7 +107,7 @@ class World:
         self.ledger.allow_loss()
 
     def _check_flushed(self, end_offset: int) -> None:
-        """With `flush.messages=1` what is acknowledged is on the disk of each in-sync replica."""
+        """With `flush.messages=1`, acknowledged records must be on the disk of each in-sync replica."""
         if not self.story.replication_settings.waits_for_flush or self.ledger.is_loss_allowed:
             return
         for replica in self.controller.partition.isr:
@@ -118,7 +121,7 @@ class World:
                 )
 
     async def run(self, seconds: float) -> None:
-        """Raises ViolationError."""
+        """Runs the story. Raises ViolationError."""
         for machine in self.machines:
             machine.start()
         self.faults.begin()
@@ -148,8 +151,8 @@ class World:
         )
 
     async def _until(self, rule: str, is_done: Callable[[], bool]) -> None:
-        """Patience begins anew while the shortest log grows: a follower that flushes each of its small fetches needs a
-        minute for what acks=1 wrote without it. No producer writes much any more, so that growth has an end."""
+        """The time limit starts again while the shortest log grows: a follower that flushes each of its small fetches
+        needs a minute for records that acks=1 wrote without flushes. Producers write little by then, so growth ends."""
         shortest, end_s = -1, 0.0
         while not is_done():
             if self.story.loop.time() > end_s:
@@ -163,7 +166,7 @@ class World:
         return min(0 if one.broker is None else one.broker.log.log_end_offset for one in self.machines)
 
     def _is_whole(self) -> bool:
-        """All are in sync, nothing is on its way, and every replica knows the end as its high watermark."""
+        """Whether all replicas are in sync, no batch is in flight, and every replica's high watermark is its end."""
         if len(self.controller.partition.isr) < len(self.story.replicas):
             return False
         if not all(producer.is_idle for producer in self.producers):
@@ -182,7 +185,7 @@ class World:
 def run_seed(
     seed: int, *, seconds: float = DEFAULT_SECONDS, write_line: Callable[[str], None] | None = None
 ) -> Outcome:
-    """The whole story of `seed`. Deterministic: the same code and seed give the same digest."""
+    """Runs the whole story of `seed`. Deterministic: the same code and seed give the same digest."""
     began = time.perf_counter()
     with virtual_loop() as loop:
         world = World(seed, loop, write_line)
