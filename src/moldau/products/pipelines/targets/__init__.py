@@ -10,7 +10,7 @@ postgresql: a table in PostgreSQL
 rights: whether this process can write to a local place
 sql_table: what PostgreSQL and SQLite share
 sqlite: a table in SQLite
-table_columns: checks columns against those of a table
+table_columns: checks columns of rows against those of a table
 table_target: targets that are tables
 target: the base class of targets
 terminal: the terminal
@@ -25,5 +25,5 @@ from moldau.products.pipelines.targets.target import Target
 
 
 def all_targets() -> dict[str, type[Target]]:
-    """By the key of a target that asks for the kind."""
+    """By the key that selects the kind."""
     return {kind.NAMED_BY: kind for kind in kinds_in(__name__, __path__) if issubclass(kind, Target)}

@@ -1,10 +1,10 @@
 """Applies change events, in any order, with the keys of `create_auto_cdc_flow` of Spark Declarative Pipelines.
 
-SCD type 1: of each key the table has the newest change, and Spark's state keeps that one. SCD type 2: the table has a
-row for each time in which a key had the same values, and Spark's state keeps all changes of the key. What the table
-then has follows from these changes alone, and not from the order in which they came: where a run of equal changes
-begins, a row does, and no other change has one. So a batch tells of the changes whose row it may have made, moved or
-ended whether they have one, and the table's upsert by key and begin does the rest.
+SCD type 1: the table has the newest change of each key, and Spark's state keeps that one. SCD type 2: the table has a
+row for each period in which a key had the same values, and Spark's state keeps all changes of the key. The table's rows
+follow from these changes alone, not from their order of arrival: a row begins where a run of equal changes begins, and
+no other change has a row. So for each change whose row a batch may have created, moved or ended, the batch says whether
+it has a row; the table's upsert by key and begin does the rest.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from moldau.spark import DataFrame
 
 DELETED = "_moldau_deleted"
-"""The column of a row that says whether it only removes the table's row of its key; not there where none may."""
+"""The column that marks a row which only removes the table's row of its key. Absent if no row may do so."""
 START_AT, END_AT = "__START_AT", "__END_AT"
-"""The columns of a history, with Spark's names: from which place in the sequence on a row held, and from which on no
-more (null: it holds)."""
+"""The columns of a history, with Spark's names: the first place in the sequence at which a row is valid, and the first
+at which it no longer is (null: it still is)."""
 
 KEY = Names("key", "With `mode: update`: the columns by which a row replaces the older one.")
 SEQUENCE_BY = Text(
@@ -51,7 +51,7 @@ TRACKED = Names(
 UNTRACKED = Names("track_history_except_column_list", "The columns whose new values do not.")
 NEEDS_SEQUENCE = (APPLY_AS_DELETES, COLUMN_LIST, EXCEPT_COLUMN_LIST, SCD_TYPE, TRACKED, UNTRACKED)
 CHANGE_KEYS = (SEQUENCE_BY, *NEEDS_SEQUENCE)
-"""Of a pipeline's target."""
+"""Keys of a target in a pipeline file."""
 
 _CHANGES, _ONE = "_moldau_changes", "_moldau_one_change"
 _NOT_COMPARED = re.compile(r"(^|[<,:])(map|variant)\b(?!:)")
@@ -59,9 +59,9 @@ _NESTED = ("struct", "array", "map", "variant")
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """SQL over the columns of a row: `sequence_by` orders the changes of a `key`, `deletes` says which remove the row;
-    None: none does. `kept`: the columns that the table gets; (): all but those `left_out`. `has_history`: SCD type 2.
-    `tracked`: the columns whose new values begin another row of a history; (): all but those `untracked`."""
+    """SQL over the columns of a row: `sequence_by` orders the changes of a `key`; `deletes` is true for those that
+    remove the row; None: none does. `kept`: the columns of the table; (): all but `left_out`. `has_history`: SCD type
+    2. `tracked`: the columns whose new values begin another row of a history; (): all but `untracked`."""
 
     key: tuple[str, ...]
     sequence_by: str
@@ -89,7 +89,7 @@ class Changes(msgspec.Struct, frozen=True):
         }
 
     def rows(self, result: DataFrame) -> DataFrame:
-        """What a table is told of the changes in `result`. Raises FlowError."""
+        """The rows to upsert into the table, from the changes in `result`. Raises FlowError."""
         from moldau.spark import expression  # a pipeline file is checked without Spark
 
         refuse_double_columns(result.columns)
@@ -99,7 +99,7 @@ class Changes(msgspec.Struct, frozen=True):
         return self._history(result, columns) if self.has_history else self._newest(result, columns)
 
     def _newest(self, result: DataFrame, columns: Sequence[str]) -> DataFrame:
-        """With DELETED, where changes delete."""
+        """With DELETED, if changes can delete."""
         from moldau.spark import expression
 
         if self.deletes is not None:
@@ -120,10 +120,10 @@ class Changes(msgspec.Struct, frozen=True):
             f"coalesce({self.deletes or 'false'}, false) as gone, struct({row}) as row) as {_CHANGES}"
         )
         key = [quoted(name) for name in self.key]
-        # a step before the aggregate, in which Spark takes no time of a batch
+        # a separate step, because Spark does not allow the batch's time in the aggregate
         groups = result.selectExpr(*key, change).groupBy(*key)
-        # to Spark a list in its state is bytes, which it would read as rows of any columns; it refuses another type of
-        # the one change beside the list
+        # Spark's state stores a list as bytes, and would read them as rows of any columns; the single change next to
+        # the list makes it reject other types
         kept = (f"collect_list({_CHANGES}) as {_CHANGES}", f"any_value({_CHANGES}) as {_ONE}")
         told = groups.agg(*map(expression, kept)).selectExpr(f"if({_ONE} is null, null, {_CHANGES}) as changes")
         for step in history_steps(tracked):
@@ -154,7 +154,7 @@ class Changes(msgspec.Struct, frozen=True):
 
 
 def parse_changes(sink: Section) -> Changes | None:
-    """What the file says of changes; None: nothing. Raises SpecError."""
+    """The keys about changes; None without any. Raises SpecError."""
     if not sink.has(SEQUENCE_BY):
         for key in NEEDS_SEQUENCE:
             if sink.has(key):
@@ -183,11 +183,11 @@ def check_key(names: Sequence[str], key: Sequence[str]) -> None:
 
 
 def history_steps(tracked: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """The SELECT lists, each over the result of the one before, that make rows (`row`, `begins`, `ends`, `gone`) of the
-    `changes` of a key. These are an array of structs: their place in the sequence, when they `came`, whether they
-    remove the row (`gone`), and the `row`. Told is what the changes that came in this batch may have made other: a row
-    that is `gone` is in no table, whatever was there."""
-    # of several at one place one that removes the row counts, or else the first one that came
+    """The SELECT lists, each over the result of the previous one, that turn the `changes` of a key into rows (`row`,
+    `begins`, `ends`, `gone`). `changes` is an array of structs: their place in the sequence, when they `came`, whether
+    they remove the row (`gone`), and the `row`. The result has every row that this batch's changes may have affected.
+    The table must not have a row that is `gone`, whatever it had before."""
+    # of several changes at one place, one that removes the row wins, otherwise the first to arrive
     yield (
         "array_sort(changes, (one, other) -> case"
         " when one.place < other.place then -1 when one.place > other.place then 1"
@@ -209,7 +209,7 @@ def history_steps(tracked: Sequence[str]) -> Iterator[tuple[str, ...]]:
         "transform(bounds, (head, i) -> struct(head as head, coalesce(get(bounds, i + 1), size(changes)) as behind))"
         " as runs",
     )
-    # a new change may begin a row, end the one before, and let the one behind it begin, or begin no more
+    # a new change may begin a row, end the previous one, and decide whether the next change begins one
     yield (
         "changes",
         "filter(runs, run -> get(changes, run.head).begins and exists(slice("
@@ -227,8 +227,7 @@ def history_steps(tracked: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 
 def _chosen(names: Sequence[str], key: str, kept: Sequence[str], left_out: Sequence[str]) -> list[str]:
-    """Those of `names` that are `kept`, or are not `left_out`. `key`: of the pipeline, for the former. Raises
-    FlowError."""
+    """The `names` that are `kept`, or are not `left_out`. `key`: the pipeline key for `kept`. Raises FlowError."""
     known = [name.lower() for name in names]
     for word, listed in ((key, kept), (key.replace("column", "except_column"), left_out)):
         missing = [name for name in listed if name.lower() not in known]
@@ -241,7 +240,7 @@ def _chosen(names: Sequence[str], key: str, kept: Sequence[str], left_out: Seque
 
 
 def _one_of_two(sink: Section, key: Names, opposite: Names) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of `key`, and of its opposite."""
+    """The names in `key` and in its opposite; at most one may be set."""
     kept, left_out = key.of(sink), opposite.of(sink)
     if kept and left_out:
         sink.refuse(key, f"and `{opposite}` say the same in two ways: write one of them")
@@ -249,6 +248,6 @@ def _one_of_two(sink: Section, key: Names, opposite: Names) -> tuple[tuple[str, 
 
 
 def _is_in_sequence(sequence_by: str) -> str:
-    """A condition in SQL. An aggregate passes over a row without a place, and so over a change of the table."""
+    """A SQL condition that fails for a null. An aggregate would skip a row without a place, and so lose a change."""
     what = f"a row has no place in `sequence_by: {sequence_by}`, which is null: leave such rows out (`where`)"
     return f"if(({sequence_by}) is null, cast(raise_error({literal(what)}) as boolean), true)"

@@ -1,14 +1,14 @@
 """A Delta table as a target: tasks write the files, `deltalake` commits them once for each batch.
 
-    sink: {delta: lake/orders}                                  # append: every row is another one
-    sink: {delta: lake/totals, mode: update, key: user}         # a row takes the place of the older one of its key
+    sink: {delta: lake/orders}                                  # append: every row is a new one
+    sink: {delta: lake/totals, mode: update, key: user}         # a row replaces the older one of its key
     sink: {delta: s3://lake/orders}                             # in an object store
 
-A commit carries Delta's own transaction of an application: the application is the pipeline with its checkpoint, the
-version is the number of the batch. A batch whose number the table has is not written again, and of two drivers that
-write the same batch at once, Delta refuses the second. (Delta protocol, "Transaction Identifiers")
+A commit has a transaction identifier of Delta: the application is the pipeline with its checkpoint, the version is the
+batch number. A batch whose number the table has is not written again. If two drivers write the same batch at once,
+Delta rejects the second. (Delta protocol, "Transaction Identifiers")
 
-A file that was written and never committed is in no version of the table: once the batch is in, it is removed.
+A file that was written but not committed is in no version of the table. It is removed once the batch is committed.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ logger = logging.getLogger("moldau.pipelines")
 
 DELTA = PathOrAddress("delta", "A [Delta table](targets.md#delta).")
 COMMIT_ATTEMPTS = 3
-"""Of one batch, where another writer changed the same rows meanwhile."""
+"""The most attempts to commit one batch if another writer changes the same rows meanwhile."""
 
 
 class DeltaTarget(TableTarget, frozen=True, kw_only=True):
-    """`compact_every`: after so many batches small files are joined to large ones."""
+    """`compact_every`: the number of batches after which small files are compacted into large ones."""
 
     NAMED_BY = DELTA
     KEYS = (*TableTarget.KEYS, COMPACT_EVERY)
@@ -93,7 +93,7 @@ class DeltaTarget(TableTarget, frozen=True, kw_only=True):
         return (one_spelling(self.location),)
 
     def owner(self) -> Owner | None:
-        """Beside the log of the table: a property of the table would be a version without a batch."""
+        """In a file next to the table's log, because a table property would need a version without a batch."""
         return folder_owner.owner_of(self.location)
 
     def claim(self, pipeline: str) -> None:
@@ -137,7 +137,7 @@ class _Writer:
             check_not_ahead(newest, query, self._name)
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
-        """When it returns, the batch is in a version of the table. A batch without rows makes none."""
+        """When it returns, the batch is in a version of the table. A batch without rows creates none."""
         from deltalake.exceptions import CommitFailedError, DeltaError
 
         try:
@@ -232,7 +232,7 @@ class _Writer:
 
 
 def _is_table(location: str) -> bool:
-    """Raises TargetError where that cannot be told."""
+    """Raises TargetError if that cannot be determined."""
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
@@ -243,7 +243,7 @@ def _is_table(location: str) -> bool:
 
 
 def _check_takes(table: DeltaTable, wanted: pa.Schema) -> None:
-    """Raises FlowError unless files with these columns can become part of the table as they are."""
+    """Raises FlowError unless the table accepts files with these columns unchanged."""
     name, metadata = f"the Delta table {table.table_uri}", table.metadata()
     refuse_partitions(name, bool(metadata.partition_columns))
     kept_by_writers = [
@@ -264,5 +264,5 @@ def _schema(columns: list[pa.Field]) -> Schema:
 
 
 def _columns(schema: Schema) -> dict[str, TableColumn]:
-    # a primitive type says its name only as JSON
+    # a primitive type gives its name only as JSON
     return {one.name: TableColumn(one.type, str(json.loads(one.type.to_json())), one.nullable) for one in schema.fields}

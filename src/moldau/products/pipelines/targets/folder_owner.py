@@ -1,6 +1,7 @@
 """Marks the folder of a target with its pipeline's name, in the name of a hidden file.
 
-The file is empty: readers that take every file of a directory for one with rows (Polars) pass over it too."""
+The file is empty, so readers that read every file of a directory (Polars) also skip it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ NOTE = ".moldau-owner-"
 
 
 def owner_of(location: str) -> Owner | None:
-    """The first by name, where two came at the same moment. Raises TargetError."""
+    """The first owner by name, if two claimed the folder at once. Raises TargetError."""
     try:
         names = _folder(location).names(NOTE)
     except OSError as error:
@@ -24,7 +25,7 @@ def owner_of(location: str) -> Owner | None:
 
 
 def claim(location: str, pipeline: str) -> None:
-    """Nothing where the folder has an owner. Makes the folder. Raises TargetError."""
+    """Does nothing if the folder has an owner. Creates the folder. Raises TargetError."""
     if owner_of(location) is not None:
         return
     try:
@@ -41,6 +42,6 @@ def cannot_be_made(location: str, error: OSError) -> TargetError:
 
 
 def _folder(location: str) -> Folder:
-    from moldau.spark.frames.folders import Folder  # a pipeline file is checked without it
+    from moldau.spark.frames.folders import Folder  # a pipeline file is checked without this import
 
     return Folder(location)

@@ -1,16 +1,16 @@
 """An Iceberg table as a target: tasks write the files, `pyiceberg` commits them once for each batch.
 
-    sink: {iceberg: shop.orders, warehouse: lake}               # append: every row is another one
-    sink: {iceberg: shop.totals, mode: update, key: user}       # a row takes the place of the older one of its key
+    sink: {iceberg: shop.orders, warehouse: lake}               # append: every row is a new one
+    sink: {iceberg: shop.totals, mode: update, key: user}       # a row replaces the older one of its key
     sink: {iceberg: shop.orders, warehouse: s3://lake/shop, catalog: shop.db}      # in an object store
 
-The catalogue is an SQL catalogue that other readers of Iceberg open too: `catalog.db` in the warehouse directory, or
-the file that `catalog` names. An object store holds none.
+The catalogue is an SQL catalogue that other Iceberg readers can open: `catalog.db` in the warehouse directory, or the
+file in `catalog`. It cannot be in an object store.
 
 The commit of a batch also sets a property of the table: its name is the pipeline with its checkpoint, its value the
-number of the batch. A batch whose number is there is not written again. (The summary of a snapshot would be the usual
-place; but snapshots expire, and a pipeline may have been stopped for longer.) A commit counts on the snapshot that was
-read before: of two drivers that write the same batch at once, the second one has to look again.
+batch number. A batch whose number is there is not written again. (The usual place would be a snapshot's summary, but
+snapshots expire, and a pipeline may have been stopped for longer.) A commit requires the snapshot that was read before:
+if two drivers write the same batch at once, the second has to read the table again.
 """
 
 from __future__ import annotations
@@ -58,19 +58,19 @@ if TYPE_CHECKING:
     from moldau.spark.frames.parquet_parts import ParquetPart
 
 COMMIT_ATTEMPTS = 5
-"""Of one batch, where another writer commits meanwhile."""
+"""The most attempts to commit one batch if another writer commits meanwhile."""
 BATCH_PROPERTY = r"moldau\.(.+)\.[^.]+"
 """With the pipeline, and the id of its checkpoint."""
 NEW_TABLE = {
-    # a stream commits often: old metadata goes, and manifests do not become as many as batches
+    # a stream commits often: removes old metadata, and merges manifests instead of adding one per batch
     "write.metadata.delete-after-commit.enabled": "true",
     "commit.manifest-merge.enabled": "true",
 }
 
 
 class IcebergTarget(TableTarget, frozen=True, kw_only=True):
-    """`compact_every`: in the mode update, after so many batches small files are joined to large ones. (What joins them
-    in the mode append would have to be a snapshot `replace`, for readers of new rows: pyiceberg makes none.)"""
+    """`compact_every`: in update mode, the number of batches after which small files are compacted into large ones. (In
+    append mode, compaction would need `replace` snapshots for readers of new rows, which pyiceberg cannot write.)"""
 
     NAMED_BY = ICEBERG
     KEYS = (*TableTarget.KEYS, COMPACT_EVERY, *PLACE_KEYS)
@@ -114,7 +114,7 @@ class IcebergTarget(TableTarget, frozen=True, kw_only=True):
         return places_of_iceberg(self.table, self.warehouse, self.catalog)
 
     def owner(self) -> Owner | None:
-        """The properties that count batches name their pipelines already: the first of them."""
+        """The pipeline in the first property that counts batches."""
         from pyiceberg.exceptions import NoSuchTableError
         from sqlalchemy.exc import SQLAlchemyError
 
@@ -146,7 +146,7 @@ class IcebergTarget(TableTarget, frozen=True, kw_only=True):
         return _Writer(self, query).write
 
     def open_catalog(self) -> SqlCatalog:
-        """Makes the warehouse and its catalogue, where they are missing."""
+        """Creates the warehouse and its catalogue if they are missing."""
         self.catalog.parent.mkdir(parents=True, exist_ok=True)
         return open_catalog(self.warehouse, self.catalog)
 
@@ -169,7 +169,7 @@ class _Writer:
         check_not_ahead(newest, query, self._name)
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
-        """When it returns, the batch is in a snapshot of the table. A batch without rows makes none."""
+        """When it returns, the batch is in a snapshot of the table. A batch without rows creates none."""
         from pyiceberg.exceptions import CommitFailedException
         from sqlalchemy.exc import SQLAlchemyError
 
@@ -212,7 +212,7 @@ class _Writer:
         remove_other_parts(folder, prefix, parts)
 
     def _merge(self, table: Table, batch: DataFrame, batch_id: int) -> None:
-        """The rows go through this process: with them come those that stay of the files that are written anew."""
+        """All rows pass through this process: those of the batch, and the remaining rows of the rewritten files."""
         from moldau.products.pipelines.targets.iceberg_upsert import files_to_replace, join_manifests, replace_files
         from moldau.spark.frames.parquet_parts import columns_of_parts, remove_other_parts, write_parts, write_rows
 
@@ -246,7 +246,7 @@ def _addresses(table: Table, parts: list[ParquetPart]) -> list[str]:
 
 
 def _columns(batch: DataFrame, table: Table | None = None) -> pa.Schema:
-    """Of the rows in the files of the table; None: of the one that the batch makes."""
+    """The columns in the files of the table; None: of the table that the batch creates."""
     import pyarrow as pa
 
     from moldau.spark.frames.parquet_parts import arrow_schema
@@ -257,7 +257,7 @@ def _columns(batch: DataFrame, table: Table | None = None) -> pa.Schema:
 
 
 def _newer(folder: Folder, parts: list[ParquetPart], columns: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of a batch, without those that only remove one."""
+    """The rows of a batch, without those that only remove a row."""
     import pyarrow.compute as pc
 
     from moldau.spark.frames.parquet_parts import rows_of_parts
@@ -268,8 +268,8 @@ def _newer(folder: Folder, parts: list[ParquetPart], columns: pa.Schema) -> Iter
 
 
 def _once(table: Table) -> Table:
-    """The table as a reader of it that commits once, or not at all: by default pyiceberg commits again behind another
-    writer, without our look at what that one has written."""
+    """The table for a transaction that commits at most once. By default pyiceberg retries after another writer's
+    commit, without our check of that commit."""
     from pyiceberg.table import Table
 
     properties = {**table.properties, "commit.retry.num-retries": "0"}
@@ -278,7 +278,7 @@ def _once(table: Table) -> Table:
 
 
 def _data_folder(table: Table) -> Folder:
-    """Raises TargetError for a table that lies where a pipeline does not write."""
+    """Raises TargetError for a table in a location that a pipeline cannot write to."""
     from moldau.spark.frames.folders import Folder, local_folder
 
     location = table.location()
@@ -290,14 +290,14 @@ def _data_folder(table: Table) -> Folder:
 
 
 def _check_takes(table: Table, wanted: pa.Schema) -> None:
-    """Raises FlowError unless files with these columns can become part of the table as they are."""
+    """Raises FlowError unless the table accepts files with these columns unchanged."""
     from pyiceberg.io.pyarrow import pyarrow_to_schema
 
     name, schema = f"the Iceberg table {'.'.join(table.name())}", table.schema()
     refuse_partitions(name, not table.spec().is_unpartitioned())
     try:
         gives = _table_columns(pyarrow_to_schema(wanted, name_mapping=schema.name_mapping))
-    except ValueError:  # a column that the table has not
+    except ValueError:  # a column that the table lacks
         gives = None
     shown = ", ".join(f"{field.name} {field.type}" for field in wanted)
     check_columns(name, _table_columns(schema), gives, shown=shown)

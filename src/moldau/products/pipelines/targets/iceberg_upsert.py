@@ -1,7 +1,7 @@
 """Upserts in Iceberg: rewrites each file that has an older row, and commits all files in one snapshot.
 
-`pyiceberg` has an upsert of its own. It compares row by row in Python, makes an expression with a branch for each key
-of several columns, and needs two or three snapshots.
+The upsert in `pyiceberg` compares row by row in Python, builds an expression with a branch for each key of several
+columns, and needs two or three snapshots.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from pyiceberg.table import FileScanTask, Table, Transaction
 
 SMALL_BYTES = 8 * 1024 * 1024
-"""A file below that is joined with others, where small files are joined."""
+"""Compaction joins files smaller than this."""
 ROW = "_moldau_row"
 
 
 class OldFile(msgspec.Struct, frozen=True):
-    """A file of the table that is written anew. `stays`: of each of its rows, whether no newer one takes its place."""
+    """A file of the table that is rewritten. `stays`: for each of its rows, whether no newer row replaces it."""
 
     table: Table
     task: FileScanTask
     stays: npt.NDArray[np.bool_]
 
     def rows(self, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """The rows that stay, read as they are asked for."""
+        """The remaining rows, read lazily."""
         import pyarrow as pa
 
         begin = 0
@@ -43,8 +43,8 @@ class OldFile(msgspec.Struct, frozen=True):
 
 
 def files_to_replace(table: Table, keys: pa.Table, *, also_small: bool) -> list[OldFile]:
-    """The files with a row of one of the `keys`, whose columns are the key; with `also_small` small files as well.
-    Reads these columns of the whole table."""
+    """The files with a row for any of the `keys`; with `also_small`, also small files. Reads the key columns of the
+    whole table."""
     import pyarrow as pa
 
     from moldau.columnar.equal_keys import with_equal_keys
@@ -61,15 +61,15 @@ def files_to_replace(table: Table, keys: pa.Table, *, also_small: bool) -> list[
 def replace_files(
     transaction: Transaction, table: Table, old: Sequence[OldFile], new: Sequence[str], properties: dict[str, str]
 ) -> None:
-    """Adds to the transaction one snapshot with these `properties`; none where there is nothing to do. `new`: the
-    addresses of Parquet files."""
+    """Adds a snapshot with these `properties` to the transaction; none if nothing changes. `new`: the addresses of
+    Parquet files."""
     from pyiceberg.io.pyarrow import parquet_file_to_data_file
     from pyiceberg.table import TableProperties
 
     if not old and not new:
         return
     if table.name_mapping() is None:
-        # the files name their columns, and do not number them
+        # the files have column names, but no field ids
         mapping = table.schema().name_mapping.model_dump_json()
         transaction.set_properties({TableProperties.DEFAULT_NAME_MAPPING: mapping})
     with transaction.update_snapshot(snapshot_properties=properties).overwrite() as snapshot:
@@ -80,8 +80,8 @@ def replace_files(
 
 
 def join_manifests(transaction: Transaction, properties: dict[str, str]) -> None:
-    """Adds to the transaction a snapshot without files. A snapshot that replaces files keeps every manifest of the one
-    before, also those that only say what was taken out; one that appends leaves them out, and joins the others."""
+    """Adds a snapshot without files to the transaction. A snapshot that replaces files keeps every manifest of the
+    previous one, even those that only list deleted files. A snapshot that appends drops these, and joins the others."""
     with transaction.update_snapshot(snapshot_properties=properties).merge_append():
         pass
 
@@ -94,7 +94,7 @@ def _scan(table: Table, columns: Schema) -> ArrowScan:
 
 
 def _without(older: pa.Table, newer: pa.Table) -> npt.NDArray[np.bool_]:
-    """Of each row of `older`, whether `newer`, which has the same columns, lacks such a row."""
+    """For each row of `older`, whether no row of `newer` equals it. Both have the same columns."""
     import numpy as np
     import pyarrow as pa
 

@@ -3,10 +3,10 @@
     sink: {path: out/visits}
     sink: {path: s3://lake/visits}                              # in an object store
 
-A batch is written below a hidden directory, joined to one file, and renamed to
-`<pipeline>-<checkpoint's id>-<batch>.parquet`. A batch that a killed driver had written is run again and takes the
-place of its own file: any reader of `*.parquet` sees each batch once. (Spark's own file sink leaves empty and doubled
-files behind, which only readers that know its `_spark_metadata` leave out.)
+A batch is written to a hidden directory, joined into one file, and renamed to `<pipeline>-<checkpoint's
+id>-<batch>.parquet`. If a killed driver had written a batch, the repeated batch replaces that file, so any reader of
+`*.parquet` sees each batch once. (Spark's own file sink leaves empty and duplicate files, which only readers of its
+`_spark_metadata` skip.)
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PATH = PathOrAddress("path", "A directory of [Parquet files](targets.md#parquet-
 SPARK_SINK_DIRECTORY = "_spark_metadata"
 JOINED = "joined.parquet"
 _LACKS = ("variant", "interval(?! (?:day|hour|minute|second))", NANOSECOND_TIME)
-"""Types of Spark, as `refuse_types` takes them: Arrow writes no interval of months."""
+"""Spark types, for `refuse_types`: Arrow cannot write intervals of months."""
 
 
 class FilesTarget(Target, frozen=True, kw_only=True):
@@ -85,11 +85,12 @@ class FilesTarget(Target, frozen=True, kw_only=True):
 
 
 class ParquetTarget:
-    """Where one pipeline's batches go. `checkpoint_id`: another checkpoint's batch 0 is another file."""
+    """Writes the batches of one pipeline. `checkpoint_id`: part of the file name, so another checkpoint's batch 0 is a
+    different file."""
 
     def __init__(self, location: str, pipeline: str, checkpoint_id: str) -> None:
-        """Makes the directory, and takes away what a killed driver left half written. Raises TargetError."""
-        from moldau.spark.frames.folders import Folder  # a pipeline file is checked without it
+        """Creates the directory, and removes unfinished files of a killed driver. Raises TargetError."""
+        from moldau.spark.frames.folders import Folder  # a pipeline file is checked without this import
 
         check_target(location)
         self._folder = Folder(location)
@@ -102,7 +103,7 @@ class ParquetTarget:
             raise folder_owner.cannot_be_made(location, error) from error
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
-        """When it returns, the batch is readable. A batch without rows makes no file."""
+        """When it returns, the batch is readable. A batch without rows creates no file."""
         from moldau.spark.frames.parquet_parts import write_parts
 
         parts = write_parts(batch, self._unfinished, f"part-{batch_id}")
@@ -110,13 +111,13 @@ class ParquetTarget:
         if parts:
             self._unfinished.move(_join(self._unfinished, parts), self._folder, target)
         else:
-            # what was there of a first try had rows that this one does not have: the batch is what Spark says now
+            # removes the file of a first attempt, whose rows the repeated batch no longer has
             self._folder.remove(target)
         self._unfinished.clear()
 
 
 def check_target(location: str) -> None:
-    """Raises TargetError for a directory of Spark's own file sink: Spark reads such a one by its list only."""
+    """Raises TargetError for a directory of Spark's own file sink, which Spark reads only by its list of files."""
     if Path(location, SPARK_SINK_DIRECTORY).exists():
         raise TargetError(
             f"{location} was written by Spark's own file sink, and Spark would not see what is added to it; "
@@ -127,7 +128,7 @@ def check_target(location: str) -> None:
 
 
 def _join(folder: Folder, parts: Sequence[ParquetPart]) -> str:
-    """The name of one file of all parts. A single part is that file already."""
+    """The name of one file with all parts. A single part already is that file."""
     import pyarrow.parquet as pq
 
     from moldau.spark.frames.parquet_parts import rows_of_parts

@@ -1,10 +1,10 @@
-"""A PostgreSQL table as a target: tasks fill a staging table, one transaction takes it over.
+"""A PostgreSQL table as a target: tasks fill a staging table, one transaction moves its rows.
 
     sink: {postgresql: "postgresql://ann@db.example/shop", table: totals, mode: update, key: user}
 
-The transaction that takes a batch over writes the batch's number into `moldau_batches`, beside the table. A batch whose
-number is there is not written again. A row of the staging table names the attempt of the task that copied it: what
-was copied by a task that was lost is not taken over.
+That transaction also writes the batch number into `moldau_batches`, in the table's schema. A batch whose number is
+there is not written again. A row of the staging table names the task attempt that copied it, and the rows of lost tasks
+are not moved.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("moldau.pipelines")
 
 LOCK_SECONDS = 3
-"""How long a look at the table waits for somebody who holds a lock on it."""
+"""How long a check of the table waits for another connection's lock."""
 ATTEMPT = "moldau_attempt"
-"""The column of a staging table that names the attempt of a task."""
+"""The column of a staging table for the task attempt."""
 
 TYPES = {
     "string": "text", "boolean": "boolean", "tinyint": "smallint", "smallint": "smallint", "int": "integer",
@@ -80,8 +80,7 @@ TYPES = {
 
 
 class PostgresqlTarget(TableTarget, frozen=True, kw_only=True):
-    """`server`: libpq's connection string. `table`: its name, after that of its schema if the pipeline file says
-    one."""
+    """`server`: libpq's connection string. `table`: its name, after its schema if the pipeline file names one."""
 
     NAMED_BY = POSTGRESQL
     KEYS = (*TableTarget.KEYS, TABLE)
@@ -105,7 +104,7 @@ class PostgresqlTarget(TableTarget, frozen=True, kw_only=True):
             pass
 
     def places(self) -> tuple[str, ...]:
-        """By an address without its user: who writes is another question."""
+        """Leaves the user out of the address, because it does not change the place."""
         server = re.sub(r"^postgres(ql)?://([^/@]*@)?", "postgresql://", self.server)
         schema, table = ("public", *self.table)[-2:]
         return (f"table {schema}.{table} of {server}",)
@@ -125,7 +124,7 @@ class PostgresqlTarget(TableTarget, frozen=True, kw_only=True):
             execute(connection, note, self.table[-1], pipeline)
 
     def _owners(self) -> str:
-        """Beside the table."""
+        """In the table's schema."""
         return path_of((*self.table[:-1], OWNERS))
 
     def rows_of(self, result: DataFrame) -> DataFrame:
@@ -149,8 +148,8 @@ class PostgresqlTarget(TableTarget, frozen=True, kw_only=True):
         return execute(connection, "select to_regclass($1)", path_of(self.table)).fetchone() != (None,)
 
     def _check_takes(self, connection: Connection[Any], columns: list[str]) -> None:
-        """PostgreSQL itself says whether it could run the INSERT. While somebody holds a lock on the table, that cannot
-        be told: the batch will wait for the lock, and then sees."""
+        """Lets PostgreSQL check the INSERT. While the table is locked, it cannot: the first batch waits for the lock,
+        and is checked then."""
         import psycopg
 
         names, table = listed(columns), path_of(self.table)
@@ -180,7 +179,7 @@ class _Writer:
         """When it returns, the batch is committed."""
 
         def may_pass(error: Exception) -> bool:
-            # that of a task stands in Spark's report
+            # a task's error is in Spark's report
             return isinstance(error, UnreachableError) or UnreachableError.__name__ in str(error)
 
         patience_ms = self._query.times.retry_timeout_ms
@@ -200,7 +199,7 @@ class _Writer:
             self._take_over(connection, columns, copied, batch_id)
 
     def _make_tables(self, connection: Connection[Any], batch: DataFrame) -> None:
-        """The pipeline's, where it is missing, and an empty one for staging."""
+        """Creates the pipeline's table if it is missing, and an empty staging table."""
         rows = batch.drop(DELETED)
         if not self._target.exists(connection):
             columns = ", ".join(f"{quoted(name)} {_type_of(kind)}" for name, kind in rows.dtypes)
@@ -216,11 +215,11 @@ class _Writer:
     def _take_over(
         self, connection: Connection[Any], columns: list[str], copied: dict[str, int], batch_id: int
     ) -> None:
-        """`copied`: the rows of each attempt."""
+        """`copied`: the number of rows of each attempt."""
         attempts = list(copied)
         owner = (self._query.pipeline, self._query.checkpoint_id)
         execute(connection, f"insert into {self._batches} values ($1, $2, -1) on conflict do nothing", *owner)
-        # the row is locked from here on: of two drivers, the second one sees what the first one wrote
+        # locks the row: of two drivers, the second sees the first one's batch
         if is_committed(self._newest(connection, " for update"), batch_id):
             return
         if self._target.key:
@@ -271,7 +270,8 @@ class _Writer:
 
 
 def _copied(batch: DataFrame, server: str, staging: str, key: Sequence[str]) -> dict[str, int]:
-    """The tasks copy the rows into the table `staging`; gives the rows of each attempt that Spark counts."""
+    """The tasks copy the rows into the table `staging`; returns the number of rows of each attempt that Spark
+    counts."""
     from moldau.spark.frames.columns import map_in_arrow
 
     copy = f"copy {staging} ({listed(batch.columns)}, {ATTEMPT}) from stdin (format csv)"
@@ -285,8 +285,8 @@ def _copied(batch: DataFrame, server: str, staging: str, key: Sequence[str]) -> 
 def _copy_rows(
     server: str, copy: str, key: Sequence[str], json: Sequence[str], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """A task's rows into the staging table, in one transaction; gives the name of this attempt, and how many. `json`:
-    the columns of JSON. What PostgreSQL takes in no text, such as the character 0, is replaced."""
+    """Copies a task's rows into the staging table, in one transaction; yields the name of this attempt and the number
+    of rows. `json`: the JSON columns. Replaces characters that PostgreSQL allows in no text, such as NUL."""
     import psycopg
     import pyarrow as pa
     from pyarrow import csv
@@ -313,13 +313,13 @@ def _copy_rows(
                 out.write(lines.getbuffer())
                 copied += rows.num_rows
     except psycopg.OperationalError as error:
-        # psycopg's own class has another name for each reason, and the driver looks for one name in Spark's report
+        # psycopg has a different class for each reason, but the driver looks for one name in Spark's report
         raise UnreachableError(f"PostgreSQL took no rows: {sentence(error)}") from error
     yield pa.RecordBatch.from_pylist([{"attempt": attempt, "rows": copied}])
 
 
 def _type_of(kind: str) -> str | None:
-    """The column of a new table for Spark's type `kind`; None where there is none."""
+    """The column type of a new table for Spark's type `kind`; None without one."""
     if kind.startswith("decimal"):
         return kind.replace("decimal", "numeric")
     if kind.startswith("time("):
@@ -328,7 +328,7 @@ def _type_of(kind: str) -> str | None:
 
 
 def _as_text(batch: DataFrame, name: str, kind: str) -> str:
-    """As SQL: what a field of CSV cannot hold, in the words of PostgreSQL."""
+    """SQL for the text of a column, in PostgreSQL's syntax, if CSV cannot hold its values."""
     column = spark_quoted(name)
     if kind.startswith(NESTED):
         return f"{json_of_column(batch, name)} as {column}"

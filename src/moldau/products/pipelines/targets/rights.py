@@ -11,7 +11,7 @@ SQLITE_HEADER = b"SQLite format 3\0"
 
 
 def check_folder(location: str) -> None:
-    """Raises TargetError where files could not be written below `location`. An object store is not asked."""
+    """Raises TargetError if files could not be written below `location`. Does not check object stores."""
     if "://" in location:
         return
     nearest = _nearest(Path(location))
@@ -24,7 +24,7 @@ def check_folder(location: str) -> None:
 
 
 def check_database(file: Path) -> None:
-    """Raises TargetError where SQLite could not write to `file`: it also makes a journal beside it."""
+    """Raises TargetError if SQLite could not write to `file`, including its journal in the same directory."""
     check_folder(str(file.parent))
     if not file.exists():
         return
@@ -39,7 +39,7 @@ def check_database(file: Path) -> None:
 
 
 def _nearest(path: Path) -> Path:
-    """The path, or the innermost directory above it that exists."""
+    """The path, or its nearest existing parent directory."""
     while not os.path.exists(path) and path != path.parent:
         path = path.parent
     return path

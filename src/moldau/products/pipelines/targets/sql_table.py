@@ -18,19 +18,19 @@ BATCHES_COLUMNS = (
 
 OWNERS = "moldau_owners"
 OWNERS_COLUMNS = '("table" text primary key, pipeline text not null)'
-"""`moldau_batches` does not say which table a batch went to."""
+"""`moldau_batches` does not name the table of a batch."""
 
 NESTED = ("struct", "array", "map")
-"""How those types of Spark begin whose values are stored as JSON."""
+"""The beginnings of Spark types whose values are stored as JSON."""
 
 
 def owner_in(row: Sequence[str] | None, table: str) -> Owner | None:
-    """`row`: of OWNERS, its column `pipeline`."""
+    """`row`: the column `pipeline` of a row in OWNERS."""
     return None if row is None else Owner(row[0], f"delete the row of {table!r} in {OWNERS}")
 
 
 def on_conflict(columns: Sequence[str], key: Sequence[str]) -> str:
-    """How an INSERT ends that upserts by `key`; nothing for one that appends."""
+    """The end of an INSERT that upserts by `key`; empty for one that appends."""
     if not key:
         return ""
     changes = ", ".join(f"{name} = excluded.{name}" for name in map(quoted, columns))
@@ -38,5 +38,5 @@ def on_conflict(columns: Sequence[str], key: Sequence[str]) -> str:
 
 
 def primary_key(key: Sequence[str]) -> str:
-    """How the columns of a new table end."""
+    """The end of the column list of a new table."""
     return f", primary key ({listed(key)})" if key else ""

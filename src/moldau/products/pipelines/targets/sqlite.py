@@ -2,8 +2,8 @@
 
     sink: {sqlite: shop.db, table: totals, mode: update, key: user}
 
-The rows come to the driver as Parquet files in a hidden directory beside the file, so that its memory holds few of
-them at a time. SQLite has no types for times, decimals and nested values: they are text there, times in UTC.
+The driver receives the rows as Parquet files in a hidden directory next to the file, so it holds only few of them in
+memory. SQLite has no types for times, decimals and nested values. They are stored as text, times in UTC.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ if TYPE_CHECKING:
     from moldau.spark.frames.parquet_parts import ParquetPart
 
 BUSY_SECONDS = 60
-"""How long another connection may hold the file."""
+"""How long another connection may lock the file."""
 
 TYPES = {
     "boolean": "integer", "tinyint": "integer", "smallint": "integer", "int": "integer", "bigint": "integer",
     "float": "real", "double": "real", "binary": "blob",
 }  # fmt: skip
-"""Everything else is text."""
+"""All other types are text."""
 
 
 SQLITE = LocalPath("sqlite", "An [SQLite file](targets.md#postgresql-and-sqlite).")
@@ -114,7 +114,7 @@ class SqliteTarget(TableTarget, frozen=True, kw_only=True):
         return result.selectExpr(*(_as_it_fits(result, name, kind) for name, kind in result.dtypes))
 
     def _check_takes(self, connection: sqlite3.Connection, columns: list[str]) -> None:
-        """SQLite itself says whether it could run the INSERT."""
+        """Lets SQLite check the INSERT."""
         if not _exists(connection, self.table):
             return
         try:
@@ -218,8 +218,8 @@ def _exists(connection: sqlite3.Connection, table: str) -> bool:
 
 
 def _check_no_nan(keys: pa.Table) -> None:
-    """Raises TargetError: SQLite stores a NaN as NULL, and each NULL in a key is another one to it, so that no row
-    would take the place of an older one."""
+    """Raises TargetError: SQLite stores a NaN as NULL, and treats every NULL in a key as different, so a row would
+    replace no older one."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -229,7 +229,7 @@ def _check_no_nan(keys: pa.Table) -> None:
 
 
 def _as_it_fits(result: DataFrame, name: str, kind: str) -> str:
-    """As SQL of Spark: nested values as JSON."""
+    """Spark SQL: nested values as JSON."""
     column = spark_quoted(name)
     return f"{json_of_column(result, name)} as {column}" if kind.startswith(NESTED) else column
 
@@ -239,7 +239,7 @@ def _rows(batch: pa.RecordBatch) -> Iterator[tuple[object, ...]]:
 
 
 def _values(column: pa.Array) -> list[object]:
-    """As SQLite stores them."""
+    """In SQLite's types."""
     import pyarrow as pa
 
     kind = column.type

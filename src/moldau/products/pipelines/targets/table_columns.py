@@ -1,6 +1,6 @@
-"""Checks the columns of a result against those of a table of files that exists.
+"""Checks the columns of a result against those of an existing table of files.
 
-PostgreSQL and SQLite check themselves, with EXPLAIN: they also know defaults and conversions.
+PostgreSQL and SQLite check rows themselves, with EXPLAIN, including defaults and conversions.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from moldau.products.pipelines.core.failures import FlowError
 
 
 class TableColumn(msgspec.Struct, frozen=True):
-    """`kind`: the type, as the library of the table has it; `shown`: the same for people."""
+    """`kind`: the type, in the library of the table; `shown`: the same for people."""
 
     kind: object
     shown: str
@@ -24,8 +24,8 @@ Columns = Mapping[str, TableColumn]
 
 
 def check_columns(table: str, has: Columns, gives: Columns | None, *, shown: str = "") -> None:
-    """`gives`: the columns of the SQL's result; None: columns that the library of the table cannot compare, which
-    `shown` shows. Raises FlowError unless files with these columns can become part of the table."""
+    """`gives`: the columns of the SQL's result; None: the library of the table cannot compare them. `shown`: the same
+    for people. Raises FlowError unless the table accepts files with these columns."""
     if gives is None or {name: one.kind for name, one in has.items()} != {
         name: one.kind for name, one in gives.items()
     }:

@@ -1,7 +1,7 @@
 """The base of targets that are tables: each remembers the newest batch of each checkpoint.
 
-A table takes a batch and the batch's number in one commit of its own. So a batch that Spark runs again after a crash
-is found there, and is evaluated without being written again.
+A table stores a batch and its number in one commit. So if Spark runs a batch again after a crash, the batch is found in
+the table, and is evaluated but not written again.
 
 With `sequence_by` the rows are changes of the table's rows: see `changes`.
 """
@@ -39,11 +39,11 @@ COMPACT_EVERY = Number(
 
 
 class TableTarget(Target, frozen=True, kw_only=True):
-    """`key`: in the mode update, the columns by which a row takes the place of an older one. `changes`: what the rows
-    of the pipeline's SQL are changes of; None: each row is newer than those before it."""
+    """`key`: in update mode, the columns by which a row replaces an older one. `changes`: the meaning of rows that are
+    changes; None: each row is newer than earlier ones."""
 
     LACKS: ClassVar[tuple[str, ...]] = ()
-    """Types of Spark that the table has no columns for, as `refuse_types` takes them."""
+    """Spark types that the table lacks, for `refuse_types`."""
     KEYS: ClassVar[tuple[Key, ...]] = (*Target.KEYS, KEY, *CHANGE_KEYS)
 
     key: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ class TableTarget(Target, frozen=True, kw_only=True):
 
 
 def refuse_nested_key(result: DataFrame, key: Sequence[str]) -> None:
-    """For a table whose rows Arrow compares, which it does by plain values alone. Raises FlowError."""
+    """For tables whose rows Arrow compares, because it can only compare plain values. Raises FlowError."""
     for name, kind in result.dtypes:
         if name in key and kind.startswith(("struct", "array", "map")):
             raise FlowError(
@@ -92,7 +92,7 @@ def refuse_nested_key(result: DataFrame, key: Sequence[str]) -> None:
 def commit_again(
     commit: Callable[[], None], refused: type[Exception], attempts: int, table: str, batch_id: int
 ) -> None:
-    """Calls `commit`, at most so many times while another writer is before it (`refused`). Raises TargetError."""
+    """Calls `commit`, up to `attempts` times while another writer commits first (`refused`). Raises TargetError."""
     for attempt in range(1, attempts + 1):
         try:
             commit()
@@ -104,20 +104,20 @@ def commit_again(
 
 
 def is_committed(newest: int | None, batch_id: int) -> bool:
-    """`newest`: the newest batch of this checkpoint that the table holds; None: it has none."""
+    """`newest`: the newest batch of this checkpoint in the table; None without one."""
     return newest is not None and newest >= batch_id
 
 
 def evaluate(batch: DataFrame) -> None:
-    """Runs a batch that the table has, to the end, and writes it nowhere: the query still has to count its records that
-    do not parse, and what stands before the target keeps the state of this batch."""
+    """Runs a batch that the table already has, without writing it: the query still has to count its records that do not
+    parse, and upstream operators must keep the state of this batch."""
     batch.write.format("noop").mode("overwrite").save()
 
 
 def check_not_ahead(newest: int | None, query: TargetQuery, table: str) -> None:
-    """Raises TargetError where the table holds a batch that the checkpoint has never begun: the checkpoint was put
-    back to an older state, so its next batches would be other records under numbers that are taken."""
-    from moldau.products.pipelines.checkpoints.checkpoint import newest_planned_batch  # not to check a file
+    """Raises TargetError if the table has a batch that the checkpoint never began. The checkpoint was then restored to
+    an older state, and its next batches would have other records under used numbers."""
+    from moldau.products.pipelines.checkpoints.checkpoint import newest_planned_batch  # not needed to check a file
 
     planned = newest_planned_batch(query.checkpoint)
     if newest is not None and newest > planned:
@@ -128,8 +128,8 @@ def check_not_ahead(newest: int | None, query: TargetQuery, table: str) -> None:
 
 
 def check_keys(rows: pa.Table, key: Sequence[str]) -> None:
-    """`rows`: the columns `key` of a batch. Raises TargetError where an upsert could not tell two rows apart."""
-    import pyarrow.compute as pc  # a pipeline file is checked without it
+    """`rows`: the columns `key` of a batch. Raises TargetError if an upsert could not tell two rows apart."""
+    import pyarrow.compute as pc  # a pipeline file is checked without this import
 
     for name in key:
         if rows.column(name).null_count:

@@ -31,20 +31,20 @@ MODE = Choice(
 
 
 class TargetError(MoldauError):
-    """The place cannot be this pipeline's target, or could not take a batch; the message says why."""
+    """The place cannot be this pipeline's target, or could not accept a batch; the message says why."""
 
 
 def refuse_double_columns(names: Sequence[str], *, in_any_case: bool = True) -> None:
-    """`names`: the columns of the SQL's result. `in_any_case`: whether two names that differ in upper and lower case
-    alone are one. Raises FlowError."""
+    """`names`: the columns of the SQL's result. `in_any_case`: whether names that differ only in case are the same.
+    Raises FlowError."""
     double = double_name(names, in_any_case=in_any_case)
     if double is not None:
         raise FlowError(f"the SQL gives two columns {double[1]!r}: give each its own name (`as`)")
 
 
 def refuse_empty_structs(columns: Sequence[tuple[str, str]], place: str) -> None:
-    """`columns`: names and types of the SQL's result, as Spark has them. Parquet has no struct without fields: a
-    Protobuf message or an Avro record may be one. Raises FlowError."""
+    """`columns`: names and Spark types of the SQL's result. Parquet has no struct without fields, which a Protobuf
+    message or an Avro record may be. Raises FlowError."""
     for name, kind in columns:
         if "struct<>" in kind:
             raise FlowError(
@@ -54,13 +54,13 @@ def refuse_empty_structs(columns: Sequence[tuple[str, str]], place: str) -> None
 
 
 NANOSECOND_TIME = r"time\([789]\)"
-"""A time of day with more digits than tables keep, for `refuse_types`."""
+"""A time of day with more digits than tables store, for `refuse_types`."""
 
 
 def refuse_types(result: DataFrame, lacks: Sequence[str], where: str) -> None:
-    """`lacks`: types of Spark, as regular expressions of how they begin. `where`: the place that has no columns for
-    them. Raises FlowError for a column of such a type, or that has one inside."""
-    lacked = re.compile(rf"(^|[<,:])({'|'.join(lacks)})(?![\w:])")  # a field has its name and a colon before it
+    """`lacks`: regular expressions for the beginnings of Spark types. `where`: the target that lacks them. Raises
+    FlowError for a column of such a type, or with one nested in it."""
+    lacked = re.compile(rf"(^|[<,:])({'|'.join(lacks)})(?![\w:])")  # a field's type comes after its name and a colon
     for name, kind in result.dtypes:
         found = lacked.search(kind) if lacks else None
         if found is not None:
@@ -70,10 +70,10 @@ def refuse_types(result: DataFrame, lacks: Sequence[str], where: str) -> None:
 
 
 class TargetQuery(msgspec.Struct, frozen=True):
-    """Whose rows a target takes. `spec`: the name of the whole pipeline; `pipeline`: the query's name, its own among
-    those of the pipeline. `checkpoint_id`: another checkpoint counts its batches from 0 again. `group`: where the query
-    shows how far it is; `metadata`: what stands there beside the offsets. `source_topics`: regular expressions of the
-    whole names of the topics that the query reads on the cluster of `access`."""
+    """The query whose rows a target gets. `spec`: the name of the whole pipeline; `pipeline`: the query's name, unique
+    in the pipeline. `checkpoint_id`: batches count from 0 for each checkpoint. `group`: for the query's progress;
+    `metadata`: committed with its offsets. `source_topics`: regular expressions for the whole names of the topics that
+    the query reads on the cluster of `access`."""
 
     spec: str
     pipeline: str
@@ -88,27 +88,27 @@ class TargetQuery(msgspec.Struct, frozen=True):
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """Whose place it is where a target writes. `release`: what somebody does who knows that it is not, or no more.
-    `is_query`: `pipeline` is the name of one of its queries."""
+    """The owner of a target's place. `release`: how a person can release the place, if the owner does not write there
+    any more. `is_query`: `pipeline` is the name of one of its queries."""
 
     pipeline: str
     release: str
     is_query: bool = False
 
     def is_of(self, name: str) -> bool:
-        """Whether the pipeline of that name writes there. (A target may have had another name when its query wrote.)"""
+        """Whether the owner is the pipeline of that name. (Its query may have written under another target name.)"""
         return self.pipeline == name or (self.is_query and self.pipeline.startswith(f"{name}."))
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """`topic`: the one that must be there before Spark starts. `access`: to its cluster; None: to the pipeline's."""
+    """`topic`: one that must exist before Spark starts. `access`: to its cluster; None: to the pipeline's."""
 
     NAMED_BY: ClassVar[Key]
-    """The key of the pipeline's target that asks for this kind."""
+    """The key of the pipeline file that selects this kind."""
     KEYS: ClassVar[tuple[Key, ...]] = (MODE,)
-    """What else may stand in such a target."""
+    """The other keys of such a target."""
     NEEDS_DRIVER: ClassVar[bool] = False
-    """Whether the rows go to the process that runs the pipeline, and so not to one of a Spark Connect server."""
+    """Whether the rows must reach the process that runs the pipeline, which excludes a Spark Connect server."""
 
     mode: str
     topic: str | None = None
@@ -117,7 +117,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     @abstractmethod
     def parse(cls, sink: Section, directory: Path) -> Target:
-        """What the pipeline file says; relative paths count from `directory`. Raises SpecError."""
+        """From the keys of the pipeline file; `directory` is the base of relative paths. Raises SpecError."""
 
     @staticmethod
     def parse_mode(sink: Section) -> str:
@@ -125,43 +125,43 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     @abstractmethod
     def describe(self) -> tuple[str, str]:
-        """Where the rows go, and how often each gets there, for people."""
+        """The destination of the rows, and how often each is delivered, for people."""
 
     def facts(self) -> Facts:
-        """What decides, beside the mode, which rows are written: with any of it changed, an old checkpoint has no
-        meaning."""
+        """Besides the mode, the facts that decide which rows are written: if one changes, an old checkpoint is
+        invalid."""
         return {}
 
     def newest(self, result: DataFrame) -> DataFrame:
-        """Where the pipeline asks for it, the newest row of each key of all that the query has read."""
+        """If the pipeline asks for it, the newest row of each key among all rows that the query has read."""
         return result
 
     def check(self) -> None:
-        """Called before anything else. Raises MoldauError where the target cannot be this pipeline's."""
+        """Called before anything else. Raises MoldauError if this cannot be the pipeline's target."""
 
     def check_rights(self) -> None:
-        """Whether rows could be written there, on this machine, told without making or changing anything. Raises
+        """Checks whether this machine may write rows there, without creating or changing anything. Raises
         TargetError."""
 
     def key_columns(self) -> tuple[str, ...]:
-        """The columns of the SQL's result that the pipeline names as the key."""
+        """The columns of the SQL's result that are the pipeline's key."""
         return ()
 
     def places(self) -> tuple[str, ...]:
-        """Where the rows of one pipeline alone may be, in words that are the same in every pipeline file; () where
-        several may write, as to a topic."""
+        """The places that only one pipeline may write to, in the same form in every pipeline file. () if several may
+        write, as to a topic."""
         return ()
 
     def owner(self) -> Owner | None:
-        """Whose place it is, as `claim` left it there. Raises MoldauError."""
+        """The owner from `claim`. Raises MoldauError."""
         return None
 
     def claim(self, pipeline: str) -> None:
-        """Leaves the name of the pipeline at a place that is nobody's. A new checkpoint changes nothing about it.
-        Raises MoldauError."""
+        """Stores the pipeline's name at a place without an owner. A new checkpoint does not change the owner. Raises
+        MoldauError."""
 
     def rows_of(self, result: DataFrame) -> DataFrame:
-        """What is written of the result of the pipeline's SQL, or of `newest` of it. Raises FlowError."""
+        """The rows to write, from the result of the pipeline's SQL, or from `newest`. Raises FlowError."""
         return result
 
     @property
@@ -171,4 +171,4 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     @abstractmethod
     def writer(self, query: TargetQuery) -> Callable[[DataFrame, int], None]:
-        """Writes the batch of a number: when it returns, the batch is safe. Raises MoldauError."""
+        """A function that writes a batch with its number; when it returns, the batch is safe. Raises MoldauError."""

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 TERMINAL = Choice("terminal", ("true",), "Shows the first rows of each batch as a table.")
 ROWS = Number("rows", "How many rows of a batch are shown.", number=20, least=1, most=1_000)
 _AS_TEXT = re.compile("timestamp|interval|variant")
-"""In types of columns that Spark turns into texts: Python has no interval of months, and in its own zone no time before
-the year 1."""
+"""Types that Spark converts to text: Python has no interval of months, and no time before the year 1 in its own
+zone."""
 
 
 class TerminalTarget(Target, frozen=True, kw_only=True):
-    """`rows`: how many of a batch are shown."""
+    """`rows`: how many rows of a batch are shown."""
 
     NAMED_BY = TERMINAL
     KEYS = (*Target.KEYS, ROWS)
@@ -56,23 +56,23 @@ class TerminalTarget(Target, frozen=True, kw_only=True):
                 shown.add_column(Text(visible(name)))
             for row in rows[: self.rows]:
                 shown.add_row(*(Text("" if value is None else visible(str(value))) for value in row))
-            # to what standard output is now: the live table of the progress puts itself below what is printed there
+            # to the current standard output: the live progress table moves below the printed text
             Console().print(shown)
 
         return write
 
 
 def first_of(batch: DataFrame, most: int) -> DataFrame:
-    """The first rows of a micro-batch, which is read to its end. A limit alone would leave rows unread behind it, and
-    partitions: their records that do not parse would not be counted, and an aggregate there would not keep its state,
-    which ends the query. An order makes Spark read them all."""
+    """The first rows of a micro-batch, which is read to its end. A limit alone would leave rows and partitions unread:
+    their records that do not parse would not be counted, and an aggregate there would not keep its state, which ends
+    the query. A sort makes Spark read all of them."""
     from moldau.spark import expression  # a pipeline file is checked without Spark
 
     return batch.orderBy(expression("monotonically_increasing_id()")).limit(most)
 
 
 def _columns(batch: DataFrame) -> list[str]:
-    """As SQL."""
+    """SQL for the columns."""
     return [
         f"cast({quoted(name)} as string) as {quoted(name)}" if _AS_TEXT.search(kind) else quoted(name)
         for name, kind in batch.dtypes

@@ -1,11 +1,11 @@
-"""A topic as a target: makes records of rows.
+"""A topic as a target: converts rows to records.
 
-A result with a column `value` of text or bytes, and at most `key` and the columns that name the input record beside it,
-goes as it is, under the key in its column `key`; any other row becomes one JSON object, or with a schema (`format:
-avro`, `protobuf`, or `json` with a JSON Schema) one record of that. `key` of the pipeline names the column that becomes
-the record's key, as text; without it only a row that goes as it is has one.
+If a result has a column `value` of text or bytes, and besides it at most `key` and the columns that name the input
+record, it is written unchanged, with the key in its column `key`. Any other row becomes one JSON object, or with a
+schema (`format: avro`, `protobuf`, or `json` with a JSON Schema) one value of that format. `key` in the pipeline file
+names the column for the record's key, as text; without it, only rows that are written unchanged have a key.
 
-By default each batch is one transaction, in which its source offsets are committed to the pipeline's group too.
+By default each batch is one transaction, which also commits the source offsets to the pipeline's group.
 """
 
 from __future__ import annotations
@@ -111,7 +111,8 @@ class TopicTarget(Target, frozen=True, kw_only=True):
 
 
 def write_to_topic(batch: DataFrame, access: ClusterAccess, topic: str) -> None:
-    """Writes a batch of records (columns `value` and perhaps `key`), at least once; all are acknowledged then."""
+    """Writes a batch of records (columns `value` and optionally `key`), at least once; all are acknowledged when it
+    returns."""
     _save(batch, access, topic, {"delivery": AT_LEAST_ONCE})
 
 
@@ -121,8 +122,8 @@ def _save(rows: DataFrame, access: ClusterAccess, topic: str, options: Mapping[s
 
 
 def to_records(result: DataFrame, key: str | None = None, written_as: SchemaFormat | None = None) -> DataFrame:
-    """The columns `value` and, if there is one, `key`; and where the result has them, those by which the sink's errors
-    name the input record. Raises FlowError if there is no column `key` names, or a row is none of the format."""
+    """The columns `value` and optionally `key`, and if the result has them, the columns that name the input record in
+    the sink's errors. Raises FlowError if the column in `key` is absent, or a row does not fit the format."""
     columns = result.columns
     origins = origins_of(result)
     if key is not None and key not in columns:
@@ -141,7 +142,7 @@ def to_records(result: DataFrame, key: str | None = None, written_as: SchemaForm
 
 
 def origins_of(result: DataFrame) -> list[str]:
-    """The columns by which a row names its input record, where it has all of them."""
+    """The columns that name a row's input record, if it has all of them."""
     types = dict(result.dtypes)
     given = [name for name, kind in ORIGIN_TYPES.items() if types.get(name) == kind]
     return given if len(given) == len(ORIGIN_TYPES) else []

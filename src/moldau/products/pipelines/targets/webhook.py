@@ -2,11 +2,12 @@
 
     sink: {webhook: "https://example.com/orders", authorization: "Bearer ${TOKEN}", dead_letters: refused-orders}
 
-A server that is away, is busy (408, 425, 429) or fails (5xx, an answer that is no HTTP) is asked again, with growing
-pauses, or longer ones where its header `Retry-After` says so, for the pipeline's `retry_timeout`. What it refuses (any
-other status but 2xx, redirects too) ends the pipeline, or goes to the topic `dead_letters`, row by row: a request of
-many rows that is refused is sent again in requests of one row each. Headers say what the server answered, which
-pipeline sent the row, and where it came from, if the row has `_topic`, `_partition` and `_offset`.
+If the server is unavailable, busy (408, 425, 429) or fails (5xx, or a response that is not HTTP), a request is retried
+for the pipeline's `retry_timeout`, with growing pauses, or longer ones if its header `Retry-After` says so. If it
+rejects a request (any other status than 2xx, including redirects), the pipeline ends, or the rejected rows go to the
+topic `dead_letters`: a rejected request of many rows is sent again in requests of one row each. Headers of the dead
+letter hold the server's response, the pipeline, and the origin of the row, if it has `_topic`, `_partition` and
+`_offset`.
 """
 
 from __future__ import annotations
@@ -53,11 +54,11 @@ LETTER = "value string, headers array<struct<key: string, value: binary>>"
 
 
 class WebhookError(MoldauError):
-    """The server refused rows, or could not be reached; the message says why."""
+    """The server rejected rows, or could not be reached; the message says why."""
 
 
 class WebhookTarget(Target, frozen=True, kw_only=True):
-    """`topic`: that of the dead letters; None: a refusal ends the pipeline."""
+    """`topic`: for dead letters; None: a rejected request ends the pipeline."""
 
     NAMED_BY = WEBHOOK
     KEYS = (*Target.KEYS, BODY, ROWS_PER_REQUEST, AUTHORIZATION, DEAD_LETTERS)
@@ -90,7 +91,7 @@ class WebhookTarget(Target, frozen=True, kw_only=True):
 
     def writer(self, query: TargetQuery) -> Callable[[DataFrame, int], None]:
         def write(batch: DataFrame, batch_id: int) -> None:
-            # a batch that runs again has the same number; its rows may be cut into other requests then
+            # a repeated batch has the same number, but its rows may be split into other requests
             headers = {
                 "Content-Type": CONTENT_TYPES[self.body],
                 "Moldau-Batch": f"{query.pipeline} {query.checkpoint_id} {batch_id}",
@@ -115,8 +116,8 @@ class WebhookTarget(Target, frozen=True, kw_only=True):
 
 
 class _Post(msgspec.Struct, frozen=True):
-    """How a task sends its rows. `keeps_refused`: what is refused is given back instead of raised. `pipeline`: the name
-    that stands in it then."""
+    """How a task sends its rows. `keeps_refused`: returns rejected rows instead of raising. `pipeline`: the name in
+    their headers."""
 
     url: str
     headers: Mapping[str, str]
@@ -128,14 +129,15 @@ class _Post(msgspec.Struct, frozen=True):
 
 
 class _Refused(msgspec.Struct, frozen=True):
-    """`place`: of the row, among those that were to be sent."""
+    """`place`: of the row, among those to be sent."""
 
     place: int
     reason: str
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect is a refusal: what follows one asks with GET, without the rows, and would take that for a success."""
+    """Treats a redirect as a rejection: Python would follow it with a GET, without the rows, and take that for a
+    success."""
 
     def redirect_request(self, *_asked: object) -> None:
         return None
@@ -145,7 +147,7 @@ _OPENER = urllib.request.build_opener(_NoRedirect)
 
 
 def _post_rows(post: _Post, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Gives the rows that the server refused, as LETTER."""
+    """Yields the rows that the server rejected, as LETTER."""
     import pyarrow as pa
 
     kinds = pa.struct([("key", pa.string()), ("value", pa.binary())])
@@ -160,7 +162,7 @@ def _post_rows(post: _Post, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Re
 
 
 def _headers(post: _Post, batch: pa.RecordBatch, refused: _Refused) -> list[dict[str, str | bytes]]:
-    """The columns beside the row are those of its origin."""
+    """The columns besides the row, which hold its origin."""
     origin = {
         f"moldau.{name.removeprefix('_')}": str(batch.column(name)[refused.place].as_py())
         for name in batch.schema.names
@@ -171,7 +173,7 @@ def _headers(post: _Post, batch: pa.RecordBatch, refused: _Refused) -> list[dict
 
 
 def _send(post: _Post, rows: Sequence[str], place: int) -> list[_Refused]:
-    """The rows that the server refused. `place`: of the first row. Raises WebhookError."""
+    """The rows that the server rejected. `place`: of the first row. Raises WebhookError."""
     body = f"[{','.join(rows)}]" if post.is_array else "".join(f"{row}\n" for row in rows)
     request = urllib.request.Request(post.url, body.encode(), dict(post.headers))
 
