@@ -1,6 +1,6 @@
 """Topics in Apache Spark: the only package that imports pyspark.
 
-`open_session()` gives a SparkSession and needs no installed Java. `register(spark)` adds `format("moldau")` to any
+`open_session()` returns a SparkSession and needs no installed Java. `register(spark)` adds `format("moldau")` to any
 session.
 
 session/: the session, its Java and Python processes, the state of its queries
@@ -10,7 +10,7 @@ frames/: columns and files of DataFrames
 definitions/: reads a pipeline that is a Python module
 in_words: our errors without Python's traceback
 options: options of readers and writers
-pipelines: words for pipeline modules next to Spark's
+pipelines: the functions `pipeline` and `source` for pipeline modules
 refused_options: options that are rejected, and what to use
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    # the words that products need for what they are given; they do not import pyspark themselves
+    # the names that products need for frames and sessions; they do not import pyspark themselves
     from pyspark.sql import Column as Column
     from pyspark.sql import DataFrame as DataFrame
     from pyspark.sql import SparkSession as SparkSession
@@ -59,7 +59,7 @@ __all__ = [
 
 
 def by_target_partition(frame: DataFrame, access: ClusterAccess | str, topic: str) -> DataFrame:
-    """The rows, distributed so that one task has each partition of `topic` (`sink.target_partitions`)."""
+    """The rows, distributed so that each partition of `topic` has one task (`sink.target_partitions`)."""
     from moldau.spark.sink import target_partitions
 
     return target_partitions.by_target_partition(frame, access, topic)
@@ -68,15 +68,15 @@ def by_target_partition(frame: DataFrame, access: ClusterAccess | str, topic: st
 def decoding_format(
     spark: SparkSession, column: str, function: Callable[[pa.Array], pa.Array], kind: pa.DataType
 ) -> str:
-    """The name of a format as "moldau", for streams, with the column that `function` makes of the values where they are
-    read: see `moldau.spark.source.reading.Decoding`."""
+    """The name of a streaming format like "moldau", with an additional column that `function` computes from the values
+    in the tasks that read them: see `moldau.spark.source.reading.Decoding`."""
     from moldau.spark.source import reading, source
 
     return source.decoding_format(spark, reading.Decoding(column, kind, function))
 
 
 def spark_error() -> tuple[type[Exception], ...]:
-    """The classes of what Spark itself raises: for `except spark_error() as error`, without an import of pyspark."""
+    """The classes of Spark's own errors: for `except spark_error() as error`, without an import of pyspark."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
@@ -84,7 +84,7 @@ def spark_error() -> tuple[type[Exception], ...]:
 
 
 def lacks_type(kind: pa.DataType) -> bool:
-    """Whether Spark has no type for columns of Arrow's `kind`."""
+    """Whether Spark has no column type for Arrow's `kind`."""
     from pyspark.errors import PySparkException
     from pyspark.sql.pandas.types import from_arrow_type
 
@@ -96,10 +96,10 @@ def lacks_type(kind: pa.DataType) -> bool:
 
 
 def spark_loggers() -> list[logging.Logger]:
-    """What Spark's Python side and its bridge to the JVM log with; the first prints JSON lines to the terminal."""
+    """The loggers of Spark's Python side and its bridge to the JVM; the first prints JSON lines to the terminal."""
     from pyspark.logger import PySparkLogger
 
-    # made by its own class: logging.getLogger would make one that refuses the arguments that Spark gives it
+    # created by its own class, because logging.getLogger's would reject the arguments that Spark passes
     own = PySparkLogger.getLogger("SQLQueryContextLogger")
     return [own, logging.getLogger("pyspark"), logging.getLogger("py4j")]
 
@@ -112,8 +112,8 @@ def expression(sql: str) -> Column:
 
 
 def check_stream(rows: DataFrame, mode: str) -> None:
-    """Raises an error of Spark (`spark_error`) for what no streaming query in this output mode can do: what the query's
-    start would raise. A Spark Connect server looks for that at the start only."""
+    """Raises Spark's error (`spark_error`) for operations that a streaming query in this output mode does not support,
+    as the query's start would. A Spark Connect server checks that only at the start."""
     if is_connect(rows.sparkSession):
         return
     rows.writeStream.outputMode(mode)
@@ -128,8 +128,8 @@ def check_stream(rows: DataFrame, mode: str) -> None:
 
 
 def register(spark: SparkSession) -> None:
-    """Makes `format("moldau")` known to this session, for reading and writing: see `moldau.spark.source.source`."""
-    # pyspark takes a while to import: only a caller pays for it
+    """Adds `format("moldau")` to this session, for reading and writing: see `moldau.spark.source.source`."""
+    # the import of pyspark takes a while, so only callers pay for it
     from moldau.spark.source import source
 
     source.register(spark)
@@ -143,10 +143,10 @@ def is_connect(spark: SparkSession) -> bool:
 
 
 def watch(spark: SparkSession, *, console: Console | None = None, metrics_port: int | None = None) -> QueryWatch:
-    """Watches the session's streaming queries from now on: a table on `console` (where that is no terminal, lines), and
+    """Watches the session's streaming queries from now on: a table on `console` (lines if it is not a terminal), and
     `http://127.0.0.1:<metrics_port>/metrics` for Prometheus (0: a free port). Close it, or use it as a context manager.
 
-    Raises OSError for a port that is taken, MissingExtraError.
+    Raises OSError if the port is taken, and MissingExtraError.
     """
     require_extra("moldau.spark.watch", "spark", ("rich",))
     from moldau.spark.session.query_watch import QueryWatch

@@ -14,13 +14,13 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
-"""By which pyspark's worker leaves the trace out of what it tells the JVM."""
+"""The variable that makes pyspark's worker omit the traceback from its report to the JVM."""
 
 
 @contextmanager
 def without_trace() -> Iterator[None]:
-    """A context for methods that Spark calls in a Python process of its own. A MoldauError loses its trace. Any other
-    error keeps it, since it is a mistake of ours or of a user's function. The process ends after the error."""
+    """A context for methods that Spark calls in a separate Python process. Omits the traceback of a MoldauError. Other
+    errors keep it, because they are mistakes of ours or of a user's function. The process ends after the error."""
     try:
         yield
     except MoldauError:
@@ -29,7 +29,8 @@ def without_trace() -> Iterator[None]:
 
 
 def told_in_words(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """The function inside `without_trace`. Spark pickles it: the context manager as a decorator has a generator."""
+    """The function inside `without_trace`. Usable where Spark pickles the function: the context manager as a decorator
+    would hold a generator."""
 
     @wraps(function)
     def told(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:

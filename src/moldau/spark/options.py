@@ -1,7 +1,7 @@
 """Options of the source and the sink, with the names of Spark's Kafka connector.
 
-Everything is checked here, before a broker is asked: an unknown option is refused by its name, and so is a value that
-cannot be meant. Option names are case-insensitive, as everywhere in Spark. No pyspark here: only text to values.
+Checks all options before any request to a broker: rejects unknown options and invalid values, by name. Option names are
+case-insensitive, as everywhere in Spark. Only converts text to values, without pyspark.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ EARLIEST = -2
 Isolation = Literal["read_committed", "read_uncommitted"]
 
 FETCH_MAX_BYTES = 4 * 1024 * 1024
-"""Of one Fetch answer, and so of the Arrow batches: larger ones are no faster, and wait longer for the first row."""
+"""Of one Fetch response, and so of an Arrow batch: larger ones are no faster, and delay the first row."""
 
 LARGEST_FETCH_BYTES = 1 << 30
 MAX_TRIGGER_DELAY_MS = 15 * 60_000
@@ -120,19 +120,19 @@ _TRANSACTION_OPTIONS = (
     "write_id",
 )
 
-# Spark itself adds these to what the user gave: they are not the user's words, and say nothing to us.
+# Spark itself adds these to the user's options; they do not matter here.
 _SPARK_OWN = frozenset({"checkpointlocation", "queryname", "querynameforlogging", "path"})
 
 
 class OptionError(MoldauError, ValueError):
-    """An option that is unknown, missing, or says what cannot be meant; the message names it."""
+    """An option is unknown, missing or invalid; the message names it."""
 
 
 class StartOrEnd(msgspec.Struct, frozen=True):
-    """Where reading starts or ends. Exactly one of the three says it.
+    """Where reading starts or ends. Exactly one of the three is set.
 
     `position`: LATEST or EARLIEST for every partition; `offsets`: one offset (or LATEST, EARLIEST) per partition;
-    `timestamps_ms`: one time per partition, None as the key stands for every partition.
+    `timestamps_ms`: one time per partition; the key None means every partition.
     """
 
     position: int | None = None
@@ -141,7 +141,8 @@ class StartOrEnd(msgspec.Struct, frozen=True):
 
 
 class Subscription(msgspec.Struct, frozen=True):
-    """Which partitions: those of topics by name, of topics by pattern (the whole name must match), or single ones."""
+    """The partitions to read: all of topics by name, all of topics by pattern (the whole name must match), or single
+    ones."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
@@ -149,10 +150,10 @@ class Subscription(msgspec.Struct, frozen=True):
 
 
 class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """A source's options after checking. `use_latest_after_last_timestamp`: a starting time after the last record
-    means the end of the partition instead of an error. `starting_group`: the group at whose committed offsets reading
-    starts; `start` then holds for the partitions without one. A stream begins no batch below `min_offsets_per_trigger`
-    until the last one is `max_trigger_delay_ms` ago."""
+    """A source's checked options. `use_latest_after_last_timestamp`: a starting time after the last record means the
+    end of the partition instead of an error. `starting_group`: reading starts at the committed offsets of this group;
+    `start` then applies to partitions without one. A stream begins no batch below `min_offsets_per_trigger` until
+    `max_trigger_delay_ms` after the last one."""
 
     access: ClusterAccess
     subscription: Subscription
@@ -174,11 +175,11 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """A sink's options after checking. `transactional_id`, `transaction_timeout_ms`, `group_id`: where None, the sink
-    chooses. `group_note`: a text that stands beside the group's offsets. `source_topics`: regular expressions of the
-    whole names of those source topics that are on the sink's cluster. `checkpoint_location`: of the streaming query.
-    `batch_id`: of the micro-batch that `foreachBatch` got. `write_id`: one transaction for each task of a batch write,
-    which a second write with this id does not repeat."""
+    """A sink's checked options. `transactional_id`, `transaction_timeout_ms`, `group_id`: None: the sink chooses.
+    `group_note`: a text in the metadata of the group's offsets. `source_topics`: regular expressions for the whole
+    names of the source topics on the sink's cluster. `checkpoint_location`: of the streaming query. `batch_id`: of the
+    micro-batch, from `foreachBatch`. `write_id`: one transaction for each task of a batch write, which a second write
+    with this id does not repeat."""
 
     access: ClusterAccess
     topic: str | None = None
@@ -238,19 +239,19 @@ def parse_source_options(options: Mapping[str, str], *, is_streaming: bool) -> S
 
 
 def wants_headers(options: Mapping[str, str]) -> bool:
-    """Whether `includeHeaders` is set: all that the schema of a source depends on. Raises OptionError."""
+    """Whether `includeHeaders` is set, the only option that changes the schema of a source. Raises OptionError."""
     return _boolean(_known_options(options, SOURCE_OPTIONS, "source"), "includeHeaders", default=False)
 
 
 def refuse_secrets(options: Mapping[str, str]) -> None:
-    """Of a source: Spark asks for the rest only when it plans a query. Raises OptionError."""
+    """For a source, because Spark reads its other options only when it plans a query. Raises OptionError."""
     given = _known_options(options, SOURCE_OPTIONS, "source")
     if any(f"{CLIENT_PREFIX}{name}" in given for name in SECRET_SETTINGS):
         _access(given)
 
 
 def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
-    """Raises OptionError. Without `topic` every row must name its own in a column `topic`."""
+    """Raises OptionError. Without `topic`, every row must name its topic in a column `topic`."""
     given = _known_options(options, SINK_OPTIONS, "sink")
     access = _access(given)
     delivery = _choice(given, "delivery", (EXACTLY_ONCE, AT_LEAST_ONCE))
@@ -279,7 +280,7 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
 
 
 def _access(given: Mapping[str, str]) -> ClusterAccess:
-    """What both sides say of their clients. Tasks get it, so each secret in it is a reference."""
+    """The client options of both sides. Tasks get them, so each secret is a reference."""
     said = {name.removeprefix(CLIENT_PREFIX): given[name] for name in given if name.startswith(CLIENT_PREFIX)}
     if CLIENT_ID in said:
         said[CLIENT_ID] = _required(given, f"{CLIENT_PREFIX}{CLIENT_ID}")
@@ -304,7 +305,7 @@ def _refuse_secrets(access: ClusterAccess) -> None:
 
 
 def _of_profile(profile: str, said: Mapping[str, str]) -> ClusterAccess:
-    """`said`: what goes before the profile, by the names of Kafka's clients. Raises AccessError."""
+    """`said`: settings that override the profile, by the names of Kafka's clients. Raises AccessError."""
     for name in SECURITY_SETTINGS:
         if name in said:
             _refuse(f"{CLIENT_PREFIX}{name}", f"cannot be used with {PROFILE}, which says it")
@@ -320,12 +321,12 @@ def _of_profile(profile: str, said: Mapping[str, str]) -> ClusterAccess:
 
 
 def offsets_to_json(offsets: Mapping[TopicPartition, int]) -> str:
-    """The text of Spark's connector: `{"topic":{"0":23,"1":-2}}`, topics and partitions in order."""
+    """The text form of Spark's connector: `{"topic":{"0":23,"1":-2}}`, topics and partitions in order."""
     return json.dumps(nested_offsets(offsets), separators=(",", ":"))
 
 
 def nested_offsets(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """What such a text holds."""
+    """The content of such a text."""
     nested: dict[str, dict[str, int]] = {}
     for topic_partition in sorted(offsets):
         nested.setdefault(topic_partition.topic, {})[str(topic_partition.partition)] = offsets[topic_partition]
@@ -426,7 +427,7 @@ def _fetch_max_bytes(given: Mapping[str, str]) -> int:
 
 
 def _delay_ms(given: Mapping[str, str], name: str, default: int) -> int:
-    """Spark's words for a time: 90s, 15m, 1h; a number alone is in milliseconds."""
+    """A time in Spark's form: 90s, 15m, 1h; a number alone is in milliseconds."""
     text = given.get(name.lower())
     if text is None:
         return default
@@ -466,7 +467,7 @@ def _parse_assign(text: str) -> tuple[TopicPartition, ...]:
 
 
 def _parse_start_or_end(given: Mapping[str, str], which: str, default: int) -> StartOrEnd:
-    """`which`: "starting" or "ending". One time for all goes before times, and times before offsets, as in Spark."""
+    """`which`: "starting" or "ending". One time for all overrides times, and times override offsets, as in Spark."""
     time_name, times_name, offsets_name = f"{which}Timestamp", f"{which}OffsetsByTimestamp", f"{which}Offsets"
     if time_name.lower() in given:
         return StartOrEnd(timestamps_ms={None: _timestamp(time_name, given[time_name.lower()])})

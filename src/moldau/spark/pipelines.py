@@ -1,4 +1,4 @@
-"""The words that a pipeline needs beside those of `pyspark.pipelines`, in a Python module that `moldau pipeline` reads:
+"""Functions that a pipeline module for `moldau pipeline` needs besides those of `pyspark.pipelines`:
 
     from moldau.spark.pipelines import pipeline, source
     from pyspark import pipelines as dp
@@ -27,8 +27,8 @@ def pipeline(name: str, *, bootstrap_servers: str | None = None, **keys: object)
 
 
 def source(name: str, **keys: object) -> None:
-    """A source, which flows read by its name: `topic`, `format`, `schema` and so on, as in a pipeline file; for `as`,
-    which is a word of Python, `as_`."""
+    """A source, which flows read by its name: `topic`, `format`, `schema` and so on, as in a pipeline file. For `as`, a
+    Python keyword, write `as_`."""
     declare(name, _here({key.removesuffix("_"): value for key, value in keys.items()}))
 
 

@@ -115,7 +115,7 @@ _OF_PRODUCERS = {
     "transaction.two.phase.commit.enable": "Spark's checkpoint decides whether a batch counts; use delivery",
 }
 
-# what one side takes, and the other does not
+# options that only the other side accepts
 _TAKEN_BY: dict[str, Side] = {
     "check.crcs": "source",
     "fetch.max.bytes": "source",
@@ -126,8 +126,8 @@ _TAKEN_BY: dict[str, Side] = {
 
 
 def why_refused(name: str, side: Side) -> str | None:
-    """What a stranger's option is refused with by the source or the sink; None for a name that neither Spark's
-    connector nor Kafka's clients have."""
+    """The reason to reject an unknown option of the source or sink; None for a name that neither Spark's connector nor
+    Kafka's clients have."""
     lower = name.lower()
     if not lower.startswith(CLIENT_PREFIX):
         return _CONNECTOR_OPTIONS[side].get(lower)

@@ -1,8 +1,8 @@
-"""`create_auto_cdc_flow` for a pipeline's module, in place of that of `pyspark.pipelines`.
+"""`create_auto_cdc_flow` for a pipeline's module, which replaces that of `pyspark.pipelines`.
 
-Spark's own function makes columns of Spark Connect of its arguments: it needs grpc, and only a server of Spark Connect
-understands these columns. The targets of a pipeline take SQL, so here the arguments become texts: of `col` and `expr`
-of `pyspark.sql.functions` those that they were given.
+Spark's own function converts its arguments to Spark Connect columns, which needs grpc and a Spark Connect server. The
+targets of a pipeline take SQL, so here the arguments become texts. For `col` and `expr` of `pyspark.sql.functions`,
+these are the texts of the calls.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from moldau.spark.definitions.late_session import ColumnText
 
 
 class DefinedChanges(msgspec.Struct, frozen=True):
-    """The changes of `source` go to the output `target`. `keys`: as a pipeline's target has them. `line`: of the
+    """The changes of `source` go to the output `target`. `keys`: the keys of a pipeline's target. `line`: of the
     call."""
 
     target: str
@@ -42,7 +42,7 @@ def create_auto_cdc_flow(
     track_history_except_column_list: list[str] | list[Column] | None = None,
     spark_conf: dict[str, str] | None = None,
 ) -> DefinedChanges:
-    """What the call says. `name`, which nothing reads, has no effect. Raises MoldauError."""
+    """The arguments of the call. `name` has no effect, because nothing reads it. Raises MoldauError."""
     if stored_as_scd_type is not None and str(stored_as_scd_type) not in ("1", "2"):
         raise MoldauError(f"`stored_as_scd_type` must be 1 or 2, not {stored_as_scd_type!r}")
     if not keys:
@@ -67,7 +67,7 @@ def create_auto_cdc_flow(
 
 
 def _columns(word: str, columns: object) -> list[str]:
-    """Their names. Raises MoldauError."""
+    """The columns' names. Raises MoldauError."""
     if not isinstance(columns, list):
         raise MoldauError(f"`{word}` of create_auto_cdc_flow must be a list of texts or columns")
     return [_name(word, one.text if isinstance(one, ColumnText) else _text(word, one)) for one in columns]
@@ -79,7 +79,7 @@ def _sql(word: str, value: object) -> str:
         return _text(word, value)
     if value.function == "expr" or re.fullmatch(r"[A-Za-z_]\w*", value.text):
         return value.text
-    # `col` reads any character but these as one of the name
+    # in `col`, all characters but these are part of a name
     return re.sub("[^`.]+", lambda part: f"`{part[0]}`", value.text) if "`" not in value.text else value.text
 
 
@@ -94,8 +94,8 @@ def _text(word: str, value: object) -> str:
 
 
 def _name(word: str, text: str) -> str:
-    """Of the column that Spark finds by the text: backticks are quotes, and a dot outside of them is no part of a name.
-    Raises MoldauError."""
+    """The name of the column that Spark finds by the text: backticks are quotes, and a dot outside of them is not part
+    of a name. Raises MoldauError."""
     quoted = re.fullmatch("`((?:[^`]|``)+)`", text)
     if quoted is not None:
         return quoted[1].replace("``", "`")

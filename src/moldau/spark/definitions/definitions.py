@@ -1,7 +1,7 @@
 """Reads a Python module that defines a pipeline with `pyspark.pipelines`.
 
-Spark's decorators register what they define with the registry that is in force. Ours keeps it; no session is needed,
-and none is there while the module is read (`late_session`).
+Spark's decorators register their definitions with the active registry, which is ours while the module is read. No
+session is needed, and none exists then (`late_session`).
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from moldau.spark.definitions.function_code import Part, code_of, is_below
 from moldau.spark.definitions.late_session import NO_SPARK, ColumnText, LateSession, no_session, replaced, session_is
 
 MODULE = "__pipeline__"
-"""The name of the module while it is read: that of its file may be another module's."""
+"""The name of the module while it is read; its file's name may belong to another module."""
 _AUTO_CDC = ((pipelines, "create_auto_cdc_flow"), (pipelines.api, "create_auto_cdc_flow"))
-"""Where a module may import the word from."""
+"""The places from which a module may import the function."""
 _TO_JVM = (functions.builtin, "_invoke_function")
-"""The way of `col`, `expr` and their like to the JVM."""
+"""The function by which `col`, `expr` and others call the JVM."""
 
 
 class DefinitionError(MoldauError):
-    """The module cannot be read as a pipeline. `line`: where, None for the whole of it."""
+    """The module cannot be read as a pipeline. `line`: None for the whole module."""
 
     def __init__(self, line: int | None, reason: str) -> None:
         super().__init__(reason)
@@ -48,15 +48,15 @@ class DefinitionError(MoldauError):
 
 
 class Declared(msgspec.Struct, frozen=True):
-    """What a call of `moldau.spark.pipelines` says, and the line of the call."""
+    """The arguments of a call of `moldau.spark.pipelines`, and its line."""
 
     keys: dict[str, object]
     line: int
 
 
 class DefinedOutput(msgspec.Struct, frozen=True):
-    """`kind`: "view", "table", "materialized view" or "sink". `options`: of a table its properties. `unmeant`: words of
-    its definition that only Spark's own catalogue has a meaning for."""
+    """`kind`: "view", "table", "materialized view" or "sink". `options`: for a table, its properties. `unmeant`:
+    arguments that only matter to Spark's own catalogue."""
 
     name: str
     kind: str
@@ -67,8 +67,8 @@ class DefinedOutput(msgspec.Struct, frozen=True):
 
 
 class DefinedFlow(msgspec.Struct, frozen=True):
-    """`target`: the name of its output. `parts`: the text of its function, then of what it uses. `constants`: the texts
-    and numbers that the function finds outside of itself."""
+    """`target`: the name of its output. `parts`: the text of its function, then of the code that it uses. `constants`:
+    the texts and numbers that the function uses from outside."""
 
     name: str
     target: str
@@ -80,8 +80,8 @@ class DefinedFlow(msgspec.Struct, frozen=True):
 
 
 class ModuleDefinitions(msgspec.Struct, frozen=True):
-    """What a module defines, in its order. `outputs`, `sources`: by their names. A line is one of the module: of what a
-    module defines that it imports, that of the import."""
+    """The definitions of a module, in order. `outputs`, `sources`: by name. Lines are those of the module; for a
+    definition in an imported module, the line of the import."""
 
     pipeline: Declared | None
     sources: dict[str, Declared]
@@ -89,11 +89,11 @@ class ModuleDefinitions(msgspec.Struct, frozen=True):
     flows: list[DefinedFlow]
     changes: list[DefinedChanges]
     files: tuple[Path, ...]
-    """The module itself is the first."""
+    """The module itself comes first."""
 
 
 class Definitions(GraphElementRegistry):
-    """The registry that is in force while a module is run."""
+    """The active registry while a module runs."""
 
     def __init__(self, path: Path) -> None:
         self.pipeline: Declared | None = None
@@ -125,11 +125,11 @@ class Definitions(GraphElementRegistry):
         self._flows.append((flow, self._line()))
 
     def flows(self) -> list[DefinedFlow]:
-        """Once the module is run: a function may use what stands below it."""
+        """Call it after the module has run, because a function may use definitions below it."""
         return [self._defined_flow(flow, line) for flow, line in self._flows]
 
     def _line(self) -> int:
-        """Which of the module's lines runs now."""
+        """The module's current line."""
         lines = [frame.lineno for frame in traceback.extract_stack() if Path(frame.filename) == self._path]
         return lines[-1] or 1
 
@@ -149,21 +149,21 @@ class Definitions(GraphElementRegistry):
         )
 
     def create_auto_cdc_flow(self, *arguments: Any, **named: Any) -> None:
-        """Stands for Spark's own while the module is read."""
+        """Replaces Spark's own while the module is read."""
         changes = create_auto_cdc_flow(*arguments, **named)
         self.changes.append(msgspec.structs.replace(changes, line=self._line()))
         given = [value for one in (*arguments, *named.values()) for value in (one if isinstance(one, list) else [one])]
         self._columns = [column for column in self._columns if not any(column is one for one in given)]
 
     def column(self, function: str, *arguments: Any) -> Column:
-        """Stands for `_invoke_function` of Spark while the module is read."""
+        """Replaces Spark's `_invoke_function` while the module is read."""
         if function not in ("col", "expr"):
             raise MoldauError(NO_SPARK)
         self._columns.append(ColumnText(function, arguments[0], self._line()))
         return self._columns[-1]
 
     def check_columns(self) -> None:
-        """Once the module is run. Raises DefinitionError for a column that no create_auto_cdc_flow took."""
+        """Call it after the module has run. Raises DefinitionError for a column that no create_auto_cdc_flow used."""
         for column in self._columns:
             raise DefinitionError(column.line, NO_SPARK)
 
@@ -176,7 +176,7 @@ class Definitions(GraphElementRegistry):
 
 
 def declare(name: str | None, declared: Declared) -> None:
-    """Into the module that is being read. Raises DefinitionError where none is."""
+    """Adds to the module that is being read. Raises DefinitionError if there is none."""
     registry = get_active_graph_element_registry()
     if not isinstance(registry, Definitions):
         raise DefinitionError(declared.line, "`moldau pipeline` reads this module; `spark-pipelines` has no such words")
@@ -184,8 +184,8 @@ def declare(name: str | None, declared: Declared) -> None:
 
 
 def read_module(path: Path) -> ModuleDefinitions:
-    """Runs the module, and those beside it that it imports: these too find the name `spark`. Nothing of them stays in
-    `sys.modules`, so that what tasks need of them travels as it is. Raises DefinitionError."""
+    """Runs the module, and the modules next to it that it imports, all with the name `spark`. Removes them from
+    `sys.modules` afterwards, so that Spark pickles their code by value for the tasks. Raises DefinitionError."""
     path = path.resolve()
     directory = path.parent
     definitions = Definitions(path)
@@ -224,12 +224,12 @@ def read_module(path: Path) -> ModuleDefinitions:
 
 
 def _loaded(before: Collection[str], directory: Path) -> list[str]:
-    """The modules of the pipeline that were imported since."""
+    """The pipeline's modules that were imported since."""
     return [name for name, module in sys.modules.items() if name not in before and is_below(module, directory)]
 
 
 def frame_of(function: Callable[[], DataFrame], spark: SparkSession) -> DataFrame:
-    """What a flow's function gives in this session. Raises DefinitionError, and Spark's own errors."""
+    """The DataFrame of a flow's function in this session. Raises DefinitionError, and Spark's own errors."""
     try:
         with session_is(spark):
             frame = function()
@@ -258,7 +258,7 @@ def _defined(output: Output, line: int) -> DefinedOutput:
 
 
 def _line_in(path: Path, error: BaseException) -> int | None:
-    """The last line of the module itself that led to the error."""
+    """The last line of the module in the error's traceback."""
     if isinstance(error, SyntaxError):
         return error.lineno
     frames = traceback.extract_tb(error.__traceback__)

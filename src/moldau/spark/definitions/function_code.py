@@ -41,7 +41,7 @@ def _part(code: Any) -> Part:
 
 
 def _used_by(function: FunctionType, directory: Path, seen: set[object]) -> Iterator[Any]:
-    """The functions and classes of the pipeline's own modules that it uses by name, and those that they use."""
+    """The functions and classes of the pipeline's own modules that it uses by name, directly or indirectly."""
     for value in _outer_names(function, directory).values():
         used = inspect.unwrap(value) if callable(value) else value
         is_code = inspect.isfunction(used) or inspect.isclass(used)
@@ -53,7 +53,7 @@ def _used_by(function: FunctionType, directory: Path, seen: set[object]) -> Iter
 
 
 def _outer_names(function: FunctionType, directory: Path) -> dict[str, Any]:
-    """What its names stand for: of its module, of the functions around it, of modules beside the pipeline's."""
+    """The values of its names: from its module, from enclosing functions, and from the pipeline's other modules."""
     names = _names(function.__code__)
     found = {name: value for name, value in _visible_from(function).items() if name in names}
     for module in [one for one in found.values() if isinstance(one, ModuleType) and is_below(one, directory)]:

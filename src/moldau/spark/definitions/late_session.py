@@ -2,8 +2,8 @@
 
 It works inside flow functions only, where it is the session of the run.
 
-A column needs a session too, but `create_auto_cdc_flow` takes columns, and outside of any function: there `col` and
-`expr` give a `ColumnText`.
+Columns need a session too, but `create_auto_cdc_flow` takes columns outside of any function. There `col` and `expr`
+return a `ColumnText`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _session: ContextVar[SparkSession] = ContextVar("session of a flow's function")
 
 @contextmanager
 def session_is(spark: SparkSession) -> Iterator[None]:
-    """Within it, that of the module is this one."""
+    """In this context, it is the module's session."""
     token = _session.set(spark)
     try:
         yield
@@ -38,7 +38,7 @@ def session_is(spark: SparkSession) -> Iterator[None]:
 
 
 class LateSession:
-    """Stands for the session in a module."""
+    """The session that a module sees."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(_session_of_a_flow(), name)
@@ -49,7 +49,7 @@ class LateSession:
 
 
 class _StreamReader:
-    """A stream is read by its name as any view is: Spark's own `readStream.table` refuses the records of a test."""
+    """Reads a stream by name like any view, because Spark's own `readStream.table` rejects the records of a test."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(_session_of_a_flow().readStream, name)
@@ -67,7 +67,7 @@ def _session_of_a_flow() -> SparkSession:
 
 @contextmanager
 def no_session() -> Iterator[None]:
-    """What asks for the session gets the one that stands for it: nothing starts Spark."""
+    """In this context, requests for the session get a LateSession, so nothing starts Spark."""
     late = LateSession()
 
     def give_late(*_: object) -> LateSession:
@@ -78,9 +78,9 @@ def no_session() -> Iterator[None]:
             (SparkSession, "active"): give_late,
             (SparkSession, "getActiveSession"): give_late,
             (SparkSession.Builder, "getOrCreate"): give_late,
-            # a session that runs already is not the module's either
+            # hides a session that already runs
             (SparkContext, "_active_spark_context"): None,
-            # a function of Spark asks the session once whether to note where it was called
+            # one of Spark's functions asks the session once whether to record call sites
             (errors.utils, "_enable_debugging_cache"): False,
         }
     ):
@@ -88,7 +88,7 @@ def no_session() -> Iterator[None]:
 
 
 class ColumnText(Column):
-    """A column of which nothing is known but the text. `line`: of the module."""
+    """A column of which only the text is known. `line`: of the module."""
 
     def __init__(self, function: str, text: str, line: int) -> None:
         self.function = function
@@ -97,13 +97,13 @@ class ColumnText(Column):
 
     @property
     def _jc(self) -> Any:
-        """What all that Spark does with a column begins with."""
+        """Every operation of Spark on a column begins with this attribute."""
         raise MoldauError(NO_SPARK)
 
 
 @contextmanager
 def replaced(instead: Mapping[tuple[Any, str], object]) -> Iterator[None]:
-    """Within it, these names of classes and modules stand for other values."""
+    """In this context, these attributes of classes and modules have other values."""
     before = {way: vars(way[0])[way[1]] for way in instead}
     for (owner, name), value in instead.items():
         setattr(owner, name, value)

@@ -11,15 +11,15 @@ _BY_ROW = frozenset({
     "CollectMetrics", "CTERelationDef", "EventTimeWatermark", "Filter", "Generate", "MapInArrow", "MapInPandas",
     "Project", "SubqueryAlias", "Union", "View", "WithCTE",
 })  # fmt: skip
-"""Nodes of Spark's plans that look at one row of the stream after the other. Groups, joins of two streams, sorts and
-what else keeps rows or state are not among them."""
+"""Nodes of Spark's plans that handle one row of the stream at a time. Excludes groups, joins of two streams, sorts and
+all others that keep rows or state."""
 _NAMES = frozenset({"SubqueryAlias", "View"})
 _OF_A_GROUP = "AggregateExpression"
 
 
 def is_by_record(rows: DataFrame) -> bool:
-    """Also where the records are grouped last of all, and what is made of a group cannot fail: errors come from what is
-    grouped. `rows`: of a session of this process (see `is_connect`)."""
+    """Also true if the last step groups the records, and its results cannot fail, because errors then come from the
+    grouped rows. `rows`: of a session in this process (see `is_connect`)."""
     plan = rows._jdf.queryExecution().analyzed()
     top = plan
     while top.nodeName() in _NAMES:
@@ -30,7 +30,8 @@ def is_by_record(rows: DataFrame) -> bool:
 
 
 def _is_by_row(plan: Any) -> bool:
-    """`plan`: a node of Spark's. What is no stream, such as a table to join with, is the same for each record."""
+    """`plan`: a node of Spark's plan. A part that is not a stream, such as a table to join with, is the same for each
+    record."""
     if not plan.isStreaming():
         return True
     children = _children(plan)
@@ -40,7 +41,7 @@ def _is_by_row(plan: Any) -> bool:
 
 
 def _is_plain(aggregate: Any) -> bool:
-    """Whether each column is what a function makes of a group, or a key, with nothing computed of both."""
+    """Whether each column is either an aggregate or a key, with nothing computed from aggregates."""
     for column in _elements(aggregate.aggregateExpressions()):
         while column.nodeName() == "Alias":
             (column,) = _children(column)
@@ -58,5 +59,5 @@ def _children(node: Any) -> list[Any]:
 
 
 def _elements(sequence: Any) -> Iterator[Any]:
-    """Of a sequence of Scala."""
+    """The elements of a Scala sequence."""
     return (sequence.apply(place) for place in range(sequence.size()))

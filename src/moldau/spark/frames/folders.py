@@ -1,8 +1,8 @@
 """A folder of files, on this machine or in an object store, through Arrow's file systems.
 
-An object store is told by the folder's address (`s3://bucket/lake`). Who asks it, and where it is, comes from the
-environment of the driver and the tasks, under the names of Amazon's tools (`AWS_ACCESS_KEY_ID`, `AWS_REGION`,
-`AWS_ENDPOINT_URL`, ...).
+The folder's address names an object store (`s3://bucket/lake`). Its credentials and endpoint come from the environment
+of the driver and the tasks, under the names of Amazon's tools (`AWS_ACCESS_KEY_ID`, `AWS_REGION`, `AWS_ENDPOINT_URL`,
+...).
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class Folder(msgspec.Struct, frozen=True):
         return Folder(f"{self.location}/{name}")
 
     def make(self) -> None:
-        """On this machine, with all above it. An object store needs none."""
+        """Creates the folder and its parents on this machine. An object store needs none."""
         if self.is_local:
             os.makedirs(self.location, exist_ok=True)
 
     @contextmanager
     def new_file(self, name: str) -> Iterator[pa.NativeFile]:
         """A file to write, which is on disk, or in the store, when the block ends. It has its name before that, and
-        also where the block fails."""
+        keeps it if the block fails."""
         files, root = opened(self.location)
         with files.open_output_stream(f"{root}/{name}") as file:
             yield file
@@ -57,19 +57,19 @@ class Folder(msgspec.Struct, frozen=True):
         return files.open_input_file(f"{root}/{name}")
 
     def move(self, name: str, to: Folder, new_name: str) -> None:
-        """The file takes the place of one with that name, at once. Both folders are of one store."""
+        """Moves the file atomically, replacing one of that name. Both folders must be in one store."""
         files, root = opened(self.location)
         files.move(f"{root}/{name}", f"{opened(to.location)[1]}/{new_name}")
         to.flush()
 
     def names(self, start: str = "") -> list[str]:
-        """Of the files whose names begin so."""
+        """The names of files that begin with `start`."""
         files, root = opened(self.location)
         found = files.get_file_info(fs.FileSelector(root, allow_not_found=True))
         return sorted(one.base_name for one in found if one.is_file and one.base_name.startswith(start))
 
     def remove(self, name: str) -> None:
-        """No error where it is gone."""
+        """Does nothing if the file is gone."""
         files, root = opened(self.location)
         try:
             files.delete_file(f"{root}/{name}")
@@ -77,7 +77,7 @@ class Folder(msgspec.Struct, frozen=True):
             pass
 
     def clear(self) -> None:
-        """Deletes the folder with all that is in it."""
+        """Deletes the folder and its contents."""
         if self.is_local:
             shutil.rmtree(self.location, ignore_errors=True)
             return
@@ -87,7 +87,7 @@ class Folder(msgspec.Struct, frozen=True):
                 files.delete_file(one.path)
 
     def flush(self) -> None:
-        """The names in it are on disk then; those of a store always are."""
+        """Makes the folder's names durable on disk; those in a store always are."""
         self._flush(self.location)
 
     def _flush(self, path: str) -> None:
@@ -104,22 +104,22 @@ def local_folder(path: Path) -> Folder:
 
 
 def is_away(error: Exception) -> bool:
-    """Whether the store may answer the same question later."""
+    """Whether the store may answer the same request later."""
     return isinstance(error, OSError) and _IS_AWAY.search(str(error)) is not None
 
 
 def said_by_store(error: Exception) -> str:
-    """What was wrong, in a sentence for people."""
+    """The error, in a sentence for people."""
     text = re.sub(r" \(Request ID: [^)]*\)|: No response body", "", str(error).partition("\n")[0]).rstrip(". ")
     names = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
     return f"{text} (who asks is told by {names})" if _IS_REFUSED.search(text) else text
 
 
 def opened(location: str) -> tuple[fs.FileSystem, str]:
-    """The file system, and the path of the folder, or of the file, in it."""
+    """The file system, and the path of the folder or file in it."""
     if "://" not in location:
         return fs.LocalFileSystem(), location
-    # as an address only the bucket: the rest is a name, which may have spaces and percent signs
+    # only the bucket is parsed as an address, because names may have spaces and percent signs
     scheme, _, rest = location.partition("://")
     bucket, slash, path = rest.partition("/")
     files, root = _store(f"{scheme}://{bucket}")

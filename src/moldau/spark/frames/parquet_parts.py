@@ -1,7 +1,7 @@
 """Writes a batch as Parquet files, one for each task, for tables that commit lists of files.
 
-Only the files of the attempts whose results Spark counted are named. What a task that was lost had written stays as a
-file that nobody names.
+Returns only the files of the attempts whose results Spark counted. The file of a lost task remains, but is not
+returned.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ROW_GROUP_BYTES = 64 * 1024 * 1024
-"""Of Arrow columns: what a task holds at most, beside the batch that comes in."""
+"""The most bytes of Arrow columns that a task holds, besides the incoming batch."""
 FILE_BYTES = 4 * ROW_GROUP_BYTES
-"""Of Arrow columns too: about what goes to one file, where this process writes it."""
+"""The approximate bytes of Arrow columns in one file that this process writes."""
 
 
 class ParquetPart(msgspec.Struct, frozen=True):
@@ -40,15 +40,15 @@ class ParquetPart(msgspec.Struct, frozen=True):
 
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:
-    """As which columns the files will be read. Raises PySparkTypeError for a type that Arrow lacks."""
+    """The columns of the files. Raises PySparkTypeError for a type that Arrow lacks."""
     found = to_arrow_schema(frame.schema, timezone="UTC")
     return pa.schema([field.with_type(_with_microseconds(pa.array([], field.type)).type) for field in found])
 
 
 def write_parts(frame: DataFrame, folder: Folder, prefix: str, key: Collection[str] = ()) -> list[ParquetPart]:
-    """Writes the rows to files `<prefix>-<unique>.parquet` of `folder`, which all tasks see. A task without rows makes
-    none. When it returns, the files are there to stay. `key`: the columns by which rows take the place of others: their
-    values are written as what they are equal to in SQL. Bytes that are no UTF-8 are replaced in texts."""
+    """Writes the rows to files `<prefix>-<unique>.parquet` in `folder`, which all tasks must see. A task without rows
+    creates none. When it returns, the files are durable. `key`: the columns by which rows replace others; values that
+    are equal in SQL are written as one value. Invalid UTF-8 in texts is replaced."""
     folder.make()
     write = partial(_write_stored, folder, prefix, tuple(key))
     found = map_in_arrow(frame, write, "name string, size bigint, rows bigint")
@@ -59,7 +59,7 @@ def write_parts(frame: DataFrame, folder: Folder, prefix: str, key: Collection[s
 
 
 def write_rows(folder: Folder, prefix: str, batches: Iterator[pa.RecordBatch]) -> list[ParquetPart]:
-    """As `write_parts`, of rows that come to this process."""
+    """As `write_parts`, for rows in this process."""
     parts = []
     while (first := next(batches, None)) is not None:
         for found in _write_part(folder, prefix, _rows_of_a_file(first, batches)):
@@ -82,7 +82,7 @@ def _rows_of_a_file(first: pa.RecordBatch, more: Iterator[pa.RecordBatch]) -> It
 
 
 def rows_of_parts(folder: Folder, parts: Sequence[ParquetPart]) -> pa.RecordBatchReader:
-    """All rows of at least one part, read as they are asked for."""
+    """All rows of the parts (at least one), read lazily."""
     with folder.open(parts[0].name) as source, pq.ParquetFile(source) as first:
         schema = first.schema_arrow
 
@@ -95,7 +95,7 @@ def rows_of_parts(folder: Folder, parts: Sequence[ParquetPart]) -> pa.RecordBatc
 
 
 def columns_of_parts(folder: Folder, parts: Sequence[ParquetPart], columns: Sequence[str]) -> pa.Table:
-    """The rows of all `parts` (at least one), with these columns."""
+    """These columns of all `parts` (at least one)."""
     tables = []
     for part in parts:
         with folder.open(part.name) as source, pq.ParquetFile(source) as file:
@@ -104,8 +104,8 @@ def columns_of_parts(folder: Folder, parts: Sequence[ParquetPart], columns: Sequ
 
 
 def remove_other_parts(folder: Folder, prefix: str, parts: Sequence[ParquetPart]) -> None:
-    """Removes what other tries with this prefix have left. Call it behind the commit of `parts`, never before: one of
-    the others could still commit its own files."""
+    """Removes the files of other attempts with this prefix. Call it after the commit of `parts`, never before, because
+    another attempt could still commit its files."""
     for name in set(folder.names(f"{prefix}-")) - {part.name for part in parts}:
         if name.endswith(".parquet"):
             folder.remove(name)
@@ -125,7 +125,7 @@ def _stored(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _with_microseconds(column: pa.Array) -> pa.Array:
-    """A time of day has nanoseconds in Arrow as Spark makes it; many readers know microseconds alone."""
+    """Spark's Arrow times of day have nanoseconds, but many readers support only microseconds."""
     return rebuilt(column, pa.types.is_time64, lambda times: times.cast(pa.time64("us"), safe=False))
 
 
@@ -136,7 +136,7 @@ def _write_part(folder: Folder, prefix: str, batches: Iterable[pa.RecordBatch]) 
         return
     name, rows = f"{prefix}-{uuid4().hex}.parquet", 0
     with folder.new_file(name) as file:
-        # without Arrow's own schema, a timestamp is read as UTC, whatever the time zone of the session
+        # without Arrow's own schema, readers take a timestamp as UTC, whatever the session's time zone
         with pq.ParquetWriter(file, first.schema, compression="snappy", store_schema=False) as writer:
             group, size = [first], first.nbytes
             for batch in with_rows:

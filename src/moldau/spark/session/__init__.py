@@ -1,10 +1,10 @@
-"""A Spark session, on this machine or of a server, its Python processes, and the state of its queries.
+"""A Spark session, on this machine or on a server, its Python processes, and the state of its queries.
 
 class_cache: a JVM's class cache, for a faster start
 connect: sessions of a Spark Connect server
 executors: checks the executors of a cluster
 java: finds Java, and the programs that Spark starts
-query_states: the state of streaming queries as table and metrics
+query_states: the state of streaming queries, as a table and metrics
 query_watch: shows streaming queries while they run
 session: a local SparkSession
 task_secrets: whether tasks can read referenced secrets

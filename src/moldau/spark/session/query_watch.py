@@ -1,7 +1,7 @@
-"""Shows the streaming queries of a session: a table on a terminal, else a line every 10 s, and `/metrics` on a
+"""Shows the streaming queries of a session: a table on a terminal, otherwise a line every 10 s, and `/metrics` on a
 loopback port.
 
-A listener of Spark's brings each query's progress; it runs in a thread of Spark's and only notes what came.
+A Spark listener receives each query's progress. It runs in a thread of Spark and only stores the reports.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ HTTP_TIMEOUT_SECONDS = 5.0
 
 
 class QueryWatch:
-    """Watches from its constructor to `close`; a context manager. `states`: what is known now."""
+    """Watches from its constructor to `close`; a context manager. `states`: the current states."""
 
     def __init__(self, spark: SparkSession, *, console: Console | None, metrics_port: int | None) -> None:
-        """`console`: where the table goes, None for none. `metrics_port`: of 127.0.0.1, 0 for a free one, None for
-        none. Raises OSError for a port that is taken."""
+        """`console`: for the table, None for none. `metrics_port`: on 127.0.0.1, 0 for any free port, None for none.
+        Raises OSError if the port is taken."""
         self.states = QueryStates()
         self._spark = spark
         self._http = None if metrics_port is None else _MetricsServer(metrics_port, self.states)
@@ -51,7 +51,7 @@ class QueryWatch:
         return None if self._http is None else self._http.server_port
 
     def close(self) -> None:
-        """Ends the watch; the queries go on."""
+        """Ends the watch; the queries continue."""
         self._spark.streams.removeListener(self._listener)
         if self._display is not None:
             self._display.close()
@@ -66,7 +66,7 @@ class QueryWatch:
 
 
 class _Listener(StreamingQueryListener):
-    """An error here would be lost in a thread of Spark's: nothing is done but noting."""
+    """Only stores reports, because an error in a thread of Spark would be lost."""
 
     def __init__(self, states: QueryStates, display: _Display | None) -> None:
         self._states = states
@@ -81,7 +81,7 @@ class _Listener(StreamingQueryListener):
         self._show()
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        """Nothing is new."""
+        """Nothing to do."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
         self._states.ended(str(event.runId), event.exception)
@@ -137,7 +137,7 @@ class _MetricsRequest(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if not is_loopback_host(self.headers.get("Host", "")):
-            # a web page elsewhere could read it under a name of its own
+            # rejects other host names, with which a web page elsewhere could read it
             self.send_error(403)
         elif self.path.partition("?")[0] != "/metrics":
             self.send_error(404)
@@ -150,4 +150,4 @@ class _MetricsRequest(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Scrapes are no news."""
+        """Does not log scrapes."""

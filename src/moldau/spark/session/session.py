@@ -1,8 +1,9 @@
 """A SparkSession on this machine that needs no installed Java (`java` finds or brings one).
 
-One session a process: a start costs seconds, and Spark itself allows one context. The JVM ends with the process.
+One session per process: a start takes seconds, and Spark itself allows one context. The JVM ends with the process.
 
-On a cluster (`spark.master` in the settings) the session is given once each executor has said that it has the package.
+On a cluster (`spark.master` in the settings), the session is returned after each executor has confirmed that it has the
+package.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 QUICK_START = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""Settings for a session of seconds: such a JVM ends before what its second compiler makes pays."""
+"""Settings for a session of seconds, whose JVM ends before the work of its second compiler would pay off."""
 _LOG4J_FILE = Path(__file__).with_name("log4j2.properties")
 
 
@@ -38,15 +39,14 @@ def open_session(
     log_path: str | os.PathLike[str] | None = None,
     keep_open: Sequence[int] = (),
 ) -> SparkSession:
-    """This process's SparkSession with the format "moldau" registered; the first call makes it, later ones reuse it.
+    """This process's SparkSession with the format "moldau" registered. The first call creates it, later calls reuse it.
 
-    `cores`: threads of `local[cores]`, by default all that this process may use. `settings`: Spark's own, over ours; of
-    a reused session only those that can change at run time take effect. `log_path`: where the JVM's and the workers'
-    own output goes (appended), by default a temporary file that is shown only if the start fails. `keep_open`: file
-    descriptors that the JVM inherits, so that a lock held on one lasts until the JVM is gone too. With `spark.remote`
-    in `settings` it is a session of that Spark Connect server, whose JVM is not ours: `cores`, `log_path` and
-    `keep_open` have no meaning there.
-    Raises SparkStartError, and on a cluster ExecutorError.
+    `cores`: threads of `local[cores]`, by default all that this process may use. `settings`: Spark's settings, which
+    override ours; for a reused session, only those that can change at run time take effect. `log_path`: the file for
+    the output of the JVM and the workers (appended), by default a temporary file that is shown only if the start fails.
+    `keep_open`: file descriptors that the JVM inherits, so a lock on one lasts until the JVM has also ended. With
+    `spark.remote` in `settings`, it is a session of that Spark Connect server; `cores`, `log_path` and `keep_open` have
+    no effect there. Raises SparkStartError, and on a cluster ExecutorError.
     """
     from pyspark.sql import SparkSession
 
@@ -89,7 +89,7 @@ def _all_settings(java: Java, cores: int | None, settings: Mapping[str, str] | N
         "spark.master": f"local[{threads}]",
         "spark.sql.shuffle.partitions": str(threads),
         "spark.ui.enabled": "false",
-        # Spark keeps a thousand finished queries and stages for its page, which is off: 12 MiB of a long run's heap.
+        # Spark keeps a thousand finished queries and stages for its web UI, which is off: 12 MiB of a long run's heap.
         "spark.sql.ui.retainedExecutions": "20",
         "spark.ui.retainedJobs": "20",
         "spark.ui.retainedStages": "20",
@@ -98,14 +98,14 @@ def _all_settings(java: Java, cores: int | None, settings: Mapping[str, str] | N
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-        "spark.sql.timeType.enabled": "true",  # columns of Avro, Iceberg and PostgreSQL have it
+        "spark.sql.timeType.enabled": "true",  # Avro, Iceberg and PostgreSQL have columns of this type
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.python.daemon.module": "moldau.spark.session.worker_daemon",
-        # The other manager makes each of the small files of a micro-batch 10 ms dearer. What it guards against, two
-        # drivers on one checkpoint, is the lease's work (moldau.products.pipelines.checkpoints.lease).
+        # The other manager adds 10 ms for each of the small files of a micro-batch. It protects against two drivers on
+        # one checkpoint, which the lease does here (moldau.products.pipelines.checkpoints.lease).
         "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
         "FileSystemBasedCheckpointFileManager",
-        # a stop of a query has a bound too; without it, Spark waits for ever for a query that does not end
+        # a bound for stopping a query; without it, Spark waits forever for a query that does not end
         "spark.sql.streaming.stopTimeout": "120s",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG4J_FILE.as_uri()} {class_cache.using(java)}",
         **(settings or {}),
@@ -127,7 +127,7 @@ def _start(
     home = str(java_home(java))
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if settings["spark.master"].startswith("local"):
-        with suppress(OSError):  # no host: each Python process imports everything itself
+        with suppress(OSError):  # without a host, each Python process imports everything itself
             host = worker_host(settings.get("spark.executorEnv.OMP_NUM_THREADS", "1"))
             program = program_home("python", launch_script()) / "bin" / "python"
             os.environ.update({"PYSPARK_PYTHON": str(program), ADDRESS_VARIABLE: host.address})
@@ -147,15 +147,15 @@ def _start(
     before = signal.getsignal(signal.SIGINT)
     context = SparkContext(conf=conf, gateway=gateway)
     if threading.current_thread() is threading.main_thread():
-        # the context takes Ctrl-C for itself; the handler before it gets it back
+        # the context handles Ctrl-C itself; restores the previous handler
         signal.signal(signal.SIGINT, before)
     return SparkSession(context)
 
 
 @contextmanager
 def _set_while(variable: str, value: str) -> Iterator[None]:
-    """In the environment. A process that this one starts later finds the user's own Java there, whose class cache it
-    knows."""
+    """Sets it in the environment. A process that this one starts later must find the user's own Java, whose class cache
+    it knows."""
     before = os.environ.get(variable)
     os.environ[variable] = value
     try:

@@ -24,8 +24,9 @@ _ANSWER = "host string, trouble string"
 
 
 def check_secrets(spark: SparkSession, accesses: Iterable[ClusterAccess]) -> None:
-    """Reads what these accesses refer to, in tasks; opens no connection. On this machine alone nothing is asked: its
-    tasks have what this process has. Raises ExecutorError, which names the variable or the file."""
+    """Resolves the secret references of these accesses in tasks, without connecting. Does nothing if all tasks run on
+    this machine, because they have this process's environment and files. Raises ExecutorError, which names the variable
+    or file."""
     asked = [access for access in dict.fromkeys(accesses) if access.security != PLAIN_TEXT]
     if not asked:
         return
@@ -58,7 +59,7 @@ def _answer_rows(asked: Collection[ClusterAccess], _: Iterable[pa.RecordBatch]) 
 
 
 def _trouble(asked: Collection[ClusterAccess]) -> str:
-    """Empty where there is none."""
+    """Empty without trouble."""
     try:
         for access in asked:
             check_readable(access)

@@ -1,16 +1,16 @@
 """A process that imports what a session's Python processes need, and forks them.
 
-Spark's JVM starts a Python interpreter of its own for each thing that it asks of a data source: to look the source up,
-to make it, to plan a read, to plan a write, to commit one, to ask a stream for offsets, and for the tasks. Each imports
-numpy, pyarrow, pandas and this package again: seven times half a second or more before the first batch is written.
+Spark's JVM starts a separate Python interpreter for each call of a data source: to look the source up, to create it, to
+plan a read, to plan a write, to commit one, to ask a stream for offsets, and for the tasks. Each imports numpy,
+pyarrow, pandas and this package again: seven times half a second or more before the first batch is written.
 
-With a host, Spark starts a small program in place of Python (`worker_launch`), which hands its arguments, environment
-and three streams over to the host and ends when the fork that the host makes of itself ends. Such a fork runs the
-module that Spark named, as `python -m` would. Where the host is gone, the program becomes the Python that Spark asked
-for. The host ends with the driver: the pipe that is the host's standard input closes then.
+With a host, Spark starts a small program in place of Python (`worker_launch`). The program passes its arguments,
+environment and three streams to the host, which forks itself. The fork runs the module that Spark named, as `python -m`
+would, and the program ends when the fork ends. If the host is gone, the program becomes the Python that Spark
+requested. The host ends with the driver, when the pipe at its standard input closes.
 
-Run as `python -m moldau.spark.session.worker_host LISTENER FOLDER`: the descriptor of a socket that listens, and a
-folder to remove at the end.
+Run as `python -m moldau.spark.session.worker_host LISTENER FOLDER`: the descriptor of a listening socket, and a folder
+to remove at the end.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _IMPORTED_EARLY = (
 )
 _LARGEST_CALL = 4 << 20
 _CALL_TIMEOUT_S = 10.0
-"""For a program that was stopped while it called."""
+"""For a program that was stopped during its call."""
 
 
 class _Call(msgspec.Struct, frozen=True):
-    """`words`: a module and its arguments. `directory`: where the module is to run. `streams`: descriptors of its
-    input, output and errors."""
+    """`words`: a module and its arguments. `directory`: the working directory for the module. `streams`: descriptors of
+    its input, output and errors."""
 
     words: list[str]
     environment: dict[str, str]
@@ -55,16 +55,16 @@ class _Call(msgspec.Struct, frozen=True):
 
 
 def main() -> None:
-    """The host, and in each fork of it the module that was asked for."""
-    # Whoever stops the driver by a signal to all of its processes leaves their end to the driver, as the JVM does.
+    """Runs the host, and in each fork the requested module."""
+    # A signal to all of the driver's processes must not end the host: the driver ends it, as it does the JVM.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))  # held back by the one who started it
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))  # blocked by the parent
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no process waits for the forks
     with socket.socket(fileno=int(sys.argv[1])) as listener:
         for name in _IMPORTED_EARLY:
             importlib.import_module(name)
-        gc.freeze()  # what is imported is no garbage, in no fork
+        gc.freeze()  # exempts the imports from garbage collection, in every fork
         call = _serve(listener)
     if call is None:
         shutil.rmtree(sys.argv[2], ignore_errors=True)
@@ -73,10 +73,10 @@ def main() -> None:
 
 
 def _serve(listener: socket.socket) -> _Call | None:
-    """In each fork its call; in the host None, when the driver has ended."""
+    """In each fork, its call. In the host, None when the driver has ended."""
     poller = select.poll()
     poller.register(listener, select.POLLIN)
-    poller.register(0, 0)  # tells only that the other end was closed
+    poller.register(0, 0)  # reports only that the other end was closed
     while True:
         for descriptor, _ in poller.poll():
             if descriptor == 0:
@@ -95,7 +95,7 @@ def _serve(listener: socket.socket) -> _Call | None:
 
 
 def _fork() -> int:
-    """As `os.fork`; -1 where the machine has no process left, and the caller hears nothing."""
+    """As `os.fork`; -1 if the machine cannot create another process. The caller then gets no answer."""
     try:
         return os.fork()
     except OSError:
@@ -103,7 +103,7 @@ def _fork() -> int:
 
 
 def _taken(connection: socket.socket) -> _Call | None:
-    """None for a call that broke off."""
+    """None for an incomplete call."""
     streams: list[int] = []
     try:
         connection.settimeout(_CALL_TIMEOUT_S)
@@ -118,7 +118,7 @@ def _taken(connection: socket.socket) -> _Call | None:
 
 
 def _run(call: _Call) -> None:
-    """Does what `python -m` with these words would do in that place."""
+    """Does what `python -m` with these arguments would do there."""
     for place, stream in enumerate(call.streams):
         os.dup2(stream, place)
         os.close(stream)
@@ -128,7 +128,7 @@ def _run(call: _Call) -> None:
     os.chdir(call.directory)
     sys.path[1:1] = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry not in sys.path]
     module, *sys.argv[1:] = call.words
-    sys.modules.pop(module, None)  # it is to run, under another name
+    sys.modules.pop(module, None)  # so that it runs under another name
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 

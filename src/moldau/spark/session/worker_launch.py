@@ -1,7 +1,7 @@
 """Replaces Python where Spark starts workers: forwards the call to the worker host.
 
-Run as `python -IS worker_launch.py PYTHON ARGUMENT...`, in 15 ms: only what Python has built in, nothing of Moldau.
-Without a host it becomes PYTHON.
+Run as `python -IS worker_launch.py PYTHON ARGUMENT...`. Takes 15 ms, because it imports only Python's built-in modules,
+nothing of Moldau. Without a host it becomes PYTHON.
 """
 
 import json
@@ -17,7 +17,7 @@ def main() -> None:
 
 
 def _ran_elsewhere(words: list[str]) -> bool:
-    """Whether the host ran module `words[0]`; gives its answer when the module has ended."""
+    """Whether the host ran module `words[0]`; returns when the module has ended."""
     request = {"words": words, "environment": dict(os.environ), "directory": os.getcwd()}
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as host:
         try:
@@ -29,7 +29,7 @@ def _ran_elsewhere(words: list[str]) -> bool:
                 return False
         except (KeyError, OSError):
             return False
-        # Spark sees the end of a stream when nobody holds it any more.
+        # Spark sees the end of a stream only when no process holds it open.
         for descriptor in range(3):
             os.close(descriptor)
         host.recv(1)

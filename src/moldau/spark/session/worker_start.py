@@ -27,7 +27,7 @@ class WorkerHost(msgspec.Struct, frozen=True):
 
 
 def launch_script() -> str:
-    """The program that Spark is to start in place of Python."""
+    """The program for Spark to start in place of Python."""
     words = (sys.executable, "-IS", str(_LAUNCHER), sys.executable)
     return f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n'
 
@@ -36,18 +36,18 @@ def launch_script() -> str:
 def worker_host(threads: str) -> WorkerHost:
     """This process's host, for its one session; started by the first call.
 
-    `threads`: of numerical libraries in each worker, as OMP_NUM_THREADS. The host takes calls before it has imported
-    everything: an early call waits. Raises OSError, also for a temporary directory whose path is too long for a
-    socket.
+    `threads`: of numerical libraries in each worker, as OMP_NUM_THREADS. The host accepts calls before it has imported
+    everything; an early call waits. Raises OSError, also for a temporary directory whose path is too long for a socket.
     """
-    folder = Path(tempfile.mkdtemp(prefix="moldau-workers-"))  # nobody else can enter it
+    folder = Path(tempfile.mkdtemp(prefix="moldau-workers-"))  # no other user can enter it
     address = folder / "host"
-    # What Spark gives to the processes that it starts, where modules read it while they are imported.
+    # The variables that Spark sets for its processes, if modules read them on import.
     environment = {**os.environ, "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": threads}
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(str(address))
         listener.listen(128)
-        # The host begins with these signals held back, until it ignores them: Ctrl-C while it imports was its end.
+        # The host starts with these signals blocked, until it ignores them. Otherwise Ctrl-C during its imports would
+        # end it.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
         try:
             process = subprocess.Popen(

@@ -2,6 +2,6 @@
 
 checkpoint_offsets: the query and offsets of a checkpoint, for the sink
 sink: the sink of `format("moldau")`
-target_partitions: brings rows to the task of their partition
+target_partitions: moves rows to the task of their partition
 transactions: one transaction for each batch
 """

@@ -1,9 +1,9 @@
-"""Reads from a query's checkpoint its id, and the source offsets at which a batch ends.
+"""Reads a query's id, and the source offsets at the end of a batch, from its checkpoint.
 
-Spark writes `metadata` when a query is made, and `offsets/N` before batch N runs. Format of the latter (OffsetSeqLog):
-a version line, a line of JSON about the batch, then one line for each source; in version 2, that of queries whose
-sources have names, the name and a colon stand before it. A source that is no topic writes something else than offsets
-by partition, and is left out.
+Spark writes `metadata` when a query is created, and `offsets/N` before batch N runs. Format of the latter
+(OffsetSeqLog): a version line, a line of JSON about the batch, then one line for each source. Version 2, for queries
+with named sources, puts the name and a colon before it. Sources that are not topics do not write offsets by partition,
+and are left out.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ VERSION_LINE = "v1"
 NAMED_VERSION_LINE = "v2"
 
 _AMAZON = ("s3", "s3a", "s3n")
-"""What Hadoop calls the same stores."""
+"""Hadoop's schemes for the same stores."""
 
 
 class CheckpointUnreadableError(MoldauError):
-    """A file of the checkpoint is not there, or is not what Spark writes; the message names it."""
+    """A file of the checkpoint is missing, or not in Spark's form; the message names it."""
 
 
 def query_id(checkpoint: str) -> str:
@@ -43,8 +43,8 @@ def query_id(checkpoint: str) -> str:
 
 
 def batch_ends(checkpoint: str, batch_id: int) -> list[StreamOffset]:
-    """The offsets behind the last record of a batch, of each source that is a topic. A topic that the query reads twice
-    stands there twice, and so does the name of a topic that two clusters have. Raises CheckpointUnreadableError."""
+    """The offsets after the last record of a batch, for each topic source. The offsets of a topic that the query reads
+    twice, or of a topic name on two clusters, occur twice. Raises CheckpointUnreadableError."""
     name = f"offsets/{batch_id}"
     version, _, *lines = [*_read(checkpoint, name).splitlines(), "", ""]
     if version not in (VERSION_LINE, NAMED_VERSION_LINE):
@@ -64,10 +64,10 @@ def _noted(line: str) -> Mapping[str, Any]:
 
 
 def offsets_if_topics(nested: Mapping[str, Any]) -> dict[TopicPartition, int]:
-    """What a source has noted, where it is a topic; nothing for another one."""
+    """The offset of a topic source; empty for any other source."""
     for topic, partitions in nested.items():
         if topic.startswith("@"):
-            continue  # the source's own notes: see moldau.spark.source.offsets
+            continue  # entries of our source: see moldau.spark.source.offsets
         if not isinstance(partitions, Mapping):
             return {}
         if not all(number.isdecimal() and type(offset) is int for number, offset in partitions.items()):
@@ -79,18 +79,18 @@ def _read(checkpoint: str, name: str) -> str:
     try:
         found = re.match("file:(//[^/]*)?", checkpoint)
         if found is not None or not urlsplit(checkpoint).scheme:
-            # Spark takes such an address as it stands: spaces and percent signs belong to the path
+            # Spark does not decode such an address: spaces and percent signs belong to the path
             return (Path(checkpoint[found.end() if found is not None else 0 :]) / name).read_text("utf-8")
         files, path = _store(checkpoint)
         with files.open_input_stream(f"{path.rstrip('/')}/{name}") as stream:
             return str(stream.read().decode("utf-8"))
     except (OSError, ValueError) as error:
-        said = str(error).partition("\n")[0]  # Arrow names each file in which it looked for a JVM to reach HDFS
+        said = str(error).partition("\n")[0]  # Arrow names each file in which it looked for a JVM for HDFS
         raise CheckpointUnreadableError(f"{checkpoint}/{name} cannot be read: {said}") from error
 
 
 def _store(checkpoint: str) -> tuple[fs.FileSystem, str]:
-    """The file system of Arrow, and the path in it."""
+    """Arrow's file system, and the path in it."""
     from pyarrow import fs
 
     from moldau.spark.frames.folders import opened

@@ -1,17 +1,16 @@
 """Topics as a Spark sink: `format("moldau")`, for batches and for streams in append mode.
 
-Delivery is exactly once by default: each micro-batch, and each batch write, is one transaction (see `transactions`),
-for readers of committed records. Each partition of a topic takes the records of one task of the batch only:
-`by_target_partition` arranges that, and rows with keys that several tasks write without it are refused. With `delivery`
-at_least_once each task writes with an idempotent producer of its own, to any partition: nothing is doubled by a retry
-on the wire, but a task or a micro-batch that Spark runs again writes its records again, and the first try's stay. A
-task is through when all of its records are acknowledged by all in-sync replicas.
+Delivery is exactly once by default, for readers of committed records: each micro-batch, and each batch write, is one
+transaction (see `transactions`). Each partition of a topic accepts the records of only one task of the batch.
+`by_target_partition` distributes rows accordingly; without it, rows with keys from several tasks are rejected. With
+`delivery` at_least_once, each task writes with a separate idempotent producer, to any partition. Network retries
+duplicate nothing, but a task or micro-batch that Spark runs again writes its records again, and those of the first
+attempt stay. A task is done when all of its records are acknowledged by all in-sync replicas.
 
-Columns: `value` (string or binary), and if they are there `key` (string or binary), `topic` (string; where the option
-`topic` is not set), `partition` (int), `headers` (array<struct<key string, value binary>>). Beside them `_topic`,
-`_partition` and `_offset` may name the input record, for errors. No other is taken.
-Update mode is not for Python sinks (Spark refuses it): write a batch inside `foreachBatch`, with the options
-`checkpointLocation` and `batchId`.
+Columns: `value` (string or binary), and optionally `key` (string or binary), `topic` (string; if the option `topic` is
+not set), `partition` (int), `headers` (array<struct<key string, value binary>>). Optional columns `_topic`,
+`_partition` and `_offset` name the input record in errors. Other columns are rejected. Spark does not support update
+mode for Python sinks: write a batch inside `foreachBatch`, with the options `checkpointLocation` and `batchId`.
 """
 
 from __future__ import annotations
@@ -49,16 +48,16 @@ if TYPE_CHECKING:
 _BATCH_ID = "streaming.sql.batchId"
 _QUERY_ID = "sql.streaming.queryId"
 _JOB_GROUP = "spark.jobGroup.id"
-"""What Spark calls them among the properties of a task, from MicroBatchExecution and StreamExecution."""
+"""Spark's names of task properties, from MicroBatchExecution and StreamExecution."""
 
-# what each column may be, in Spark's own words for its types
+# the allowed types of each column, by Spark's names
 COLUMN_TYPES = {
     "key": ("string", "binary"),
     "value": ("string", "binary"),
     "topic": ("string",),
     "partition": ("int",),
     "headers": ("array<struct<key:string,value:binary>>",),
-    # not written: errors name the input record with them
+    # not written; errors use them to name the input record
     "_topic": ("string",),
     "_partition": ("int",),
     "_offset": ("bigint",),
@@ -67,13 +66,13 @@ COLUMN_TYPES = {
 
 @dataclass(frozen=True)
 class RecordsWritten(WriterCommitMessage):
-    """What a task reports to the driver: how many records were acknowledged."""
+    """A task's report to the driver: the number of acknowledged records."""
 
     records: int
 
 
 def check_columns(options: SinkOptions, schema: StructType) -> None:
-    """Raises OptionError for a column that is missing, unknown, or of another type."""
+    """Raises OptionError for a column that is missing, unknown, or of a wrong type."""
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     for name, kind in types.items():
         if name not in COLUMN_TYPES:
@@ -91,7 +90,7 @@ def check_columns(options: SinkOptions, schema: StructType) -> None:
 def write_records(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> RecordsWritten:
     """Writes a task's batches; when it returns, all are acknowledged. Raises KafkaError.
 
-    In a stream that has written a batch before, a broker that does not answer is a lost one, and is tried for
+    In a stream that has written a batch before, an unresponsive broker counts as lost, and is retried for
     `retryTimeoutMs`.
     """
     written = _write_all(options, batches, had_contact=follows_a_batch())
@@ -101,7 +100,8 @@ def write_records(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Re
 def _write_all(
     options: SinkOptions, batches: Iterator[pa.RecordBatch], *, had_contact: bool, **shared: Any
 ) -> dict[TopicPartition, Written]:
-    """What each partition got, all of it acknowledged. `shared`: what a TopicWriter needs in a transaction."""
+    """The result for each partition, with all records acknowledged. `shared`: arguments of TopicWriter for a
+    transaction."""
     from moldau.columnar.writer import TopicWriter
 
     topic, compression = options.topic, options.compression_type
@@ -121,8 +121,8 @@ _OF_ITS_TOPIC = ("UNKNOWN_TOPIC_OR_PARTITION", "INVALID_TOPIC_EXCEPTION")
 
 
 def how_to_name_the_row(options: SinkOptions, error: Exception) -> str:
-    """For the end of the message of an error that one row made, where it does not name the input record: the sink knows
-    that only of rows which carry it. A topic that the option names is wrong for all rows."""
+    """The end of the message for an error that one row caused, if it does not name the input record: the sink knows
+    that only for rows which carry it. A wrong topic in the option concerns all rows."""
     from moldau.columnar.origins import NAMES_THE_INPUT
 
     own = _OF_A_ROW if options.topic is not None else _OF_A_ROW + _OF_ITS_TOPIC
@@ -136,8 +136,8 @@ def how_to_name_the_row(options: SinkOptions, error: Exception) -> str:
 
 
 def follows_a_batch() -> bool:
-    """Whether this task belongs to a stream that has finished a batch before. Only the number of the batch says so in a
-    task: the driver makes a writer anew for each batch."""
+    """Whether this task belongs to a stream that has finished a batch before. In a task, only the batch number shows
+    that, because the driver creates a new writer for each batch."""
     context = TaskContext.get()
     return context is not None and (_batch_id(context) or 0) > 0
 
@@ -148,8 +148,8 @@ def _batch_id(context: TaskContext) -> int | None:
 
 
 def _run_id(context: TaskContext) -> str | None:
-    """Of the run of the query: Spark makes it the group of the run's jobs. A user may set another group, which would be
-    the same in each run; it is hardly a UUID."""
+    """The id of the query's run, which Spark sets as the group of the run's jobs. A user may set another group, the
+    same in each run, but that is hardly a UUID."""
     group = context.getLocalProperty(_JOB_GROUP)
     try:
         return None if group is None else str(UUID(group))
@@ -160,8 +160,8 @@ def _run_id(context: TaskContext) -> str | None:
 def write_in_transaction(
     options: SinkOptions, transaction: SinkTransaction, batches: Iterator[pa.RecordBatch], *, is_streaming: bool
 ) -> TaskReport:
-    """Writes a task's batches in the driver's transaction; all are acknowledged when it returns without an error in the
-    report. Nothing is written of a batch that is committed already."""
+    """Writes a task's batches in the driver's transaction. If it returns without an error in the report, all records
+    are acknowledged. Does not write a batch that is already committed."""
     context = TaskContext.get()
     if context is None:
         raise RuntimeError("a sink writes in a task of Spark")
@@ -184,7 +184,7 @@ def write_in_transaction(
         if another is not None:
             return replace(report, error=another)
         for _ in batches:
-            pass  # to the end: what stands before the sink keeps the state of this batch
+            pass  # to the end, because upstream operators must keep the state of this batch
         return replace(report, is_skipped=True)
     first = next(batches, None)
     if first is not None and report.partition_id > 0 and _has_keys_alone(first):
@@ -192,7 +192,7 @@ def write_in_transaction(
     batches = chain(() if first is None else (first,), batches)
     try:
         place = report.partition_id + (report.batch_id or 0)
-        # Spark counts an attempt as the first where it runs the whole stage again: only this number is its own
+        # Spark numbers attempts from 0 again if it repeats the whole stage; only this id is unique
         claim = 1 + context.taskAttemptId()
         return replace(report, written=_write_shared(options, transaction, place, batches, claim=claim))
     except (KafkaError, ValueError) as error:
@@ -201,8 +201,8 @@ def write_in_transaction(
 
 
 def _has_keys_alone(rows: pa.RecordBatch) -> bool:
-    """Whether keys say to which partitions the rows go, and no step has brought them to one task for each partition:
-    that step names the partitions."""
+    """Whether keys determine the partitions of the rows, but `by_target_partition` has not distributed them, which
+    would name the partitions."""
     names = rows.schema.names
     return "key" in names and "partition" not in names and rows.column("key").null_count < rows.num_rows
 
@@ -226,14 +226,14 @@ def _write_shared(
         batches,
         had_contact=True,
         producer=transaction.producer,
-        # as many tasks as partitions, or fewer, are apart with it; the next batch begins at another partition
+        # separates up to as many tasks as the topic has partitions; the next batch begins at another partition
         keyless_partition=place,
         claim=claim,
     )
 
 
 def write_own_range(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-    """A task of a batch write with a `write_id`: its rows are committed when it returns. No other attempt shares its
+    """A task of a batch write with a `write_id`. Its rows are committed when it returns. No other attempt shares its
     producer."""
     context = TaskContext.get()
     if context is None:
@@ -248,7 +248,7 @@ def write_own_range(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> 
 
 
 class TopicBatchWriter(DataSourceArrowWriter):
-    """A batch write, as `df.write` and `foreachBatch` make it."""
+    """A batch write, from `df.write` or `foreachBatch`."""
 
     def __init__(self, options: SinkOptions, schema: StructType, *, overwrite: bool) -> None:
         if overwrite:
@@ -260,7 +260,7 @@ class TopicBatchWriter(DataSourceArrowWriter):
         self.transaction: SinkTransaction | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Spark pickles a writer twice, both times before the tasks start: the transaction begins with the first."""
+        """Spark pickles a writer twice, both times before the tasks start; the first time begins the transaction."""
         is_one = self.options.delivery == EXACTLY_ONCE and self.options.write_id is None
         if is_one and self.transaction is None:
             self.transaction = begin_transaction(self.options, is_streaming=False)
@@ -280,13 +280,13 @@ class TopicBatchWriter(DataSourceArrowWriter):
             commit_transaction(self.options, messages, self.options.batch_id)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """At least once: what is written stays."""
+        """With at-least-once delivery, written records stay."""
         if self.transaction is not None:
             abort_transaction(self.options, messages, self.transaction)
 
 
 class TopicStreamWriter(DataSourceStreamArrowWriter):
-    """A stream in append mode, one call of `write` for each task of each micro-batch."""
+    """A stream in append mode, with one call of `write` for each task of each micro-batch."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         check_columns(options, schema)
@@ -298,7 +298,8 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
         self.transaction: SinkTransaction | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """As TopicBatchWriter. Not in the constructor: Spark makes another writer to commit."""
+        """Begins the transaction as in TopicBatchWriter. The constructor does not, because Spark creates another writer
+        to commit."""
         if self.options.delivery == EXACTLY_ONCE and self.transaction is None:
             self.transaction = begin_transaction(self.options, is_streaming=True)
         return self.__dict__
@@ -311,11 +312,11 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
 
     @told_in_words
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """At least once: the records are readable since their task ended."""
+        """With at-least-once delivery, the records are readable since their task ended."""
         if self.options.delivery == EXACTLY_ONCE:
             commit_transaction(self.options, messages, batchId)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """At least once: what is written stays."""
+        """With at-least-once delivery, written records stay."""
         if self.options.delivery == EXACTLY_ONCE:
             abort_transaction(self.options, messages, None)

@@ -1,8 +1,8 @@
 """Distributes rows so that one task writes each target partition of a transaction.
 
-A Python sink cannot ask Spark for a distribution of its rows: a helper before the sink does. Which partition a record
-belongs to is Kafka's own choice (murmur2 of the key), which Spark cannot compute: a step over Arrow columns adds it as
-the column `partition`, and `repartitionById` brings equal numbers to one task.
+A Python sink cannot ask Spark to distribute its rows, so this helper does it before the sink. Spark cannot compute
+Kafka's partition of a record (murmur2 of the key). A step over Arrow columns adds it as the column `partition`, and
+`repartitionById` sends equal numbers to one task.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ PARTITION = "partition"
 
 
 def by_target_partition(frame: DataFrame, access: ClusterAccess | str, topic: str) -> DataFrame:
-    """The rows of `frame`, which are to be written to `topic`, so distributed that each target partition has one task.
+    """The rows of `frame`, distributed for a write to `topic` so that each target partition has one task.
 
-    For batches and for streams. A result with a column `key` or `partition` gets a `partition` for each row: a
-    partition that a row names already stays, and any other row goes where Kafka's default partitioner sends its key, or
-    where its value decides. Rows of a result with neither are not moved: there are only as many tasks as target
-    partitions afterwards, and the sink gives each task its own.
+    For batches and streams. A frame with a column `key` or `partition` gets a `partition` for each row: the partition
+    that the row already names, otherwise that of Kafka's default partitioner for its key, or one chosen by its value.
+    Rows of a frame with neither column are not moved: the number of tasks is reduced to that of target partitions, and
+    the sink assigns one to each task.
 
-    The number of partitions is that of now: after it has been raised, a running stream goes on with the old number.
-    `access`: how the cluster is reached; a text is the bootstrap servers. Raises KafkaError where the topic or the
-    cluster is not there.
+    Uses the current number of partitions; after an increase, a running stream continues with the old number. `access`:
+    to the cluster; a text is its bootstrap servers. Raises KafkaError if the topic does not exist or the cluster is
+    unreachable.
     """
     with open_client(ClusterAccess.of(access).named(DEFAULT_CLIENT_ID)) as client:
         count = len(client.topic_to_write(topic).partitions)
@@ -48,7 +48,7 @@ def by_target_partition(frame: DataFrame, access: ClusterAccess | str, topic: st
 
 
 def spread(frame: DataFrame, partition_count: int) -> DataFrame:
-    """As `by_target_partition`, of a topic of so many partitions."""
+    """As `by_target_partition`, for a topic with this number of partitions."""
     types = dict(frame.dtypes)
     if "topic" in types:
         raise OptionError("the rows have a column 'topic': give each topic's rows to by_target_partition on their own")
@@ -63,15 +63,16 @@ def tasks_of(spark: SparkSession) -> int:
     """How many tasks run at once."""
     if not is_connect(spark):
         return spark.sparkContext.defaultParallelism
-    # to ask a Spark Connect server how many tasks it runs at once would cost a job in each batch
+    # on a Spark Connect server, asking for the number of tasks would cost a job in each batch
     return int(str(spark.conf.get("spark.sql.shuffle.partitions")))
 
 
 class _Partitions(msgspec.Struct, frozen=True):
     """Adds the column `partition` to Arrow batches, in a task.
 
-    It depends on the row alone: Spark runs a task again whose output was lost with an executor, perhaps in other
-    batches and beside tasks that have read the first output already. Where a row has no key, its value decides.
+    The partition depends only on the row: if the output of a task is lost with an executor, Spark repeats the task,
+    perhaps in other batches, while other tasks have already read the first output. For a row without a key, its value
+    decides.
     """
 
     partition_count: int

@@ -1,20 +1,20 @@
 """The transaction of a micro-batch or batch write: its start, the reports of its tasks, its end.
 
-The driver takes a producer id and epoch before the tasks start, which fences a driver before it and aborts what that
-one left open. Every task writes with this one producer, to partitions that no other task of the batch writes to, and
-reports which partitions these were. The driver commits where every task is accounted for and was the only attempt; else
-it aborts. A task that is not accounted for may still write: what it writes before the end of the transaction is aborted
-with it, and after the end its epoch is an old one, which the broker refuses. Between EndTxn and the markers a record of
-a stray task could join a commit (KIP-890), so the driver never commits with a task unaccounted for. An attempt that no
-report tells of, of a stage that Spark ran again, has no claim on the partitions that are committed
-(`columnar.claims`): it writes nothing there. What it wrote to any other partition the driver sees in the transaction,
-and aborts.
+The driver takes a producer id and epoch before the tasks start, which fences a previous driver and aborts its open
+transaction. Every task writes with this one producer, to partitions that no other task of the batch writes to, and
+reports these partitions. The driver commits if every task is accounted for and was the only attempt; otherwise it
+aborts. A task that is not accounted for may still write. Its records from before the end of the transaction are aborted
+with it; after the end, its epoch is old, and the broker rejects it. Between EndTxn and the markers, a record of a stray
+task could join a commit (KIP-890), so the driver never commits with a task unaccounted for. If Spark repeated a stage,
+an attempt without a report has no claim on the committed partitions (`columnar.claims`), and cannot write there. If it
+wrote to any other partition, the driver sees that partition in the transaction, and aborts.
 
-The offsets behind the batch in its source topics are committed in the same transaction, in a consumer group, and beside
-each the query and the number of the batch. A batch that the group already has is not written again, however often Spark
-runs it. Where no source is a topic of the sink's cluster, a target partition has this metadata.
+The same transaction commits the batch's end offsets in its source topics to a consumer group, with the query and the
+batch number as metadata. A batch that the group already has is not written again, however often Spark runs it. If no
+source is a topic on the sink's cluster, a target partition gets this metadata.
 
-The transaction begins where the writer leaves the driver: `streamWriter` is called again for the commit of each batch.
+The transaction begins when the writer is pickled for the tasks, because `streamWriter` is called again for the commit
+of each batch.
 """
 
 from __future__ import annotations
@@ -58,17 +58,17 @@ _TWO_WRITERS = ("OUT_OF_ORDER_SEQUENCE_NUMBER", "DUPLICATE_SEQUENCE_NUMBER")
 
 
 class SinkError(MoldauError):
-    """What was to be written cannot be, and cannot be by trying again; the transaction is aborted."""
+    """The rows cannot be written, and a retry would not help; the transaction is aborted."""
 
 
 class BatchAbortedError(MoldauError):
-    """A task failed or was lost, and the transaction is aborted: the same batch may be written anew."""
+    """A task failed or was lost, and the transaction is aborted; the same batch may be written again."""
 
 
 @dataclass(frozen=True)
 class SinkTransaction:
-    """What the tasks and the commit know of an open transaction. `by_query`: what the group says of the newest
-    batch that it has. `began_ms`: of the driver's wall clock."""
+    """An open transaction, for the tasks and the commit. `by_query`: the group's metadata for the newest batch of each
+    query. `began_ms`: the driver's wall clock."""
 
     producer: TransactionalProducer
     group_id: str
@@ -78,25 +78,25 @@ class SinkTransaction:
     by_query: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def has(self, query: str | None, batch_id: int | None) -> bool:
-        """Whether this batch is committed already."""
+        """Whether this batch is already committed."""
         newest: int = self.metadata_of(query).get("batch", -1)
         return batch_id is not None and newest >= batch_id
 
     def metadata_of(self, query: str | None) -> dict[str, Any]:
-        """`batch`: the newest that the group has; `topic`: the option of the write in `foreachBatch` that wrote it,
-        where it was one; `run`: the last run of the query that wrote it, or that left it out because it was written.
-        Empty where the group says nothing."""
+        """`batch`: the newest in the group; `topic`: the option of the write that wrote it, if that was in
+        `foreachBatch`; `run`: the last run of the query that wrote it, or skipped it because it was written. Empty
+        without metadata in the group."""
         return {} if query is None else self.by_query.get(query, {})
 
     def why_not_skipped(
         self, query: str | None, batch_id: int | None, topic: str | None, run: str | None
     ) -> str | None:
-        """Of a batch that is committed already: a sentence where this write's rows would be lost if it were skipped,
-        because the committed ones are others.
+        """For a batch that is already committed: a sentence if skipping this write would lose its rows, because the
+        committed rows are different.
 
-        Spark runs only the last batch of a checkpoint again, so a newer one in the group is of a newer checkpoint. It
-        runs a batch again in another run only, so a batch that this run has met before is another write's. `topic`: the
-        option of this write; `run`: of the query."""
+        Spark repeats only the last batch of a checkpoint, so a newer batch in the group is from a newer checkpoint. It
+        repeats a batch only in another run, so a batch that this run has already written belongs to another write.
+        `topic`: the option of this write; `run`: of the query."""
         metadata = self.metadata_of(query)
         if metadata["batch"] != batch_id:
             return put_back(f"batch {batch_id} of this query is to be written, and", metadata["batch"], self.group_id)
@@ -113,9 +113,9 @@ class SinkTransaction:
 
 @dataclass(frozen=True)
 class TaskReport(WriterCommitMessage):
-    """What a task of a transaction tells the driver. `run`: of the query, where Spark says so in `foreachBatch`.
-    `error`: why nothing of the batch may count, as a sentence; a task that reports it has not failed in Spark's eyes,
-    so it is not run again in vain."""
+    """A task's report to the driver in a transaction. `run`: of the query, if Spark says so in `foreachBatch`. `error`:
+    why the batch must be aborted, as a sentence; Spark does not see such a task as failed, and does not retry it in
+    vain."""
 
     transaction: SinkTransaction
     stage_id: int
@@ -135,7 +135,7 @@ class TaskReport(WriterCommitMessage):
 def begin_transaction(options: SinkOptions, *, is_streaming: bool) -> SinkTransaction:
     """Takes a producer for the next batch of a stream, or for a batch write.
 
-    Raises OptionError where a stream does not say which one it is, or the cluster has no such transactions;
+    Raises OptionError if a stream has no id, or the cluster does not support such transactions;
     CheckpointUnreadableError, and KafkaError.
     """
     query = None if options.checkpoint_location is None else query_id(options.checkpoint_location)
@@ -161,13 +161,13 @@ def begin_transaction(options: SinkOptions, *, is_streaming: bool) -> SinkTransa
             if error.name != "UNSUPPORTED_VERSION":
                 raise
             raise OptionError(f"{error}. Without them, set delivery to at_least_once") from error
-        # only now: no earlier driver can commit any more
+        # only now, because no earlier driver can commit any more
         by_query = _newest_metadata(client, group_id) if has_batches else {}
     return SinkTransaction(producer, group_id, timeout_ms, began_ms, query, by_query)
 
 
 def _newest_metadata(client: ClusterClient, group_id: str) -> dict[str, dict[str, Any]]:
-    """By query, the metadata that its newest batch left in the group."""
+    """For each query, the metadata of its newest batch in the group."""
     newest: dict[str, dict[str, Any]] = {}
     for position in committed_offsets(client, group_id, require_stable=True).values():
         metadata = _metadata_in(position.metadata)
@@ -177,9 +177,9 @@ def _newest_metadata(client: ClusterClient, group_id: str) -> dict[str, dict[str
 
 
 def _metadata_in(metadata: str) -> dict[str, Any]:
-    """The commit metadata that `_metadata` made; empty for that of other writers."""
+    """The commit metadata of `_metadata`; empty for that of other writers."""
     try:
-        # some clients end a text with a NUL where they copy the offsets of a group
+        # some clients append a NUL to the text when they copy a group's offsets
         found = json.loads(metadata.rstrip("\0"))
         return {**found, "query": str(found["query"]), "batch": int(found["batch"])}
     except (ValueError, KeyError, TypeError):
@@ -197,8 +197,8 @@ def _is_of(position: CommittedOffset, query: str | None, batch_id: int | None) -
 def commit_transaction(
     options: SinkOptions, messages: Sequence[WriterCommitMessage | None], batch_id: int | None
 ) -> None:
-    """Commits where all tasks are accounted for. Raises SinkError or BatchAbortedError where nothing may be committed,
-    and KafkaError; the caller then aborts. `batch_id`: None for a batch write on its own."""
+    """Commits if all tasks are accounted for. Otherwise raises SinkError or BatchAbortedError, and KafkaError; the
+    caller then aborts. `batch_id`: None for a batch write outside of `foreachBatch`."""
     reports = _accounted_for(messages)
     if not reports:
         return
@@ -222,11 +222,11 @@ def commit_transaction(
 def abort_transaction(
     options: SinkOptions, messages: Sequence[WriterCommitMessage | None], transaction: SinkTransaction | None
 ) -> None:
-    """Nothing of the batch counts. Never raises: the reason for the abort is to be shown. `transaction`: where the
-    caller knows it; a stream's commit process does not, and learns it from the reports.
+    """Aborts the batch. Never raises, to keep the error that caused the abort. `transaction`: if the caller knows it; a
+    stream's commit process does not, and takes it from the reports.
 
-    Without both, a new producer of the transactional id aborts what is open. That is not done where it is known which
-    transaction is meant: it would fence a driver that has taken over.
+    Without either, a new producer of the transactional id aborts the open transaction. This is not done for a known
+    transaction, because it would fence a driver that has taken over.
     """
     known = [message.transaction for message in messages if isinstance(message, TaskReport)]
     transaction = transaction or (known[0] if known else None)
@@ -237,7 +237,8 @@ def abort_transaction(
         with open_client(options.access, had_contact=True) as client:
             end_transaction(client, transaction.producer, committed=False)
     except MoldauError as error:
-        # nothing was written, or the transaction is aborted already: by the driver that fenced this one, or by its time
+        # nothing was written, or the transaction is already aborted, by the driver that fenced this one or by its
+        # timeout
         logger.info("the transaction was not aborted here: %s", error)
 
 
@@ -267,7 +268,7 @@ def _accounted_for(messages: Sequence[WriterCommitMessage | None]) -> list[TaskR
 def _check_partitions(
     client: ClusterClient, transaction: SinkTransaction, written: Mapping[TopicPartition, Written]
 ) -> None:
-    """Raises BatchAbortedError where the transaction has a partition that no report tells of."""
+    """Raises BatchAbortedError if the transaction has a partition that no task reported."""
     others = [one for one in partitions_of_transaction(client, transaction.producer) if one not in written]
     if others:
         raise BatchAbortedError(
@@ -282,15 +283,15 @@ def _commit(
     offsets: Mapping[TopicPartition, int],
     metadata: Mapping[str, object],
 ) -> None:
-    """Ends the transaction. `offsets` go into its group, and beside each `metadata`, which `_newest_metadata` finds."""
+    """Ends the transaction. Commits `offsets` to its group, each with `metadata`, which `_newest_metadata` finds."""
     member = GroupMember(transaction.group_id)
     commit_offsets_in_transaction(client, transaction.producer, member, offsets, json.dumps(metadata))
     end_transaction(client, transaction.producer, committed=True)
 
 
 def _check_ends(options: SinkOptions, report: TaskReport, batch_id: int | None) -> None:
-    """Raises SinkError where a batch that was left out ends elsewhere in its source topics than the one that the group
-    has under its number: Spark has planned it anew, because its checkpoint lost the plan."""
+    """Raises SinkError if a skipped batch ends at other offsets in its source topics than the batch of the same number
+    in the group: Spark has planned it again, because its checkpoint lost the plan."""
     if options.checkpoint_location is None:
         return
     transaction = report.transaction
@@ -305,9 +306,9 @@ def _check_ends(options: SinkOptions, report: TaskReport, batch_id: int | None) 
 
 
 def _commit_run(options: SinkOptions, report: TaskReport) -> None:
-    """Commits the run of a write in `foreachBatch` that was skipped because an earlier run wrote it: a second write of
-    the batch under the same names would else be skipped too. The commit is part of the transaction: a fenced driver
-    must not replace newer metadata."""
+    """Commits the run of a write in `foreachBatch` that was skipped because an earlier run wrote it. Otherwise a second
+    write of the batch under the same names would also be skipped. The commit is part of the transaction, so that a
+    fenced driver cannot replace newer metadata."""
     transaction, query = report.transaction, report.query
     newest = transaction.metadata_of(query)
     if options.batch_id is None or report.run is None or newest.get("batch") != report.batch_id:
@@ -325,8 +326,8 @@ def _commit_run(options: SinkOptions, report: TaskReport) -> None:
 def _metadata(
     options: SinkOptions, query: str | None, batch_id: int | None, run: str | None = None
 ) -> dict[str, object]:
-    """A stream has one write of each batch; of several ones in `foreachBatch`, the topic and the run tell which it
-    was."""
+    """A stream writes each batch once. For several writes in `foreachBatch`, the topic and the run identify the
+    write."""
     metadata: dict[str, object] = {"query": query, "batch": batch_id}
     if options.group_note is not None:
         metadata["note"] = options.group_note
@@ -338,7 +339,7 @@ def _metadata(
 
 
 def _end_of_one(written: Mapping[TopicPartition, Written]) -> dict[TopicPartition, int]:
-    """One partition that was written to, where no source is a topic: the metadata needs a place."""
+    """One of the written partitions, to hold the metadata if no source is a topic."""
     if not written:
         return {}
     first = min(written)
@@ -348,7 +349,8 @@ def _end_of_one(written: Mapping[TopicPartition, Written]) -> dict[TopicPartitio
 def _positions(
     client: ClusterClient, options: SinkOptions, batch_id: int | None, written: dict[TopicPartition, Written]
 ) -> dict[TopicPartition, int]:
-    """What the group gets: where the batch ends in its source topics; else the end of a partition that it wrote to."""
+    """The offsets for the group: the batch's end in its source topics; otherwise the end of a partition that it wrote
+    to."""
     if batch_id is None:
         return {}
     ends = [] if options.checkpoint_location is None else batch_ends(options.checkpoint_location, batch_id)
@@ -360,10 +362,12 @@ def _positions(
 def offsets_here(
     end: StreamOffset, here: Mapping[str, TopicMetadata], source_topics: Sequence[str] | None
 ) -> dict[TopicPartition, int]:
-    """The part of a source's offsets that a group of this cluster may get. `here`: its topics of the source's names.
+    """The source's offsets that a group of this cluster may hold. `here`: the cluster's topics with the source's topic
+    names.
 
-    A topic of another cluster may have the name of one here: then the id tells them apart, where both clusters have
-    ids, or `source_topics`. The group refuses offsets of partitions that are not there, together with all others."""
+    A topic of another cluster may have the same name as one here. Then the ids, if both clusters have them, or
+    `source_topics` tell them apart. For an offset of a missing partition, the group rejects all offsets of the
+    request."""
     others = recreated_topics(end.topic_ids, {name: topic.topic_id for name, topic in here.items()})
     topics = [
         name
@@ -383,7 +387,7 @@ def offsets_here(
 
 @dataclass(frozen=True)
 class RangeWritten(WriterCommitMessage):
-    """What a task reports that has committed its own range, or found it committed."""
+    """The report of a task that has committed its range, or found it committed."""
 
     records: int
 
@@ -394,9 +398,9 @@ def write_range(
     write: Callable[[SinkTransaction], Mapping[TopicPartition, Written]],
     count: Callable[[], int],
 ) -> RangeWritten:
-    """One range of a batch write with a `write_id`, in a transaction of its own, called in its task. A range that is
-    committed under this id is not written again, but counted: a run whose rows are cut otherwise would lose some and
-    double others. Another attempt at a range fences this one. Raises SinkError."""
+    """Writes one range of a batch write with a `write_id`, in a separate transaction, in its task. A range that is
+    already committed under this id is not written again, but counted: a run with differently split rows would lose some
+    and duplicate others. Another attempt at a range fences this one. Raises SinkError."""
     write_id = str(options.write_id)
     own = replace(options, transactional_id=f"moldau-write-{write_id}-{number}")
     transaction = begin_transaction(own, is_streaming=True)
@@ -419,7 +423,7 @@ def write_range(
 
 
 def _check_count(write_id: str, number: int, committed: int | None, found: int) -> None:
-    """`committed`: None where an older release has written the range, which did not record it."""
+    """`committed`: None if an older release wrote the range, which did not record it."""
     if committed is not None and committed != found:
         raise SinkError(
             f"range {number} of the write_id {write_id!r} is committed with {committed:,} rows, and task {number} of "
@@ -436,7 +440,7 @@ def _of_rows(topic: str | None) -> str:
 
 
 def put_back(planned: str, newest: int | None, group_id: str, end: str = "") -> str:
-    """`planned`: what the checkpoint says of its batch."""
+    """`planned`: the batch in the checkpoint, in words."""
     return (
         f"{planned} the group {group_id!r} has batch {newest} already{end}: the checkpoint was put back to an older "
         "state, or has lost files. Put the newest one back; or start with a new checkpoint, and let the source begin "
@@ -460,7 +464,7 @@ def keys_of_several_tasks(topic: str | None) -> str:
 
 
 def why_it_ended(transaction: SinkTransaction, error: KafkaError) -> str:
-    """What an error of a write or of the commit means for the whole batch."""
+    """The meaning of a write or commit error for the whole batch."""
     producer = transaction.producer
     if error.name in _TWO_WRITERS:
         return (

@@ -1,7 +1,7 @@
-"""Topics, and other places, as streams of Spark.
+"""Topics, and other sources of rows, as Spark streams.
 
 client_pool: clients that a process keeps between tasks
-feeds: rows of any place as a stream
+feeds: rows from any other source as a stream
 offsets: options to offsets, offsets to tasks
 reading: a task's ranges as Arrow batches
 source: the source of `format("moldau")`

@@ -1,11 +1,11 @@
-"""Keeps clients between tasks of a process, so that a micro-batch opens no connection.
+"""Keeps clients between the tasks of a process, so that a micro-batch opens no connections.
 
-Spark reuses a Python worker for task after task (`spark.python.worker.reuse`). A client that a task is done with stays
-here with its connections and with what it knows of the cluster, until another task asks for one with the same access.
-What it knows may be old: a RangeReader asks again when an answer says so.
+Spark reuses a Python worker for many tasks (`spark.python.worker.reuse`). After a task, its client stays here with its
+connections and cluster metadata, until another task asks for one with the same access. The metadata may be old: a
+RangeReader refreshes it when a response shows that.
 
-A child that was forked has none of its parent's clients: two processes on one connection would read each other's
-answers. A connection that the broker has closed in the meantime is noticed and left out when its client is taken.
+A forked child does not use its parent's clients, because two processes on one connection would read each other's
+responses. When a client is taken, connections that the broker has closed meanwhile are dropped.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from moldau.client.protocol.access import ClusterAccess
 from moldau.transport.access import open_client
 
 MOST_IDLE_CLIENTS = 8
-"""One for each cluster and each set of options that tasks of this process read with at a time; each has at most two
+"""One for each combination of cluster and options that tasks of this process use at a time; each has at most two
 connections to a broker."""
 
 
 class ClientPool:
-    """Idle clients of clusters that answered somebody before, at most `most_idle`; the one that has been idle for
-    longest makes room. For all threads."""
+    """Idle clients of clusters that have answered before, at most `most_idle`; the one that has been idle longest is
+    closed first. Thread-safe."""
 
     def __init__(self, most_idle: int = MOST_IDLE_CLIENTS) -> None:
         self._most_idle = most_idle
@@ -36,7 +36,7 @@ class ClientPool:
 
     @contextmanager
     def borrow(self, access: ClusterAccess) -> Iterator[ClusterClient]:
-        """A client for this caller alone. It goes back at the end, or is closed if that was an error."""
+        """A client for exclusive use. It returns to the pool at the end, or is closed after an error."""
         client = self._take(access) or open_client(access, had_contact=True)
         try:
             yield client
@@ -46,7 +46,7 @@ class ClientPool:
         self._keep(access, client)
 
     def close(self) -> None:
-        """Closes what is idle."""
+        """Closes the idle clients."""
         with self._lock:
             idle, self._idle = self._idle, []
         for _, client in idle:
@@ -54,7 +54,7 @@ class ClientPool:
 
     def _take(self, access: ClusterAccess) -> ClusterClient | None:
         if self._process_id != os.getpid():
-            # the parent's lock may be held for ever; its connections stay its own, only our descriptors are closed
+            # the parent's lock may stay locked; its connections remain open, and only our descriptors are closed
             self._lock = threading.Lock()
             self._process_id = os.getpid()
             self.close()

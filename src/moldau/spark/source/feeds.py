@@ -1,8 +1,8 @@
-"""Makes a stream of any place: a feed gives its end, its parts and their rows.
+"""Makes a stream from any source of rows: a feed gives its end, its parts and their rows.
 
-A place is a mapping that JSON can hold; Spark keeps it in the checkpoint. Between the same two places a feed gives the
-same rows, however often it is asked: so a batch that a crash cut short is the same when it runs again.
-A stream begins at the first row.
+A place, which is a position in the feed, is a JSON mapping that Spark stores in the checkpoint. Between the same two
+places a feed always gives the same rows, so a batch that a crash interrupted is the same when it runs again. A stream
+begins at the first row.
 """
 
 from __future__ import annotations
@@ -24,39 +24,39 @@ if TYPE_CHECKING:
 Place = Mapping[str, Any]
 
 LOOK_EVERY_SECONDS = 0.5
-"""A place without new rows is looked at so often; Spark itself would ask again after 10 ms."""
+"""How often a feed without new rows is asked; Spark itself would ask again after 10 ms."""
 
 
 class Feed(Protocol):
-    """A value that travels to the processes that plan and to the tasks: module-level classes and plain values only."""
+    """A value that is sent to the processes that plan and to the tasks: only module-level classes and plain values."""
 
     @property
     def columns(self) -> pa.Schema:
-        """What every batch of `read` has."""
+        """The columns of every batch of `read`."""
 
     def beginning(self) -> Place:
-        """Before the first row: the same for ever."""
+        """The place before the first row; always the same."""
 
     def end(self, after: Place) -> Place:
-        """Behind the newest row; `after` itself where there is nothing behind it."""
+        """The place after the newest row; `after` itself without newer rows."""
 
     def step(self, after: Place, end: Place) -> Place:
-        """Where a micro-batch ends that begins at `after`: at `end`, or before it."""
+        """The end of a micro-batch that begins at `after`: `end`, or an earlier place."""
 
     def parts(self, after: Place, end: Place) -> Sequence[object]:
-        """What lies between the two: a task for each part."""
+        """The parts between the two places, with a task for each."""
 
     def whole(self) -> Sequence[object]:
-        """The parts of everything that is there now."""
+        """The parts of all current rows."""
 
     def read(self, part: Any) -> Iterator[pa.RecordBatch]:
         """The rows of one part, in a task."""
 
 
 def stream_of(spark: SparkSession, feed: Feed) -> DataFrame:
-    """The rows of the feed as they come; nothing is read yet."""
+    """The rows of the feed as a stream; does not read yet."""
     name = f"moldau-{type(feed).__name__.lower()}-{uuid4().hex}"
-    # a subclass of its own carries the feed: an option of a data source is a text
+    # a separate subclass holds the feed, because options of a data source are texts
     spark.dataSource.register(type("FeedDataSource", (FeedDataSource,), {"feed": feed, "format_name": name}))
     return spark.readStream.format(name).load()
 
@@ -66,13 +66,13 @@ def columns_of(feed: Feed) -> StructType:
 
 
 def read_whole(feed: Feed) -> Iterator[pa.RecordBatch]:
-    """Everything that is there now."""
+    """All current rows."""
     for part in feed.whole():
         yield from feed.read(part)
 
 
 class FeedDataSource(DataSource):
-    """What `stream_of` registers."""
+    """The data source that `stream_of` registers."""
 
     feed: Feed
     format_name: str
@@ -96,7 +96,7 @@ class FeedPart(InputPartition):
 
 
 class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Trigger.AvailableNow reads up to where the rows end at the first look."""
+    """With Trigger.AvailableNow, reads up to the end at the first look."""
 
     def __init__(self, feed: Feed) -> None:
         self.feed = feed
@@ -124,9 +124,9 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [FeedPart(part) for part in self.feed.parts(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # Spark makes one empty partition of its own kind where we plan none
+        # Spark creates an empty partition of another class if none is planned
         if isinstance(partition, FeedPart):
             yield from self.feed.read(partition.part)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing to do: the checkpoint remembers."""
+        """Nothing to do, because the checkpoint has the place."""

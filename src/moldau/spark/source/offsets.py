@@ -1,9 +1,9 @@
 """Plans offsets from options, and tasks from offsets, without a broker and without Spark.
 
-A stream's offset is Spark's own text for topics, `{"topic":{"0":23}}`, and beside the topics, under names that no
-topic can have: the topic ids, since a topic that was deleted and created again starts at 0, and only its id shows
-that; and in the end of a stream's first batch the offsets where that batch starts. Spark writes down the ends of
-batches only, and asks for the start of the first batch again after a restart: "latest" is another offset then.
+A stream's offset is Spark's own text for topics, `{"topic":{"0":23}}`, with two entries under names that no topic can
+have. One has the topic ids: a topic that was deleted and created again starts at 0, and only its id shows that. The
+other, in the end of a stream's first batch, has the start of that batch. Spark stores only the ends of batches, and
+asks for the start of the first batch again after a restart, when "latest" is a different offset.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ TOPIC_IDS = "@topic_ids"
 FIRST_START = "@first_start"
 
 SMALL_TASK_OFFSETS = 1_000
-"""A second task costs more (about 10 ms) than it saves below this many offsets."""
+"""Below this many offsets, a second task costs more (about 10 ms) than it saves."""
 
 OffsetLookup = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, int]]
-"""Asks the cluster: LATEST, EARLIEST or a time in ms per partition gives an offset, -1 where no record is so late."""
+"""Asks the cluster for the offset of LATEST, EARLIEST or a time in ms, per partition; -1 if no record is that late."""
 
 LogEnds = Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]]
-"""Asks the cluster where the logs end, with what is not committed yet."""
+"""Asks the cluster for the ends of logs, including uncommitted records."""
 
 TopicIds = Mapping[str, Uuid]
 
 
 class DataLossError(MoldauError):
-    """Records between the two offsets are not there any more (or never were), and `failOnDataLoss` is true."""
+    """Records between the two offsets no longer exist (or never did), and `failOnDataLoss` is true."""
 
 
 class StartError(MoldauError):
-    """The starting or ending offsets do not fit the partitions that are there."""
+    """The starting or ending offsets do not fit the existing partitions."""
 
 
 class StreamOffset(msgspec.Struct, frozen=True):
-    """How far a stream has read: the next offset of every partition, and the ids of the topics that they count in.
+    """A stream's progress: the next offset of every partition, and the ids of their topics.
 
-    `first_start`: where the stream's first batch starts, in the end of that batch only.
+    `first_start`: the start of the stream's first batch, only in the end of that batch.
     """
 
     offsets: dict[TopicPartition, int]
@@ -55,7 +55,7 @@ class StreamOffset(msgspec.Struct, frozen=True):
 
 
 def offset_to_dict(offset: StreamOffset) -> dict[str, Any]:
-    """What Spark keeps in the checkpoint. Equal offsets give equal text: topics and partitions stand in order."""
+    """The form for Spark's checkpoint. Equal offsets give equal text, because topics and partitions are in order."""
     nested: dict[str, Any] = {**nested_offsets(offset.offsets)}
     ids = {topic: uuid_to_text(offset.topic_ids[topic]) for topic in sorted(offset.topic_ids)}
     known = {topic: text for topic, text in ids.items() if text != uuid_to_text(ZERO_UUID)}
@@ -67,7 +67,7 @@ def offset_to_dict(offset: StreamOffset) -> dict[str, Any]:
 
 
 def offset_from_dict(nested: Mapping[str, Mapping[str, Any]]) -> StreamOffset:
-    """The reverse. Offsets without topic ids (those of Spark's own connector) are taken as they are."""
+    """The reverse. Accepts offsets without topic ids (those of Spark's own connector)."""
     offsets = topic_offsets(nested)
     ids = {topic: uuid_from_text(str(text)) for topic, text in nested.get(TOPIC_IDS, {}).items()}
     first_start = offset_from_dict(nested[FIRST_START]) if FIRST_START in nested else None
@@ -75,7 +75,7 @@ def offset_from_dict(nested: Mapping[str, Mapping[str, Any]]) -> StreamOffset:
 
 
 def topic_offsets(nested: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartition, int]:
-    """The offsets in such a text, without what our source keeps beside the topics."""
+    """The offsets in such a text, without the additional entries of our source."""
     return {
         TopicPartition(topic, int(number)): int(value)
         for topic, partitions in nested.items()
@@ -85,7 +85,8 @@ def topic_offsets(nested: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartitio
 
 
 def read_by_all(sources: Iterable[Mapping[TopicPartition, int]]) -> dict[TopicPartition, int]:
-    """A source that the query reads twice may stand in its checkpoint twice: done is what both have read."""
+    """A topic that the query reads twice may be in its checkpoint twice; only offsets that both sources have read are
+    done."""
     found: dict[TopicPartition, int] = {}
     for offsets in sources:
         for partition, offset in offsets.items():
@@ -96,7 +97,7 @@ def read_by_all(sources: Iterable[Mapping[TopicPartition, int]]) -> dict[TopicPa
 def subscribed_partitions(
     subscription: Subscription, partitions_of: Mapping[str, Sequence[int]]
 ) -> list[TopicPartition]:
-    """The partitions that are read, in order. Raises StartError for a topic or partition named but absent."""
+    """The partitions to read, in order. Raises StartError for a topic or partition that is named but absent."""
     if subscription.partitions:
         for wanted in subscription.partitions:
             if wanted.partition not in partitions_of.get(wanted.topic, ()):
@@ -120,10 +121,10 @@ def resolve_start(
     log_ends: LogEnds,
     committed: Mapping[TopicPartition, int] | None = None,
 ) -> dict[TopicPartition, int]:
-    """The first offset of every partition. `committed`: the offsets of the starting group, which go first.
+    """The first offset of every partition. `committed`: the offsets of the starting group, which have priority.
 
-    Raises StartError where a starting time is after the last record and the options do not say what then, and where
-    the group has an offset of none of the partitions.
+    Raises StartError if a starting time is after the last record and the options do not allow that, or if the group has
+    no offset for any of the partitions.
     """
     wanted = _wanted(options.start, partitions, "starting")
     if committed is not None:
@@ -160,8 +161,9 @@ def not_before(
     latest: Mapping[TopicPartition, int],
     log_ends: LogEnds,
 ) -> dict[TopicPartition, int]:
-    """The latest offsets, but none before the beginning where the log itself reaches so far: nothing is lost there. A
-    reader of uncommitted records was ahead of the last stable offset, and what it has not read is not committed yet."""
+    """The latest offsets, but not before the beginning if the log reaches that far, because nothing is lost then: a
+    reader of uncommitted records was ahead of the last stable offset, and the records that it has not read are not
+    committed yet."""
     ahead = [partition for partition in latest if begin[partition] > latest[partition]]
     ends = log_ends(ahead) if ahead else {}
     return {**latest, **{partition: begin[partition] for partition in ahead if begin[partition] <= ends[partition]}}
@@ -177,8 +179,8 @@ def resolve_end(
 
 
 def check_first_batch(options: SourceOptions, end: StreamOffset) -> None:
-    """Raises StartError for a first batch that Spark's own connector planned and did not finish, unless the options
-    give the start that it had: that connector keeps the start in a file which no Python source can read."""
+    """Raises StartError for an unfinished first batch of Spark's own connector, unless the options give its start: that
+    connector stores the start in a file that a Python source cannot read."""
     by_words = options.start.offsets is not None or options.start.position == EARLIEST
     if end.first_start is None and not end.topic_ids and (options.starting_group is not None or not by_words):
         raise StartError(
@@ -190,9 +192,9 @@ def check_first_batch(options: SourceOptions, end: StreamOffset) -> None:
 def check_bounds(
     ranges: Iterable[PartitionRange], lookup: OffsetLookup, *, fail_on_data_loss: bool
 ) -> tuple[list[PartitionRange], list[str]]:
-    """The ranges with what is still there of them, and what was lost, as sentences. Empty ranges are left out.
+    """The ranges without lost offsets, and the losses as sentences. Empty ranges are left out.
 
-    `lookup` leaves out what is gone. Raises DataLossError with those sentences if anything was lost and
+    `lookup` omits partitions that are gone. Raises DataLossError with those sentences if anything was lost and
     `fail_on_data_loss`.
     """
     asked = list(ranges)
@@ -220,7 +222,7 @@ def check_bounds(
 
 
 def raise_losses(losses: Sequence[str], *, fail_on_data_loss: bool) -> None:
-    """Raises DataLossError if there is any loss and it shall fail the query."""
+    """Raises DataLossError if there is a loss and `fail_on_data_loss`."""
     if losses and fail_on_data_loss:
         shown = "; ".join(losses[:10])
         raise DataLossError(f"records were lost: {shown}. To continue without them, set failOnDataLoss to false")
@@ -229,9 +231,10 @@ def raise_losses(losses: Sequence[str], *, fail_on_data_loss: bool) -> None:
 def limit_offsets(
     start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], max_offsets: int
 ) -> dict[TopicPartition, int]:
-    """End offsets with at most about `max_offsets` in all, shared in proportion to what waits in each partition.
+    """End offsets with about `max_offsets` in total at most, shared in proportion to the waiting offsets of each
+    partition.
 
-    A partition with anything waiting gets at least one, so that none starves (as Spark's connector does).
+    A partition with waiting offsets gets at least one, so that none starves (as in Spark's connector).
     """
     sizes = {partition: max(0, end[partition] - start.get(partition, 0)) for partition in end}
     total = sum(sizes.values())
@@ -253,7 +256,7 @@ def is_delayed(
     since_last_batch_ms: int,
     max_delay_ms: int,
 ) -> bool:
-    """Whether too little waits for a batch, and the last one is not so long ago that it begins all the same."""
+    """Whether too few offsets wait for a batch, and the last batch is not yet `max_delay_ms` ago."""
     if min_offsets is None or since_last_batch_ms >= max_delay_ms:
         return False
     return sum(max(0, end[partition] - start.get(partition, 0)) for partition in end) < min_offsets
@@ -266,11 +269,11 @@ def plan_tasks(
     min_partitions: int | None = None,
     max_records: int | None = None,
 ) -> list[tuple[PartitionRange, ...]]:
-    """Which ranges each task reads.
+    """The ranges for each task.
 
     Without the two options: whole topic-partitions, packed into at most `parallelism` tasks of about equal size, so a
     partition's records stay in one task, in order. `min_partitions`: at least that many tasks. `max_records`: at most
-    so many offsets in each. Both cut large ranges.
+    this many offsets in each. Both split large ranges.
     """
     wanted = [span for span in ranges if span.size > 0]
     if not wanted:
@@ -296,7 +299,7 @@ def plan_tasks(
 
 
 def recreated_topics(before: TopicIds, now: TopicIds) -> list[str]:
-    """Topics that are there under another id. An id of zeros (a broker before Kafka 2.8) is no knowledge."""
+    """Topics that now have a different id. An id of zeros (a broker before Kafka 2.8) means unknown."""
     return [
         topic
         for topic, topic_id in sorted(before.items())
@@ -305,7 +308,8 @@ def recreated_topics(before: TopicIds, now: TopicIds) -> list[str]:
 
 
 def _wanted(bound: StartOrEnd, partitions: Sequence[TopicPartition], which: str) -> dict[TopicPartition, int]:
-    """What is asked for each partition. Raises StartError unless a list names exactly the partitions read."""
+    """The requested offset or time for each partition. Raises StartError unless a list names exactly the partitions
+    that are read."""
     if bound.position is not None:
         return dict.fromkeys(partitions, bound.position)
     times = bound.timestamps_ms
@@ -339,7 +343,8 @@ def _looked_up(
 def _with_log_ends(
     found: dict[TopicPartition, int], late: Sequence[TopicPartition], log_ends: LogEnds
 ) -> dict[TopicPartition, int]:
-    """Where no record is so late, all of them lie before the time: also those that are not committed yet."""
+    """For a partition without a record that late, the end of the log: all of its records, also uncommitted ones, are
+    before the time."""
     return {**found, **log_ends(late)} if late else found
 
 

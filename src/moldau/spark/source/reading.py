@@ -35,18 +35,18 @@ _COLUMNS = (
 _HEADERS_TYPE = pa.list_(pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])))
 
 _FARTHEST_MS = (2**63 - 1) // 1_000
-"""From 1970, before and after: Spark counts microseconds in 64 bits."""
+"""The farthest time before and after 1970: Spark counts microseconds in 64 bits."""
 
 SCHEMA = pa.schema(_COLUMNS)
 SCHEMA_WITH_HEADERS = pa.schema((*_COLUMNS, pa.field("headers", _HEADERS_TYPE)))
-"""What Spark makes of the columns' types; it takes Arrow batches of exactly this schema and no other."""
+"""The schema that Spark derives from the columns' types; it accepts only Arrow batches of exactly this schema."""
 
 
 class Decoding(msgspec.Struct, frozen=True):
-    """A column that the tasks add where they read: what `function` makes of the values, of the Arrow type `kind`. Where
-    it is not null, the value itself is: it need not travel to the JVM.
+    """A column that the reading tasks add: the result of `function` for the values, of the Arrow type `kind`. In rows
+    where it is not null, the value itself becomes null, to avoid sending it to the JVM.
 
-    It goes to the tasks: module-level classes and plain values only.
+    It is sent to the tasks: only module-level classes and plain values.
     """
 
     column: str
@@ -67,19 +67,19 @@ class Decoding(msgspec.Struct, frozen=True):
 
 
 _LOSSES = ("OFFSET_OUT_OF_RANGE", "INCONSISTENT_TOPIC_ID", "UNKNOWN_TOPIC_ID", "UNKNOWN_TOPIC_OR_PARTITION")
-"""Of a range that was there when it was planned."""
+"""Errors for a range that existed when it was planned."""
 
 CLIENTS = ClientPool()
-"""Of this process: Spark gives a worker's process one task after another."""
+"""Per process: Spark gives the process of a worker one task after another."""
 
 
 def read_ranges(options: SourceOptions, ranges: Sequence[PartitionRange]) -> Iterator[pa.RecordBatch]:
     """Every record of the ranges, in the order of offsets within a partition.
 
-    The ranges come from a driver that asked the cluster for them: a broker that does not answer now is a lost one, and
-    is tried for `retryTimeoutMs`.
+    The driver has asked the cluster for the ranges before, so an unresponsive broker counts as lost, and is retried for
+    `retryTimeoutMs`.
 
-    Raises DataLossError where offsets are gone and the options say that this fails the query; KafkaError.
+    Raises DataLossError if offsets are gone and the options say that this fails the query; KafkaError.
     """
     settings = ReaderSettings(
         isolation=options.isolation,
@@ -93,7 +93,7 @@ def read_ranges(options: SourceOptions, ranges: Sequence[PartitionRange]) -> Ite
         with CLIENTS.borrow(options.access) as client:
             for span in ranges:
                 if span.topic_id == ZERO_UUID:
-                    # only the id would show that what the client remembers is another topic of the same name
+                    # the client may remember another topic of the same name, which only the id would show
                     client.forget(span.topic)
             with RangeReader(client, ranges, settings) as reader:
                 yield from _batches(reader, options)
@@ -111,7 +111,7 @@ def _batches(reader: RangeReader, options: SourceOptions) -> Iterator[pa.RecordB
 
 
 def to_spark(batch: pa.RecordBatch, topic: str, *, include_headers: bool) -> pa.RecordBatch:
-    """A batch of `moldau.columnar` in the source's schema. Only the timestamps are computed anew (ms to us)."""
+    """A batch of `moldau.columnar` in the source's schema. Only the timestamps are converted (ms to us)."""
     columns = [
         batch.column("key"),
         batch.column("value"),
@@ -129,8 +129,8 @@ def to_spark(batch: pa.RecordBatch, topic: str, *, include_headers: bool) -> pa.
 
 
 def _microseconds(timestamps: pa.Array) -> pa.Array:
-    """Null where Spark's type ends before the time, as it does for a producer that counts in nanoseconds. Any other
-    time in its place would be a wrong one, and could move a watermark."""
+    """Null for times outside of Spark's range, such as those of a producer that counts in nanoseconds. Any other time
+    would be wrong, and could move a watermark."""
     kind = SCHEMA.field("timestamp").type
     try:
         return timestamps.cast(kind)

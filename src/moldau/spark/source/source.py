@@ -1,13 +1,13 @@
 """Topics as a Spark source: `format("moldau")`, for batches and for streams.
 
-Columns, their types and the offsets' JSON are those of Spark's own Kafka connector: a query moves over by changing its
-format: key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int and,
-with includeHeaders, headers array<struct<key string, value binary>>. Reading is read_committed, unless the option
-`isolation` says otherwise.
+Columns, their types and the JSON of offsets are those of Spark's own Kafka connector, so a query switches by changing
+its format. The columns are key binary, value binary, topic string, partition int, offset long, timestamp timestamp,
+timestampType int and, with includeHeaders, headers array<struct<key string, value binary>>. Reading is read_committed,
+unless the option `isolation` says otherwise.
 
-Where things run: `schema`, `partitions`, `initialOffset` and `latestOffset` in a Python process beside the driver (one
-for the life of a stream), `read` in the executors' Python workers. Tasks give Arrow record batches, decoded from the
-broker's record batches by `moldau.columnar`; no record becomes a Python object on the way.
+`schema`, `partitions`, `initialOffset` and `latestOffset` run in a Python process on the driver's machine (one for the
+life of a stream), `read` runs in the executors' Python workers. Tasks yield Arrow record batches, which
+`moldau.columnar` decodes from the broker's record batches without a Python object for each record.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ COLUMNS = "key binary, value binary, topic string, partition int, offset bigint,
 HEADERS_COLUMN = "headers array<struct<key: string, value: binary>>"
 
 COMMIT_AGAIN_MS = 30_000
-"""After progress that a group did not take."""
+"""The pause after a group rejected the progress."""
 
 logger = logging.getLogger("moldau.spark")
 
@@ -72,14 +72,14 @@ _Offsets = Mapping[TopicPartition, int]
 
 
 def register(spark: SparkSession) -> None:
-    """Makes `format("moldau")` known to this session, for reading and writing. Raises ExecutorError where the Python of
-    a Spark Connect server lacks the package."""
+    """Adds `format("moldau")` to this session, for reading and writing. Raises ExecutorError if the Python of a Spark
+    Connect server lacks the package."""
     spark.dataSource.register(type("TopicDataSource", (TopicDataSource,), _known(spark)))
 
 
 def decoding_format(spark: SparkSession, decoding: Decoding) -> str:
-    """Registers a format as "moldau", for streams that are read, whose rows have the column of `decoding` too; gives
-    its name."""
+    """Registers a format like "moldau", for reading streams, with the additional column of `decoding`; returns its
+    name."""
     name = f"{FORMAT}-decoding-{uuid4().hex}"
     known = {**_known(spark), "decoding": decoding, "format_name": name}
     spark.dataSource.register(type("DecodingDataSource", (TopicDataSource,), known))
@@ -87,17 +87,17 @@ def decoding_format(spark: SparkSession, decoding: Decoding) -> str:
 
 
 def _known(spark: SparkSession) -> dict[str, Any]:
-    """For a subclass of its own, which carries what is known of the session to the processes that plan: they have no
-    session."""
+    """Attributes for a separate subclass, which carries facts of the session to the planning processes, because these
+    have no session."""
     return {
         "parallelism": count_tasks(spark) if is_connect(spark) else spark.sparkContext.defaultParallelism,
-        # Spark reads its booleans in any case
+        # Spark accepts booleans in any case
         "is_speculative": str(spark.conf.get("spark.speculation", "false")).strip().lower() == "true",
     }
 
 
 class TopicDataSource(DataSource):
-    """What `register` registers."""
+    """The data source that `register` registers."""
 
     parallelism = 1
     is_speculative = False
@@ -121,7 +121,7 @@ class TopicDataSource(DataSource):
         self._check_schema(schema)
         return TopicBatchReader(parse_source_options(self.options, is_streaming=False), self.parallelism)
 
-    # not `told_in_words`: after an error here, pyspark raises one of its own, and that alone would be told
+    # not `told_in_words`: after an error here, pyspark raises another one, and only that would be shown
     def streamReader(self, schema: StructType) -> TopicStreamReader:  # noqa: N802 - Spark's name
         self._check_schema(schema)
         return TopicStreamReader(parse_source_options(self.options, is_streaming=True), self.parallelism, self.decoding)
@@ -139,7 +139,7 @@ class TopicDataSource(DataSource):
         return TopicStreamWriter(self._sink_options(), schema)
 
     def _check_schema(self, schema: StructType) -> None:
-        """Raises OptionError for another schema, which the user has given: each task would fail by it."""
+        """Raises OptionError if the user has set another schema, with which each task would fail."""
         own = from_arrow_schema(SCHEMA_WITH_HEADERS if wants_headers(self.options) else SCHEMA).simpleString()
         if self.decoding is None and schema.simpleString() != own:
             raise OptionError(f"the columns of a topic are {own}: leave out schema(...)")
@@ -162,13 +162,14 @@ class RangesPartition(InputPartition):
 
 
 class _TaskReader:
-    """What the executors' side needs of either reader: plain values, for the reader travels to the tasks."""
+    """The part of both readers that runs in the executors. Only plain values, because the reader is sent to the
+    tasks."""
 
     options: SourceOptions
     decoding: Decoding | None = None
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # Spark makes one empty partition of its own kind where we plan none.
+        # Spark creates an empty partition of another class if none is planned
         if isinstance(partition, RangesPartition):
             with without_trace():
                 batches = read_ranges(self.options, partition.ranges)
@@ -204,22 +205,22 @@ class TopicBatchReader(_TaskReader, DataSourceReader):
         return _tasks(kept, options, self.parallelism)
 
     def _offsets(self, topics: SubscribedTopics, partitions: Sequence[TopicPartition]) -> tuple[_Offsets, ...]:
-        """Of each partition: where reading starts and ends, the latest offset, and the log's end where one of the first
-        two lies behind the latest."""
+        """For each partition: the start and end of reading, the latest offset, and the log's end if the start or the
+        end is after the latest."""
         options = self.options
         start = planning.resolve_start(options, partitions, topics.lookup, topics.log_ends, topics.committed())
         end = planning.resolve_end(options, partitions, topics.lookup, topics.log_ends)
         latest = topics.lookup(dict.fromkeys(partitions, LATEST))
         if options.start.timestamps_ms or options.end.timestamps_ms:
-            # a time range that holds no record is empty, and nothing is lost
+            # a time range without records is empty; nothing is lost
             end = {partition: max(end[partition], start[partition]) for partition in partitions}
         ahead = [partition for partition in partitions if max(start[partition], end[partition]) > latest[partition]]
         return start, end, latest, {**latest, **topics.log_ends(ahead)}
 
 
 class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A stream of micro-batches. `maxOffsetsPerTrigger` is Spark's read limit; Trigger.AvailableNow reads, in batches
-    of that limit, up to the offsets that were the latest when the query started."""
+    """A stream of micro-batches. `maxOffsetsPerTrigger` is Spark's read limit. Trigger.AvailableNow reads, in batches
+    of that limit, up to the latest offsets at the query's start."""
 
     def __init__(self, options: SourceOptions, parallelism: int, decoding: Decoding | None = None) -> None:
         self.options = options
@@ -243,8 +244,8 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
 
     @told_in_words
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """The same answer for the life of the reader: Spark asks twice, before and after the first `latestOffset`,
-        and what "latest" means changes while records arrive."""
+        """Returns the same answer for the life of the reader: Spark asks twice, before and after the first
+        `latestOffset`, and "latest" changes while records arrive."""
         if self._initial is None:
             topics = self._topics
             start, topic_ids = topics.look(
@@ -262,8 +263,8 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
 
     @told_in_words
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """The target is what the first `latestOffset` sees, as in Spark's connector: it follows the question for the
-        initial offset, so that a partition which appears between the two is no loss."""
+        """The target is the result of the first `latestOffset`, as in Spark's connector. That call comes after the one
+        for the initial offset, so a partition that appears between the two is not a loss."""
         self._is_available_now = True
 
     @told_in_words
@@ -278,19 +279,19 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
             return start
         if isinstance(limit, ReadMaxRows):
             now = StreamOffset(self._limited(begin, now.offsets, limit.max_rows), now.topic_ids)
-        # of a reader that runs a first batch again, a later batch may start at what was the latest offset then
+        # if the reader repeated a first batch, a later batch may start at the latest offset of that time
         self._is_first_batch = self._is_first_batch and before == self._initial
         if self._is_first_batch:
-            # Spark runs the first batch also where nothing is new, and asks for its start again after a restart
+            # Spark runs the first batch even without new records, and asks for its start again after a restart
             now = msgspec.structs.replace(now, first_start=before)
         elif (before.offsets, before.topic_ids) == (now.offsets, now.topic_ids):
-            # nothing is new: the same text, for Spark compares texts
+            # nothing is new: returns the same text, because Spark compares texts
             return start
         self._last_batch_ms = _monotonic_ms()
         return planning.offset_to_dict(now)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """What the last look of `latestOffset` saw, without the limit: no second look for the same report."""
+        """The result of the last look of `latestOffset`, without the limit; avoids a second look for the report."""
         return None if self._newest is None else planning.offset_to_dict(self._newest)
 
     @told_in_words
@@ -298,7 +299,7 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
         after = planning.offset_from_dict(end)
         if planning.offset_from_dict(start) == self._initial:
             planning.check_first_batch(self.options, after)
-        # a first batch that is run again after a restart starts where it started then, not at what is the latest now
+        # a first batch that is repeated after a restart keeps its old start, not the current latest offset
         begin = self._begin(after.first_start or planning.offset_from_dict(start), after)
         ranges = [
             _range(partition, begin[partition], after.offsets[partition], after.topic_ids)
@@ -311,17 +312,18 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
         return _tasks(kept, self.options, self.parallelism)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Shows the progress in the group `kafka.group.id`, if one is given.
+        """Commits the progress to the group `kafka.group.id`, if set.
 
-        Spark calls this one batch late, and not for the last batch of a bounded run: a pipeline publishes by itself
-        (moldau.products.pipelines). Each batch waits for it, so a coordinator that is away is left alone for a while.
+        Spark calls this one batch late, and not for the last batch of a bounded run, so pipelines commit themselves
+        (moldau.products.pipelines). Each batch waits for this call, so it makes no attempts for a while if the
+        coordinator is unavailable.
         """
         if self.options.group_id is None or _monotonic_ms() < self._commit_due_ms:
             return
         try:
             self._topics.commit(self.options.group_id, planning.offset_from_dict(end).offsets)
         except KafkaError as error:
-            # it is for looking at only: the stream goes on by its checkpoint
+            # only for display: the stream continues from its checkpoint
             logger.warning("the progress was not committed to group %s: %s", self.options.group_id, error)
             self._commit_due_ms = _monotonic_ms() + COMMIT_AGAIN_MS
 
@@ -357,8 +359,8 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
     def _limited(
         self, begin: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], max_offsets: int
     ) -> dict[TopicPartition, int]:
-        """The end of a batch of at most `max_offsets`. What was deleted before it was read counts for nothing:
-        otherwise a stream that goes on without it would first run its batches over empty offsets, one after another."""
+        """The end of a batch of at most `max_offsets`, not counting deleted offsets. Otherwise a stream that continues
+        after a loss would first run batches over empty offsets."""
         if sum(max(0, end[partition] - begin[partition]) for partition in end) <= max_offsets:
             return dict(end)
         first = self._topics.lookup_of_those_there(dict.fromkeys(end, EARLIEST))
@@ -366,8 +368,8 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
         return planning.limit_offsets(there, end, max_offsets)
 
     def _begin(self, before: StreamOffset, after: StreamOffset) -> dict[TopicPartition, int]:
-        """Where reading goes on for every partition of `after`: a new one, and one of a topic that was made anew,
-        begins at its first record. Raises DataLossError for what is gone, if the options say so."""
+        """The start for every partition of `after`. New partitions, and those of a topic that was created again, begin
+        at their first record. Raises DataLossError for lost records, if the options say so."""
         anew = planning.recreated_topics(before.topic_ids, after.topic_ids)
         losses = [f"topic {topic} was deleted and created again" for topic in anew]
         losses += [f"{partition} is gone" for partition in before.offsets if partition not in after.offsets]
@@ -376,12 +378,13 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
         known = {partition: before.offsets[partition] for partition in after.offsets if partition in before.offsets}
         begin = {partition: offset for partition, offset in known.items() if partition.topic not in anew}
         fresh = [partition for partition in after.offsets if partition not in begin]
-        # offset 0, not the first that is there: what was deleted before it was read is a loss (check_bounds sees it)
+        # offset 0, not the first existing one: records deleted before they were read are a loss (which check_bounds
+        # sees)
         return {**begin, **dict.fromkeys(fresh, 0)}
 
     def _still_there(self, ranges: Sequence[PartitionRange], planned: StreamOffset) -> list[PartitionRange]:
-        """The ranges whose topic is the one that it was when they were planned: a batch that is run again may meet a
-        topic that has been deleted since, or another one of its name. Raises DataLossError for what is gone."""
+        """The ranges whose topic is still the one that was planned: when a batch is repeated, the topic may have been
+        deleted, or created again. Raises DataLossError for lost topics."""
         unread = dict.fromkeys(span.topic for span in ranges if span.size)
         now = self._topics.known_ids(unread)
         anew = planning.recreated_topics(planned.topic_ids, now)
@@ -413,7 +416,7 @@ def _range(partition: TopicPartition, start: int, end: int, topic_ids: Mapping[s
 
 
 def _tell_of_waiting(ranges: Sequence[PartitionRange], latest: Mapping[TopicPartition, int]) -> None:
-    """What lies behind the latest offset, and before the log's end, is not committed yet, and not lost."""
+    """Records after the latest offset and before the log's end are not committed yet, and not lost."""
     for span in ranges:
         first = max(span.start_offset, latest[span.topic_partition])
         if first < span.end_offset:

@@ -1,4 +1,4 @@
-"""Asks the cluster which partitions a source has, and their first and end offsets."""
+"""Asks the cluster for a source's partitions, and for their first and end offsets."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Result = TypeVar("Result")
 
 COMMIT_WITHIN_MS = 1_000
 KNOWN_WITHIN_MS = 3_000
-"""So long a topic that was just made may be unknown to some broker: Spark's own connector asks three times, with pauses
-of a second."""
+"""How long a new topic may be unknown to some brokers: Spark's own connector asks three times, with pauses of a
+second."""
 
 
 class SubscribedTopics:
-    """The topics that a source's options name, on their cluster. Connects at first use; a context manager.
+    """The topics in a source's options, on their cluster. Connects at first use; a context manager.
 
     Every method raises KafkaError when the cluster does not answer.
     """
@@ -43,8 +43,8 @@ class SubscribedTopics:
         self._client.close()
 
     def partitions(self) -> tuple[list[TopicPartition], dict[str, Uuid]]:
-        """The partitions that are read, in order, and the ids of their topics. Raises StartError for what is absent,
-        once other brokers have been asked too: one may not know yet what was just made."""
+        """The partitions to read, in order, and the ids of their topics. For an absent topic, first asks other brokers,
+        because one may not know a new topic yet; then raises StartError."""
         subscription = self._options.subscription
         named = subscription.topics or tuple(dict.fromkeys(one.topic for one in subscription.partitions))
         backoff = self._client.backoff(at_most_ms=KNOWN_WITHIN_MS)
@@ -66,8 +66,8 @@ class SubscribedTopics:
             return partitions, {topic: found[topic].topic_id for topic in topics}
 
     def look(self, ask: Callable[[list[TopicPartition]], Result]) -> tuple[Result, dict[str, Uuid]]:
-        """What `ask` finds of the partitions that are read, and the ids of their topics. A topic that a pattern has
-        matched, and that was deleted before it was asked for, is none of them. Raises StartError as `partitions`."""
+        """The result of `ask` for the partitions to read, and the ids of their topics. Leaves out topics that match a
+        pattern but are deleted before `ask`. Raises StartError as `partitions`."""
         partitions, topic_ids = self.partitions()
         while True:
             try:
@@ -81,7 +81,7 @@ class SubscribedTopics:
                     raise
 
     def known_ids(self, topics: Iterable[str]) -> dict[str, Uuid]:
-        """The ids of these topics as the last look at them saw; a topic that does not exist is left out."""
+        """The ids of these topics at the last look, without those of missing topics."""
         ids: dict[str, Uuid] = {}
         for topic in topics:
             try:
@@ -92,11 +92,11 @@ class SubscribedTopics:
         return ids
 
     def lookup(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Offsets for LATEST (the last stable offset, or the high watermark where what is not committed is read too),
-        EARLIEST or times in ms; -1 where no record is so late.
+        """Offsets for LATEST (the last stable offset, or the high watermark for readers of uncommitted records),
+        EARLIEST or times in ms; -1 if no record is that late.
 
-        A time is looked for among all records: those of an open transaction have their times already, and a reader of
-        committed records would take the first of them for the end.
+        Times are looked up among all records, because those of an open transaction already have times; a look-up among
+        committed records would end at the first of them.
         """
         times = {partition: asked for partition, asked in wanted.items() if asked >= 0}
         words = {partition: asked for partition, asked in wanted.items() if asked < 0}
@@ -105,7 +105,7 @@ class SubscribedTopics:
         return found | (list_offsets(self._client, times, isolation_level=READ_UNCOMMITTED) if times else {})
 
     def lookup_of_those_there(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """As `lookup`; the partitions of a topic that is gone are left out."""
+        """As `lookup`, without the partitions of deleted topics."""
         there = self.known_ids(dict.fromkeys(one.topic for one in wanted))
         asked = {one: what for one, what in wanted.items() if one.topic in there}
         try:
@@ -116,14 +116,14 @@ class SubscribedTopics:
         return self.lookup_of_those_there(asked)
 
     def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The high watermarks: behind the last stable offset there may be records that are not committed yet."""
+        """The high watermarks. Uncommitted records may come after the last stable offset."""
         asked = dict.fromkeys(partitions, LATEST)
         return list_offsets(self._client, asked, isolation_level=READ_UNCOMMITTED) if asked else {}
 
     def committed(self) -> dict[TopicPartition, int] | None:
-        """The offsets of the group that reading starts at; None where the options name none.
+        """The offsets of the starting group; None if the options name none.
 
-        Waits while a transaction is open that commits offsets of the group.
+        Waits for open transactions that commit offsets of the group.
         """
         group_id = self._options.starting_group
         if group_id is None:
@@ -132,6 +132,6 @@ class SubscribedTopics:
         return {partition: committed.offset for partition, committed in found.items()}
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Shows these offsets as the group's. The group has no members and needs none. A coordinator that is away is
-        tried for a moment only: what is read does not depend on it."""
+        """Commits these offsets to the group, which has no members and needs none. Retries only briefly, because
+        reading does not depend on it."""
         commit_offsets(self._client, group_id, offsets, at_most_ms=COMMIT_WITHIN_MS)
