@@ -1,16 +1,16 @@
-"""Topics as Arrow: `read_topic` gives record batches, `TopicWriter` takes them.
+"""Topics as Arrow: `read_topic` returns record batches, `TopicWriter` writes them.
 
 It works without Spark, on Moldau and on Apache Kafka, and needs the extra `columnar`.
 
-claims: which of several writers of one producer owns a partition
+claims: decides which of several writers of one producer owns a partition
 decode: record batches to Arrow columns
 encode: Arrow columns to record batches
 equal_keys: one form for keys that are equal in SQL (0.0 and -0.0, NaN)
 nested: replaces arrays inside nested arrays
-origins: columns that say where a row came from, for errors
+origins: columns with the origin of a row, for errors
 partitioner: the partition of a record: murmur2 of its key, or sticky runs
-reader: `read_topic` for people, `RangeReader` for tasks
-record_splits: places in a batch where a record begins, to walk pieces together
+reader: `read_topic` for users, `RangeReader` for tasks
+record_splits: record starts inside a batch, to walk its pieces together
 record_starts: where each record of a batch begins
 texts: text columns with valid UTF-8
 transactional_writer: tables and offsets in transactions (KIP-98, 447, 890)

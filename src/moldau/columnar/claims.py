@@ -1,15 +1,15 @@
 """Decides which writer owns a partition when several writers of one producer wrote to it.
 
-Two attempts of a task, one of which is believed to be lost, have one producer id, epoch and sequence between them. The
-broker takes the first batch of the second for a repeat of the first one's and says that it is written, although its
-rows may stand in another order; what the two send afterwards would be mixed. So the first batch of a partition is a
-claim: it has one record, whose timestamp lies as many milliseconds behind the base timestamp of the batch as the number
-that its writer alone has. The timestamp of the record is right, and nobody who reads it sees the claim. Only a writer
-that reads its own claim back goes on: the broker keeps one batch with sequence 0 for each producer epoch, so all that
-follows in the partition is of this writer.
+Two attempts of a task, one of which is believed to be lost, share a producer id, epoch and sequence. The broker takes
+the first batch of the second attempt for a repeat of the first attempt's batch, and reports that it is written,
+although its rows may have another order. Later batches of the two would be mixed. So the first batch of a partition is
+a claim. It has one record, whose timestamp delta in milliseconds is a number that only its writer has. The timestamp of
+the record is right, so readers do not notice the claim. Only a writer that reads its own claim back continues: the
+broker keeps one batch with sequence 0 for each producer epoch, so all later batches in the partition are from this
+writer.
 
-A broker that recompresses records (`compression.type` of the topic, where the batch has another) builds batches in
-which no claim is left: such a topic is refused.
+A broker that recompresses records (because the topic's `compression.type` differs from the batch's) builds batches
+without the claim, so such a topic is rejected.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ from moldau.wire.records.record import iterate_fields, read_payload
 
 _MAX_WAIT_MS = 500
 _PARTITION_BYTES = 64 * 1024
-"""A larger claim comes whole where its partition is the first of a request."""
+"""A larger claim is returned whole if its partition is the first of a request."""
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """What the first batch of a partition must say. `number`: above 0, and of one writer of the producer alone."""
+    """The content of the first batch of a partition. `number`: above 0, and unique among the writers of the
+    producer."""
 
     producer_id: int
     producer_epoch: int
@@ -39,10 +40,10 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 def check_claims(client: ClusterClient, offsets: Mapping[TopicPartition, int], claim: Claim) -> None:
-    """Whether the batches at these offsets, which the broker has acknowledged, are those of this claim.
+    """Checks that the acknowledged batches at these offsets are those of this claim.
 
-    Raises OUT_OF_ORDER_SEQUENCE_NUMBER where one is another writer's, INVALID_CONFIG for a topic whose records the
-    broker compresses anew, and KafkaError.
+    Raises OUT_OF_ORDER_SEQUENCE_NUMBER for a batch of another writer, INVALID_CONFIG for a topic whose records the
+    broker recompresses, and KafkaError.
     """
     left = dict(offsets)
 
@@ -54,7 +55,7 @@ def check_claims(client: ClusterClient, offsets: Mapping[TopicPartition, int], c
                     del left[partition]
         except KafkaError as error:
             if error.is_retriable:
-                # also where no broker answers: the one that is lost may lead no more
+                # also if no broker answers, because a lost broker may no longer be the leader
                 for partition in left:
                     client.forget(partition.topic)
             raise
@@ -66,13 +67,13 @@ def check_claims(client: ClusterClient, offsets: Mapping[TopicPartition, int], c
 def _read_back(
     client: ClusterClient, leader_id: int, offsets: Mapping[TopicPartition, int]
 ) -> Iterator[tuple[TopicPartition, Buffer]]:
-    """The batches that came whole, at least one. Raises KafkaError."""
+    """The batches that were returned whole, at least one. Raises KafkaError."""
     topics: dict[str, list[FetchPartition]] = {}
     for partition, offset in offsets.items():
         epoch = client.leader_of(partition).leader_epoch
         asked = FetchPartition(partition.partition, epoch, offset, partition_max_bytes=_PARTITION_BYTES)
         topics.setdefault(partition.topic, []).append(asked)
-    # every broker with transactions v2 takes topic ids
+    # every broker with transactions v2 accepts topic ids
     names = {client.topic(topic).topic_id: topic for topic in topics}
     wanted = tuple(FetchTopic(topic, topic_id, tuple(topics[topic])) for topic_id, topic in names.items())
     request = FetchRequest(max_wait_ms=_MAX_WAIT_MS, min_bytes=1, topics=wanted)

@@ -1,12 +1,12 @@
 """Decodes record batches to Arrow columns, whole batches at a time.
 
-How it is fast: a loop finds only where each record begins (`record_starts`: records chain by their lengths, so that
-part cannot be done in parallel); every other varint is decoded for all records at once, numpy over byte columns,
-looping only over the varint's width; keys and values become Arrow by offsets `[0, start0, end0, start1, end1, ...]`
+For speed, a loop finds only the start of each record (`record_starts`: each length leads to the next record, so this
+part cannot run in parallel). Every other varint is decoded for all records at once, with numpy over byte columns and a
+loop only over the varint's width. Keys and values become Arrow arrays by offsets `[0, start0, end0, start1, end1, ...]`
 over the payload itself and one `take` of the odd entries, a gather in C++.
 
-What consumers are not shown is dropped here: control batches, records of aborted transactions (by the list that Fetch
-v4 and later gives), offsets outside the range asked for. A malformed batch raises ProtocolError that names the offset.
+Drops the records that consumers must not see: control batches, records of aborted transactions (by the list in Fetch v4
+and later), and offsets outside of the requested range. A malformed batch raises a ProtocolError that names the offset.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ TOPIC_SCHEMA = pa.schema(
         pa.field("headers", HEADERS_TYPE),
     ]
 )
-"""The columns of a topic. `headers` is null where a record has none."""
+"""The columns of a topic. `headers` is null for a record without headers."""
 
 TIMESTAMP_TYPE_SCHEMA = TOPIC_SCHEMA.append(pa.field("timestampType", pa.int32(), nullable=False))
-"""The same, and what the timestamp says: 0 when the record was made, 1 when the broker appended it."""
+"""The same, with the type of the timestamp: 0 for the record's creation, 1 for the broker's append."""
 
 MAX_OFFSET = 0x7FFFFFFFFFFFFFFF
 MAX_CHUNK_BYTES = 64 * 1024 * 1024
-"""Expanded bytes that become one Arrow batch at most (a single larger record batch still comes whole)."""
+"""The most decompressed bytes in one Arrow batch (a larger record batch still becomes one)."""
 
 MAX_PAYLOAD_BYTES = 0x7FFFFFFF
 
@@ -62,7 +62,7 @@ AbortedTransaction = tuple[int, int]
 
 
 class DecodeSettings(msgspec.Struct, frozen=True):
-    """What a reader may choose. Without `include_headers` the column is null throughout, and costs nothing;
+    """A reader's options. Without `include_headers`, the column is always null, and costs nothing;
     `include_timestamp_type` adds a last column `timestampType` (TIMESTAMP_TYPE_SCHEMA)."""
 
     include_headers: bool = True
@@ -73,7 +73,7 @@ class DecodeSettings(msgspec.Struct, frozen=True):
 
 
 def next_fetch_offset(records: Buffer) -> int | None:
-    """The offset behind the last whole batch; None if there is none. Cheap: reads headers only."""
+    """The offset after the last whole batch; None without one. Cheap, because it reads only headers."""
     last: BatchHeader | None = None
     for _, header in iterate_batches(records):
         last = header
@@ -89,10 +89,10 @@ def decode_records(
     aborted: Sequence[AbortedTransaction] = (),
     settings: DecodeSettings = DecodeSettings(),  # noqa: B008  # a frozen value
 ) -> Iterator[pa.RecordBatch]:
-    """The records of a fetch answer with `start_offset <= offset < end_offset`, as TOPIC_SCHEMA.
+    """The records of a fetch response with `start_offset <= offset < end_offset`, as TOPIC_SCHEMA.
 
-    `records` holds whole batches, and perhaps a cut one at the end, which is left out. `aborted` is the list of the
-    same answer. The Arrow batches share no memory with `records`; none of them is empty. Raises ProtocolError.
+    `records` has whole batches, and perhaps an incomplete one at the end, which is ignored. `aborted` is the list of
+    the same response. The Arrow batches share no memory with `records`, and are not empty. Raises ProtocolError.
     """
     try:
         visible = _visible_batches(records, start_offset, end_offset, aborted, settings)
@@ -104,7 +104,7 @@ def decode_records(
         raise ProtocolError(f"{topic_partition}: {error}") from error
 
 
-# --- which batches ---
+# --- selection of batches ---
 
 _Batch = tuple[int, BatchHeader]
 
@@ -116,7 +116,7 @@ def _visible_batches(
     aborted: Sequence[AbortedTransaction],
     settings: DecodeSettings,
 ) -> Iterator[_Batch]:
-    """The batches that hold something to show: no control batches, no aborted ones, none out of the range."""
+    """The batches with visible records: without control batches, aborted batches, and those outside of the range."""
     coming = deque(sorted(aborted, key=lambda row: row[1]))
     aborted_producers: dict[int, None] = {}
     for position, header in iterate_batches(records):
@@ -144,11 +144,11 @@ def _is_abort(records: Buffer, position: int, header: BatchHeader) -> bool:
     )
 
 
-# --- payloads side by side ---
+# --- adjacent payloads ---
 
 
 class _Chunk(msgspec.Struct):
-    """Payloads to be decoded together: [starts[i], ends[i]) of `data` is the payload of `headers[i]`."""
+    """Payloads to decode together: [starts[i], ends[i]) of `data` is the payload of `headers[i]`."""
 
     data: Buffer
     headers: list[BatchHeader]
@@ -157,7 +157,7 @@ class _Chunk(msgspec.Struct):
 
 
 def _chunks(records: Buffer, visible: Iterator[_Batch], settings: DecodeSettings) -> Iterator[_Chunk]:
-    """Uncompressed batches are decoded where they lie; from the first compressed one on, they are joined."""
+    """Uncompressed batches are decoded in place; from the first compressed batch on, payloads are joined."""
     in_place = _Chunk(records, [], [], [])
     for position, header in visible:
         if header.attributes & COMPRESSION_MASK:
@@ -247,7 +247,7 @@ def _decode_chunk(
 
 
 def _timestamps(headers: list[BatchHeader], counts: IntArray, deltas: IntArray) -> IntArray:
-    """A broker's append time stands in the header and counts for every record of the batch."""
+    """A broker's append time is in the header, and applies to every record of the batch."""
     bases = np.array([h.max_timestamp if h.is_log_append_time else h.base_timestamp for h in headers])
     if any(header.is_log_append_time for header in headers):
         deltas = np.where(np.repeat(np.array([h.is_log_append_time for h in headers]), counts), 0, deltas)
@@ -255,7 +255,7 @@ def _timestamps(headers: list[BatchHeader], counts: IntArray, deltas: IntArray) 
 
 
 class _Columns(msgspec.Struct, frozen=True):
-    """The fields of records, a row each; positions in the chunk's data; a length below 0 means null."""
+    """The fields of records, one row each, as positions in the chunk's data; a length below 0 means null."""
 
     timestamp_deltas: IntArray
     offset_deltas: IntArray
@@ -272,7 +272,7 @@ class _Columns(msgspec.Struct, frozen=True):
 
 
 def _decode_fields(data: ByteArray, starts: IntArray, payload_ends: IntArray) -> _Columns:
-    """Raises IndexError or ProtocolError for records whose lengths lead out of themselves."""
+    """Raises IndexError or ProtocolError for records whose lengths exceed the record."""
     lengths, position = decode_varints(data, starts)
     ends = position + lengths
     timestamp_deltas, position = decode_varints(data, position + 1, max_bytes=10)
@@ -299,7 +299,7 @@ def _decode_fields(data: ByteArray, starts: IntArray, payload_ends: IntArray) ->
 
 
 def gather(source: pa.Buffer, starts: IntArray, lengths: IntArray) -> pa.Array:
-    """A binary array of the slices of `source`: rising, apart from each other; null where a length is below 0."""
+    """A binary array of slices of `source`, which are ascending and disjoint; null for a length below 0."""
     count = len(starts)
     is_null = lengths < 0
     has_nulls = bool(is_null.any())
@@ -315,7 +315,7 @@ def gather(source: pa.Buffer, starts: IntArray, lengths: IntArray) -> pa.Array:
 
 
 def _record_starts(chunk: _Chunk) -> IntArray:
-    """The position of each record's length, in order. Raises ProtocolError where lengths and counts disagree."""
+    """The position of each record's length, in order. Raises ProtocolError if lengths and counts disagree."""
     counts = [header.record_count for header in chunk.headers]
     starts, wrong = record_starts(chunk.data, counts, chunk.starts, chunk.ends)
     if wrong is not None:
@@ -349,7 +349,7 @@ def _decode_headers(raw: Buffer, data: ByteArray, source: pa.Buffer, columns: _C
 
 
 def _parallel_headers(data: ByteArray, columns: _Columns, offsets: npt.NDArray[np.int32]) -> tuple[IntArray, ...]:
-    """The n-th header of every record at once, for n up to the largest count."""
+    """Decodes the n-th header of every record at once, for n up to the largest count."""
     fields = tuple(np.empty(int(offsets[-1]), dtype=np.int64) for _ in range(4))
     rows = np.flatnonzero(columns.header_counts)
     position = columns.headers_starts[rows]
@@ -374,7 +374,7 @@ def _parallel_headers(data: ByteArray, columns: _Columns, offsets: npt.NDArray[n
 
 
 def _scalar_headers(data: bytes, columns: _Columns) -> tuple[IntArray, ...]:
-    """The same one by one, for a chunk with a record of very many headers, which would take a round each."""
+    """Decodes headers one by one, for a chunk with a record of very many headers, each of which would need a round."""
     fields = tuple(array("q") for _ in range(4))
     rows = zip(columns.headers_starts.tolist(), columns.header_counts.tolist(), columns.ends.tolist(), strict=True)
     for position, count, end in rows:
@@ -392,7 +392,7 @@ def _scalar_headers(data: bytes, columns: _Columns) -> tuple[IntArray, ...]:
 
 
 def _as_text(keys: pa.Array) -> pa.Array:
-    """Header keys as strings; invalid UTF-8 is replaced, as Kafka's clients do."""
+    """Header keys as strings. Replaces invalid UTF-8, as Kafka's clients do."""
     try:
         return keys.cast(pa.string())
     except pa.ArrowInvalid:

@@ -1,8 +1,8 @@
 """Encodes Arrow columns as record batches.
 
-How it is fast: what stands between the payload bytes of a record (lengths, deltas, counts) is written for all records
-at once as columns of varint bytes, and one C++ join of prefix, key, value length, value and headers lays the records
-behind each other. The payload of a record batch is then a slice of the result.
+For speed, all fields between the payload bytes of a record (lengths, deltas, counts) are written for all records at
+once, as columns of varint bytes. One C++ join of prefix, key, value length, value and headers then concatenates the
+records. The payload of a record batch is a slice of the result.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from moldau.wire.records.builder import SET_LATER, assemble_batch
 from moldau.wire.records.compression import Compression, compress
 
 DEFAULT_BATCH_BYTES = 512 * 1024
-"""Bytes of records, before compression, in one record batch: well under `max.message.bytes`, 1 MiB."""
+"""Bytes of records in one record batch, before compression: well under `max.message.bytes`, 1 MiB."""
 
 MAX_PAYLOAD_BYTES = 0x7FFFFFFF - 1024
 RECORD_OVERHEAD = 36
@@ -29,11 +29,11 @@ RECORD_OVERHEAD = 36
 
 
 RECORD_COLUMNS = ("topic", "partition", "key", "value", "timestamp", "headers")
-"""What a TopicWriter reads of a table."""
+"""The columns of a table that a TopicWriter reads."""
 
 
 class RecordColumns(msgspec.Struct, frozen=True):
-    """The columns of records, all of one length: `keys`, `headers` and `origins` may be absent. See `columns_of`."""
+    """The columns of records, all of one length. `keys`, `headers` and `origins` may be absent. See `columns_of`."""
 
     keys: pa.Array | None
     values: pa.Array
@@ -45,7 +45,7 @@ class RecordColumns(msgspec.Struct, frozen=True):
         return len(self.timestamps)
 
     def slice(self, start: int, length: int) -> RecordColumns:
-        """`length` rows from `start` on, without a copy of keys and values."""
+        """`length` rows from `start`, without copying keys and values."""
         return RecordColumns(
             None if self.keys is None else self.keys.slice(start, length),
             self.values.slice(start, length),
@@ -67,16 +67,16 @@ class RecordColumns(msgspec.Struct, frozen=True):
 
 
 class EncodedBatch(msgspec.Struct, frozen=True):
-    """One record batch, ready to be produced, and how many records are in it."""
+    """One record batch, ready to be produced, and its number of records."""
 
     data: bytes
     record_count: int
 
 
 class BatchIdentity(msgspec.Struct, frozen=True):
-    """Who produces: the ids that stand in each batch's header. `base_sequence` is that of the first record.
+    """The producer's ids in each batch's header. `base_sequence` is the sequence of the first record.
 
-    `claim`: how many ms a batch's base timestamp lies before its first record (see `claims`).
+    `claim`: by how many ms a batch's base timestamp precedes its first record (see `claims`).
     """
 
     producer_id: int = -1
@@ -87,11 +87,11 @@ class BatchIdentity(msgspec.Struct, frozen=True):
 
 
 def columns_of(batch: pa.RecordBatch, *, now_ms: int) -> RecordColumns:
-    """The columns `key`, `value`, `timestamp`, `headers` of an Arrow batch; only `value` must be there.
+    """The columns `key`, `value`, `timestamp`, `headers` of an Arrow batch; only `value` is required.
 
-    Keys and values are binary or string; timestamps are of any unit, or int64 milliseconds, null meaning `now_ms`;
-    headers are a list of structs of `key` and `value`, in either order; `origins` see `origins`. Raises ValueError for
-    anything else.
+    Keys and values are binary or string. Timestamps have any unit, or are int64 milliseconds; null means `now_ms`.
+    Headers are a list of structs of `key` and `value`, in either order. For `origins` see the module `origins`. Raises
+    ValueError for other types.
     """
     names = batch.schema.names
     if "value" not in names:
@@ -107,14 +107,14 @@ def columns_of(batch: pa.RecordBatch, *, now_ms: int) -> RecordColumns:
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Raises ValueError where a column that a record is made of is given twice: nothing says which one is meant."""
+    """Raises ValueError if two columns of a record have the same name, because either could be meant."""
     for name in (*RECORD_COLUMNS, *ORIGIN_COLUMNS):
         if names.count(name) > 1:
             raise ValueError(f"the table has {names.count(name)} columns named {name}: give only one of them this name")
 
 
 def binary_column(batch: pa.RecordBatch, name: str) -> pa.Array:
-    """This column as binary, where its values are bytes or text. Raises ValueError for anything else."""
+    """The column as binary, from bytes or text. Raises ValueError for other types."""
     return _as_binary(batch.column(name), name)
 
 
@@ -130,8 +130,8 @@ def _as_binary(column: pa.Array, name: str) -> pa.Array:
     if not is_bytes and not is_text and not pa.types.is_fixed_size_binary(kind):
         raise ValueError(f"column {name} is {kind}; it must be binary or string")
     if pa.types.is_large_binary(kind) or pa.types.is_large_string(kind):
-        # the cast looks at the offsets, and a slice has those of a column that may be larger than 2 GiB: a copy counts
-        # its own from 0
+        # the cast checks the offsets, and a slice has those of its column, which may exceed 2 GiB; a copy has its own,
+        # from 0
         column = pa.concat_arrays([column])
     return column.cast(pa.binary())
 
@@ -140,7 +140,7 @@ def _as_timestamps(column: pa.Array, now_ms: int) -> IntArray:
     kind = column.type
     if pa.types.is_timestamp(kind):
         try:
-            # only of seconds can the cast go wrong: of smaller units it drops digits
+            # the cast can overflow only for seconds; for smaller units it drops digits
             column = column.cast(pa.timestamp("ms", tz=kind.tz), safe=kind.unit == "s").cast(pa.int64())
         except pa.ArrowInvalid as error:
             raise ValueError(f"column timestamp has a time that is too far away for a record: {error}") from error
@@ -176,9 +176,9 @@ def encode_batches(
     compression_level: int | None = None,
     batch_bytes: int = DEFAULT_BATCH_BYTES,
 ) -> Iterator[EncodedBatch]:
-    """The records in order, in batches of at most `batch_bytes` of records (a larger record has a batch of its own).
+    """The records in order, in batches of at most `batch_bytes` of records (a larger record is in a separate batch).
 
-    Sequences go on from batch to batch. Raises ValueError for records of 2 GiB and more together: slice the input.
+    Sequences continue from batch to batch. Raises ValueError for records of 2 GiB or more in total: slice the input.
     """
     count = len(columns)
     if not count:
@@ -234,7 +234,7 @@ def _lengths(column: pa.Array) -> IntArray:
 
 
 def _split(sizes: IntArray, batch_bytes: int) -> IntArray:
-    """The rows where batches begin, and the end: each batch takes as many rows as fit, and at least one."""
+    """The first row of each batch, and the number of rows. Each batch has as many rows as fit, and at least one."""
     total = np.cumsum(sizes)
     if int(total[-1]) > MAX_PAYLOAD_BYTES:
         raise ValueError(f"{int(total[-1])} bytes of records at once: slice the input")
@@ -257,14 +257,14 @@ class _FieldLengths(msgspec.Struct, frozen=True):
 
 
 def _join_records(columns: RecordColumns, lengths: _FieldLengths, first_rows: IntArray, claim: int) -> pa.Array:
-    """Every record, its length in front, as one binary array."""
+    """Each record with its length before it, in one binary array."""
     count = len(columns)
     timestamp_deltas = zigzag(columns.timestamps - columns.timestamps[first_rows] + claim)
     offset_deltas = zigzag(np.arange(count) - first_rows)
     timestamp_widths, offset_widths = varint_widths(timestamp_deltas), varint_widths(offset_deltas)
     value_lengths = zigzag(lengths.values)
     value_widths = varint_widths(value_lengths)
-    # attributes, one byte; header count 0, one byte, unless there are headers
+    # one byte for attributes; one byte for a header count of 0, unless headers exist
     bodies = 1 + timestamp_widths + offset_widths + value_widths + np.maximum(lengths.values, 0)
     key_lengths: UnsignedArray | None = None
     if lengths.keys is None:
@@ -312,12 +312,12 @@ def _binary(columns: VarintColumns) -> pa.Array:
 
 
 def _join(*parts: pa.Array | pa.Scalar) -> pa.Array:
-    """The parts of each row behind each other; null counts as empty."""
+    """Concatenates the parts of each row; null counts as empty."""
     return pc.binary_join_element_wise(*parts, pa.scalar(b""), null_handling="replace", null_replacement=b"")
 
 
 def _encode_headers(columns: RecordColumns) -> tuple[IntArray | None, pa.Array | None]:
-    """(how many headers each record has, their bytes), both None where no record has any."""
+    """(The header count of each record, the bytes of all its headers), both None if no record has headers."""
     headers, count = columns.headers, len(columns)
     if headers is None:
         return None, None
@@ -325,7 +325,7 @@ def _encode_headers(columns: RecordColumns) -> tuple[IntArray | None, pa.Array |
     if not counts.any():
         return None, None
     structs = headers.flatten()
-    # by name: pa.table() takes the order of the fields from the first dict that it sees; what a null has is null
+    # by name, because pa.table() orders the fields as in the first dict; a null's content is null
     keys, values = (_as_binary(pc.struct_field(structs, name), f"headers.{name}") for name in ("key", "value"))
     if keys.null_count:
         row = int(np.searchsorted(np.cumsum(counts), int(np.argmax(keys.is_null())), side="right"))
@@ -335,7 +335,7 @@ def _encode_headers(columns: RecordColumns) -> tuple[IntArray | None, pa.Array |
         lengths = zigzag(_lengths(part))
         part_columns.append_varints(lengths, varint_widths(lengths))
     encoded = _join(_binary(front), keys, _binary(middle), values)
-    # the headers of a record lie side by side in the joined bytes already: only the borders between records stay
+    # the headers of a record are already adjacent in the joined bytes, so only the borders between records remain
     borders = np.zeros(count + 1, dtype=np.int64)
     np.cumsum(counts, out=borders[1:])
     offsets = np.frombuffer(encoded.buffers()[1], dtype=np.int32, count=len(structs) + 1)[borders]

@@ -1,6 +1,6 @@
-"""Gives values that SQL takes for equal the same key: 0.0 is -0.0, and NaN is NaN.
+"""Gives values that are equal in SQL the same key: 0.0 equals -0.0, and NaN equals NaN.
 
-Arrow compares bits where it groups and joins, and so do the indexes of some tables.
+Arrow compares bits to group and join, and so do the indexes of some tables.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
 
 def with_equal_keys(rows: Rows, key: Collection[str]) -> Rows:
-    """`key`: the columns to bring to one form; others stay."""
+    """`key`: the columns to normalize; others stay unchanged."""
     for name in key:
         place = rows.schema.get_field_index(name)
         column = rows.column(place)

@@ -11,13 +11,13 @@ IsMeant = Callable[[pa.DataType], bool]
 
 
 def has_inside(kind: pa.DataType, is_meant: IsMeant) -> bool:
-    """Whether the type, or one inside of it, is meant."""
+    """Whether `is_meant` accepts the type, or a type nested in it."""
     return is_meant(kind) or any(has_inside(kind.field(place).type, is_meant) for place in range(kind.num_fields))
 
 
 def rebuilt(column: Any, is_meant: IsMeant, change: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    """The column with what `change` gives for each array of a type that is meant, which may be of another type. What is
-    inside of structs, lists and maps is found; `column`: a pyarrow Array."""
+    """The column with each array of a type that `is_meant` accepts replaced by the result of `change`, which may have
+    another type. Finds arrays nested in structs, lists and maps. `column`: a pyarrow Array."""
     kind = column.type
     if is_meant(kind):
         return change(column)
@@ -28,7 +28,7 @@ def rebuilt(column: Any, is_meant: IsMeant, change: Callable[[pa.Array], pa.Arra
         parts = [rebuilt(column.field(place), is_meant, change) for place in range(kind.num_fields)]
         fields = [kind.field(place).with_type(part.type) for place, part in enumerate(parts)]
         return pa.StructArray.from_arrays(parts, fields=fields, mask=mask)
-    # of a slice the offsets lie in a buffer that begins before them, and `from_arrays` takes no mask beside such
+    # the offsets of a slice begin inside a buffer, and `from_arrays` accepts no mask with such offsets
     offsets = pa.array(column.offsets.to_numpy(), pa.int32())
     if pa.types.is_map(kind):
         keys, items = rebuilt(column.keys, is_meant, change), rebuilt(column.items, is_meant, change)

@@ -6,10 +6,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 ORIGIN_COLUMNS = ("_topic", "_partition", "_offset")
-"""Of the record that a row was made of."""
+"""The origin of a row: its input record."""
 
 NAMES_THE_INPUT = "the input record is"
-"""In the message of an error that knows it."""
+"""Part of an error message that names the input record."""
 
 
 def origins_of(batch: pa.RecordBatch) -> pa.StructArray | None:
@@ -20,7 +20,7 @@ def origins_of(batch: pa.RecordBatch) -> pa.StructArray | None:
 
 
 def origin_text(origins: pa.StructArray | None, row: int) -> str:
-    """Where the row comes from, for the end of an error's message; empty where it is not known."""
+    """The origin of the row, for the end of an error message; empty if unknown."""
     if origins is None or not 0 <= row < len(origins):
         return ""
     origin = origins[row].as_py()

@@ -1,4 +1,4 @@
-"""Chooses the partition of each record: by the key with murmur2, as Kafka clients do, else sticky."""
+"""Chooses the partition of each record: from its key with murmur2, as Kafka clients do, otherwise sticky."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def murmur2(keys: pa.Array) -> npt.NDArray[np.uint32]:
     first = int(bounds[0])
     positions, lengths = bounds[:-1] - first, np.diff(bounds)
     data_buffer = keys.buffers()[2]
-    # only the bytes of these keys: a slice has the buffer of the whole column. Four bytes more, so that a read of a
-    # whole word may begin at the last byte
+    # only the bytes of these keys, because a slice has the buffer of the whole column. Four more bytes allow a read of
+    # a whole word at the last byte
     data = np.zeros(int(bounds[-1]) - first + 4, dtype=np.uint8)
     if data_buffer is not None:
         data[:-4] = np.frombuffer(data_buffer, dtype=np.uint8)[first : first + len(data) - 4]
@@ -46,7 +46,7 @@ def _word(data: npt.NDArray[np.uint8], positions: IntArray) -> npt.NDArray[np.ui
 def _mix_words(
     hashes: npt.NDArray[np.uint32], data: npt.NDArray[np.uint8], positions: IntArray, lengths: IntArray
 ) -> None:
-    """A round for each four bytes of the longest key, over the keys that are that long; moves `positions` on."""
+    """One round for each four bytes of the longest key, over the keys that are long enough; advances `positions`."""
     rows = np.flatnonzero(lengths >= 4)
     words_left = lengths[rows] // 4
     while rows.size:
@@ -73,7 +73,7 @@ def _mix_tails(
 
 
 def partitions_of_keys(keys: pa.Array, partition_count: int) -> IntArray:
-    """The partition of each key, -1 where it is null: what Kafka's default partitioner gives."""
+    """The partition of each key, as in Kafka's default partitioner; -1 for null."""
     filled = keys.fill_null(b"") if keys.null_count else keys
     partitions = ((murmur2(filled) & _SIGN_MASK) % np.uint32(partition_count)).astype(np.int64)
     if keys.null_count:
@@ -82,9 +82,9 @@ def partitions_of_keys(keys: pa.Array, partition_count: int) -> IntArray:
 
 
 class StickyPartitions:
-    """Partitions for records without a key: a run of about `run_bytes` to one, then to the next, for full batches.
+    """Partitions for records without a key: about `run_bytes` go to one partition, then to the next, for full batches.
 
-    `first`: where the first run goes, modulo the partitions. Writers of a few records each would all write to one
+    `first`: the partition of the first run, modulo their number. Writers of few records would all write to one
     partition if they began with the same.
     """
 
@@ -95,7 +95,7 @@ class StickyPartitions:
         self._written_bytes = 0
 
     def assign(self, sizes: IntArray) -> IntArray:
-        """The partition of each of the next records, whose sizes in bytes these are."""
+        """The partitions of the next records, from their sizes in bytes."""
         ends = np.cumsum(sizes) + self._written_bytes
         if ends.size:
             starts = ends - sizes

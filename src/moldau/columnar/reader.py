@@ -1,9 +1,9 @@
 """Reads topics into Arrow: `read_topic` for users, `RangeReader` for tasks with planned offsets.
 
-A reader stops by offsets, never by counts: a range may hold holes, control batches and aborted records. One request is
-always on its way while the last answer is decoded, so the broker and the socket work ahead; what a reader holds in
-memory is bounded by one answer (`batch_bytes`, or one larger batch), its expansion and the Arrow batch made of it.
-Works alike on Moldau and on Apache Kafka 2.8 and later.
+A reader stops by offsets, never by counts, because a range may have gaps, control batches and aborted records. One
+request is always in flight while the last response is decoded, so the broker and the socket work ahead. A reader's
+memory is bounded by one response (`batch_bytes`, or one larger batch), its decompressed bytes and their Arrow batch.
+Works with Moldau, and with Apache Kafka 2.8 and later.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ logger = logging.getLogger("moldau.columnar")
 Isolation = Literal["read_committed", "read_uncommitted"]
 OnDataLoss = Literal["fail", "skip"]
 OffsetsSpec = Literal["earliest", "latest"] | Mapping[int, int]
-"""Where to start or to end: one word for all partitions, or an offset for each; in a mapping -2 is the earliest offset
-and -1 the latest, and partitions that it leaves out are not read."""
+"""Where to start or end: one word for all partitions, or an offset for each. In a mapping, -2 is the earliest offset
+and -1 the latest, and absent partitions are not read."""
 
 ISOLATION_LEVELS: dict[str, int] = {"read_committed": READ_COMMITTED, "read_uncommitted": READ_UNCOMMITTED}
 
 
 class PartitionRange(msgspec.Struct, frozen=True):
-    """The offsets `start_offset <= offset < end_offset` of a partition; some of them may have no record.
+    """The offsets `start_offset <= offset < end_offset` of a partition; some may have no record.
 
-    A `topic_id` that is not zero must still be the topic's: a topic deleted and made again is refused.
+    A nonzero `topic_id` must still be the topic's: a topic that was deleted and created again is rejected.
     """
 
     topic: str
@@ -73,17 +73,17 @@ class PartitionRange(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """In offsets, so at least as many as there are records; below 0 where the log ends before the start."""
+        """In offsets, so at least the number of records; below 0 if the log ends before the start."""
         return self.end_offset - self.start_offset
 
 
 class ReaderSettings(msgspec.Struct, frozen=True):
-    """How to read. `batch_bytes` bounds one answer, so it sets the size of the Arrow batches too.
+    """A reader's options. `batch_bytes` bounds one response, and so the size of the Arrow batches.
 
-    `on_data_loss`: "fail" raises OFFSET_OUT_OF_RANGE where offsets of a range are gone (retention, truncation),
-    INCONSISTENT_TOPIC_ID where a topic was made anew, and UNKNOWN_TOPIC_OR_PARTITION where it was deleted; "skip" logs
-    that and goes on with what is left. A range that ends behind the log counts as gone there once nothing has come for
-    the client's `retry_timeout_ms`.
+    `on_data_loss`: "fail" raises OFFSET_OUT_OF_RANGE if offsets of a range are gone (retention, truncation),
+    INCONSISTENT_TOPIC_ID if a topic was created again, and UNKNOWN_TOPIC_OR_PARTITION if it was deleted; "skip" logs
+    that and continues with the remaining offsets. The part of a range after the log's end counts as gone once no
+    records have come for the client's `retry_timeout_ms`.
     """
 
     isolation: Isolation = "read_committed"
@@ -110,14 +110,13 @@ def read_topic(
 ) -> Generator[pa.RecordBatch, None, None]:
     """Reads a topic up to the end offsets taken at this call, as Arrow batches of `decode.TOPIC_SCHEMA`.
 
-    Records of one partition come in order; partitions are mixed batch by batch. `partitions` picks some of them.
-    `access`: how the cluster is reached; a text is the bootstrap servers.
-    `on_data_loss`: what happens when records are deleted after this call and before they are read (ReaderSettings), or
-    when a start offset lies behind the log's end: the topic was made anew, or cut, since the offset was noted.
-    Raises UNKNOWN_TOPIC_OR_PARTITION for what does not exist, ValueError for a wrong argument, OFFSET_OUT_OF_RANGE for
-    a start behind the end, and KafkaError if no broker answers within the `first_contact_timeout_ms` of the access, all
-    at the call. The iterator raises KafkaError for a broker that is lost for longer than its `retry_timeout_ms`, and
-    ProtocolError for a malformed batch.
+    Records of one partition come in order; partitions alternate by batch. `partitions` selects some of them. `access`:
+    to the cluster; a text is its bootstrap servers. `on_data_loss`: the reaction if records are deleted after this call
+    and before they are read (ReaderSettings), or if a start offset is after the log's end, because the topic was
+    created again or truncated since the offset was stored. At the call, raises UNKNOWN_TOPIC_OR_PARTITION for a missing
+    topic or partition, ValueError for a wrong argument, OFFSET_OUT_OF_RANGE for a start after the end, and KafkaError
+    if no broker answers within the `first_contact_timeout_ms` of the access. The iterator raises KafkaError for a
+    broker that is lost for longer than its `retry_timeout_ms`, and ProtocolError for a malformed batch.
     """
     settings = ReaderSettings(
         isolation=isolation,
@@ -154,8 +153,8 @@ def read_range(
     ranges: PartitionRange | Sequence[PartitionRange],
     settings: ReaderSettings = ReaderSettings(),  # noqa: B008  # a frozen value
 ) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
-    """Reads known ranges, of one topic or of several, with a client of its own. `access`: as of `read_topic`.
-    Raises ValueError for two ranges of one partition."""
+    """Reads known ranges, of one topic or several, with a separate client. `access`: as in `read_topic`. Raises
+    ValueError for two ranges of one partition."""
     with (
         open_client(ClusterAccess.of(access)) as client,
         RangeReader(client, [ranges] if isinstance(ranges, PartitionRange) else ranges, settings) as reader,
@@ -173,10 +172,10 @@ def resolve_ranges(
     partitions: Iterable[int] | None = None,
     on_data_loss: OnDataLoss = "fail",
 ) -> list[PartitionRange]:
-    """The ranges of a topic's partitions as they are now, sorted; empty ones too.
+    """The current ranges of a topic's partitions, sorted, including empty ones.
 
-    Raises ValueError for a partition without an offset or an end before the start, and OFFSET_OUT_OF_RANGE for a start
-    behind the log's end where the end is looked up; `on_data_loss="skip"` logs that, and the range is empty.
+    Raises ValueError for a partition without an offset or an end before the start. If the end is looked up, raises
+    OFFSET_OUT_OF_RANGE for a start after the log's end; `on_data_loss="skip"` logs that, and the range is empty.
     """
     metadata = client.topic(topic)
     wanted = sorted(metadata.partitions) if partitions is None else sorted(dict.fromkeys(partitions))
@@ -201,7 +200,8 @@ def resolve_ranges(
 
 
 def _check_ahead(client: ClusterClient, starts: Mapping[TopicPartition, int], on_data_loss: OnDataLoss) -> None:
-    """A start may lie behind the last stable offset (what is there is not committed yet), not behind the log's end."""
+    """A start may be after the last stable offset (those records are not committed yet), but not after the log's
+    end."""
     asked = dict.fromkeys(starts, LATEST_TIMESTAMP)
     ends = list_offsets(client, asked, isolation_level=READ_UNCOMMITTED) if asked else {}
     for partition, end in ends.items():
@@ -244,11 +244,11 @@ def _isolation_level(isolation: Isolation) -> int:
 
 
 class RangeReader:
-    """Reads ranges of partitions over connections that its client lends, one per leader: an iterator of (partition,
+    """Reads ranges of partitions over connections lent by its client, one per leader: an iterator of (partition,
     batch).
 
-    `positions` says at any time up to where each partition was handed out. Use it as a context manager, or close it.
-    Raises ValueError for two ranges of one partition.
+    `positions` has the next offset to return of each partition. Use it as a context manager, or close it. Raises
+    ValueError for two ranges of one partition.
     """
 
     def __init__(self, client: ClusterClient, ranges: Iterable[PartitionRange], settings: ReaderSettings) -> None:
@@ -273,14 +273,14 @@ class RangeReader:
         self._buffers: dict[int, bytearray | None] = {}
         self._backoff = client.backoff()
         self._silence: Backoff | None = None
-        """Since when every answer has been empty; None: the last one was not, or was an error."""
+        """Since when every response has been empty; None if the last one was not, or was an error."""
         self._told: dict[TopicPartition, int] = {}
-        """Positions that were said to wait for the end of a transaction."""
+        """Positions for which a warning about an open transaction was logged."""
         self._tiered: dict[TopicPartition, int] = {}
-        """Positions that were found to lie in tiered storage."""
+        """Positions that are in tiered storage."""
 
     def close(self) -> None:
-        """Gives the client its connections back; ranges that were not read to their end stay as they are."""
+        """Returns the connections to the client. Unfinished ranges stay as they are."""
         for leader_id, connection in self._connections.items():
             self._client.take_back(leader_id, connection)
         self._connections.clear()
@@ -293,7 +293,7 @@ class RangeReader:
         self.close()
 
     def __iter__(self) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
-        """Ends when every range is read. Raises KafkaError when the client's times are up without progress."""
+        """Ends when every range is read. Raises KafkaError when the client's timeouts expire without progress."""
         while self._unfinished:
             try:
                 self._send_fetches()
@@ -315,7 +315,8 @@ class RangeReader:
                 self._wait(error)
 
     def _wait(self, error: KafkaError) -> None:
-        """Pauses before the next try. Raises the error once no time is left, but for topics that are to be left out."""
+        """Pauses before the next attempt. Raises the error when no time is left, unless it concerns missing topics that
+        may be skipped."""
         try:
             self._backoff.wait(error)
         except KafkaError:
@@ -330,20 +331,20 @@ class RangeReader:
                 self._skip_topic(topic, error)
             self._backoff.reset()
 
-    # --- asking ---
+    # --- requests ---
 
     def _send_fetches(self) -> None:
-        """One request to each leader that has none on its way."""
+        """One request to each leader without one in flight."""
         for leader_id, partitions in self._client.group_by_leader(self._unfinished).items():
             if leader_id not in self._in_flight:
                 self._send_fetch(leader_id, partitions)
 
     def _send_fetch(self, leader_id: int, partitions: Sequence[TopicPartition], *, may_wait: bool = False) -> None:
-        """`may_wait`: the broker holds its answer for up to MAX_WAIT_MS while there is nothing to read.
+        """`may_wait`: the broker may delay its response for up to MAX_WAIT_MS until records arrive.
 
-        Otherwise the answer is what there is at once, and a large `min_bytes` only says that large answers are welcome:
-        Moldau's broker keeps those for one partition at a MiB, which suits a reader that asks again and again for what
-        is new, and makes the Arrow batches of a reader of whole topics four times as many.
+        Otherwise the broker responds at once, and a large `min_bytes` only asks for large responses: by default,
+        Moldau's broker limits those for one partition to 1 MiB, which suits a reader that polls for new records, but
+        gives a reader of whole topics four times as many Arrow batches.
         """
         connection = self._connection(leader_id)
         topics: list[FetchTopic] = []
@@ -384,18 +385,18 @@ class RangeReader:
         return connection
 
     def _topic_id(self, topic: str) -> Uuid:
-        """Raises TopicRecreatedError: what would be read now is not what the range meant."""
+        """Raises TopicRecreatedError if the topic is no longer the one of the range."""
         topic_id = self._client.topic(topic).topic_id
         expected = self._topic_ids.setdefault(topic, topic_id)
         if topic_id != expected:
-            # what the client remembers may be older than the range
+            # the client's metadata may be older than the range
             self._client.forget(topic)
             topic_id = self._client.topic(topic).topic_id
         if topic_id != expected:
             raise TopicRecreatedError(topic)
         return topic_id
 
-    # --- answers ---
+    # --- responses ---
 
     def _receive(self, leader_id: int) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
         connection = self._connections[leader_id]
@@ -409,7 +410,7 @@ class RangeReader:
             for row in topic.partitions
         ]
         is_empty = not any(row.records for _, row in rows)
-        # while records come the caller may take its time between them, so that time is none of waiting
+        # while records arrive, the caller may spend time between them, which must not count as waiting
         self._silence = (self._silence or self._client.backoff()) if is_empty else None
         parts: list[tuple[TopicPartition, int, PartitionData]] = []
         first_error: KafkaError | None = None
@@ -427,7 +428,7 @@ class RangeReader:
                 if mine:
                     self._send_fetch(leader_id, self._rotated(mine, parts), may_wait=is_empty)
             except KafkaError as error:
-                # what came must be handed out first: the positions have passed it
+                # these records must be returned first, because the positions are already after them
                 first_error = error
         for partition, before, row in parts:
             yield from self._decode(partition, before, row)
@@ -435,8 +436,8 @@ class RangeReader:
             raise first_error
 
     def _buffer(self, leader_id: int) -> bytearray | None:
-        """Memory for the answers of one leader. None for the first: it lies in memory of its own size, for a range of a
-        small micro-batch has no second."""
+        """Memory for the responses of one leader. None for the first response, which gets memory of its exact size,
+        because a range of a small micro-batch needs no second."""
         if leader_id not in self._buffers:
             self._buffers[leader_id] = None
         elif self._buffers[leader_id] is None:
@@ -447,12 +448,13 @@ class RangeReader:
     def _rotated(
         partitions: list[TopicPartition], served: list[tuple[TopicPartition, int, PartitionData]]
     ) -> list[TopicPartition]:
-        """The partitions just served go to the end: a broker fills an answer in the order of the request."""
+        """Moves the partitions that were just served to the end, because a broker fills a response in the order of the
+        request."""
         done = {partition: True for partition, _, _ in served}
         return [row for row in partitions if row not in done] + [row for row in partitions if row in done]
 
     def _advance(self, partition: TopicPartition, row: PartitionData, is_empty: bool) -> None:
-        """Moves the position behind what came. Raises the partition's error."""
+        """Moves the position after the received records. Raises the partition's error."""
         if row.error_code == _OFFSET_OUT_OF_RANGE:
             self._skip_lost(partition)
             return
@@ -468,14 +470,15 @@ class RangeReader:
             is_long = self._silence is not None and self._silence.is_over()
             if is_empty and readable >= end:
                 if not self._is_tiered(partition):
-                    # nothing is left where data would be readable: compaction took the tail of the range
+                    # no records left although the offsets are readable: compaction removed the end of the range
                     position = end
                 elif is_long:
                     said = f"{partition}: nothing comes from tiered storage at offset {self.positions[partition]}"
                     raise kafka_error("REQUEST_TIMED_OUT", said)
             elif is_empty and readable >= row.high_watermark and is_long:
-                # the log has ended before the range for as long as a broker may be lost: it was cut. Before a last
-                # stable offset the reader waits on: the coordinator ends the open transaction when its time is over.
+                # the log has ended before the range for longer than a broker may be lost, so it was truncated. At a
+                # last stable offset the reader keeps waiting: the coordinator ends the open transaction when it times
+                # out.
                 self._skip_lost(partition)
                 return
             elif is_empty and is_long:
@@ -487,9 +490,9 @@ class RangeReader:
             self._unfinished.remove(partition)
 
     def _is_tiered(self, partition: TopicPartition) -> bool:
-        """The position lies where the leader has only tiered storage (KIP-405): Apache Kafka answers without records,
-        and without an error, also where it has not read them in time. Asked once for each position, for the local log
-        may begin later by the next."""
+        """Whether the leader has the position only in tiered storage (KIP-405): Apache Kafka then may respond without
+        records and without an error, if it has not read them in time. A positive result is kept only for this position,
+        because the local log may begin later by the next one."""
         position = self.positions[partition]
         if self._tiered.get(partition) == position:
             return True
@@ -502,7 +505,8 @@ class RangeReader:
         return True
 
     def _tell_of_waiting(self, partition: TopicPartition, readable: int) -> None:
-        """Once for each position: a transaction that nobody ends (KIP-664) would be waited for in silence."""
+        """Warns once for each position. Otherwise the wait for a transaction that nothing ends (KIP-664) would be
+        silent."""
         position, end = self.positions[partition], self._ends[partition]
         if self._told.get(partition) != position:
             self._told[partition] = position
@@ -518,7 +522,7 @@ class RangeReader:
     def _skip_lost(self, partition: TopicPartition) -> None:
         position, end = self.positions[partition], self._ends[partition]
         earliest = list_offsets(self._client, {partition: EARLIEST_TIMESTAMP})[partition]
-        # behind the log's end (it was truncated) nothing of the range is left either
+        # after the log's end (it was truncated), nothing of the range is left either
         behind = earliest if position < earliest < end else end
         offsets = f"offsets {position} to {behind - 1} are" if behind - position > 1 else f"offset {position} is"
         if self._settings.on_data_loss == "fail":
@@ -553,7 +557,7 @@ class RangeReader:
 
 
 class TopicRecreatedError(KafkaError):
-    """The topic of a range has another id than when its offsets were taken."""
+    """The topic of a range has a different id than when its offsets were taken."""
 
     code = 103
     name = "INCONSISTENT_TOPIC_ID"
@@ -565,7 +569,7 @@ class TopicRecreatedError(KafkaError):
 
 
 class _Fetch(msgspec.Struct, frozen=True):
-    """A request on its way: the topics' names by id (empty: the answer has names), and its partitions."""
+    """A request in flight: the topics' names by id (empty: the response has names), and its partitions."""
 
     names: dict[Uuid, str]
     partitions: list[TopicPartition]

@@ -1,9 +1,9 @@
 """Finds record starts in the middle of a batch, to decode its pieces in parallel.
 
-The record with offset delta i has i written near its start, and stands about where i records of the average size end.
-So the bytes of i are looked for around that place. What is found is a guess: `record_starts` walks each piece and takes
-the guesses of a batch only if every piece ends, after exactly its count of records, where the next one begins. Then all
-of them are right, by induction from the first record.
+The record with offset delta i has i near its start, and begins about where i records of the average size end. So the
+bytes of i are searched around that place. The result is a guess: `record_starts` walks each piece, and accepts the
+guesses of a batch only if every piece ends, after exactly its count of records, where the next one begins. Then all
+guesses are right, by induction from the first record.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from moldau.types import Buffer
 from moldau.wire.records.varint import encode_varint
 
 _WINDOW_RECORDS = 24
-"""How far from the expected place is looked, in records of the average size, to either side."""
+"""The distance that is searched on either side of the expected place, in records of the average size."""
 
 
 def split_places(data: Buffer, position: int, end: int, first: int, count: int, piece: int) -> list[tuple[int, int]]:
-    """(offset delta, position) of records of one batch, rising, about `piece` records apart, from the given one on.
+    """(offset delta, position) of records of one batch, ascending, about `piece` records apart, from the given one on.
 
-    `first`: the offset delta of the record at `position`; `count` records lie in [position, end) of `data`. Places that
-    are not found are left out.
+    `first`: the offset delta of the record at `position`; `count` records are in [position, end) of `data`. Omits
+    places that are not found.
     """
     places = [(first, position)]
     last = first + count
@@ -36,7 +36,7 @@ def split_places(data: Buffer, position: int, end: int, first: int, count: int, 
 
 
 def _find(window: bytes, delta: int) -> int | None:
-    """Where in `window` a record with this offset delta may begin."""
+    """The place in `window` where a record with this offset delta may begin."""
     wanted = encode_varint(delta)
     at = window.find(wanted)
     while at >= 0:
@@ -48,7 +48,7 @@ def _find(window: bytes, delta: int) -> int | None:
 
 
 def _varint_begin(window: bytes, last: int) -> int:
-    """Where the varint begins that ends with the byte at `last`: all bytes of a varint but its last carry the mark."""
+    """The start of the varint that ends with the byte at `last`: all its other bytes have the continuation bit."""
     while last > 0 and window[last - 1] >= 0x80:
         last -= 1
     return last

@@ -1,9 +1,9 @@
 """Finds where each record of a payload begins, the only sequential part of decoding.
 
-A record begins where the one before ends, so starts are found one after the other. Four ways, the fastest that fits:
-batches of equal-sized records are seen at one glance (`_equal_runs`); many small batches are walked in step, one record
-of each at a time (`_in_step`, about 20 ns a record); so are the pieces of large ones (`_in_pieces`, about 40 ns);
-anything else is walked in Python (`_walk`, about 90 ns a record).
+A record begins where the previous one ends, so starts are found one after the other. The fastest of four ways that fits
+is used. Equal-sized records are found all at once (`_equal_runs`). Many small batches are walked in step, one record of
+each at a time (`_in_step`, about 20 ns per record), and so are the pieces of large batches (`_in_pieces`, about 40 ns).
+All others are walked in Python (`_walk`, about 90 ns per record).
 """
 
 from __future__ import annotations
@@ -25,22 +25,23 @@ from moldau.wire.records.varint import decode_varint
 ByteArray = npt.NDArray[np.uint8]
 
 _RUN_RECORDS = 256
-"""From this many records on it pays to look for records of equal size; a failed look costs as much as 40 records."""
+"""The fewest records for which a search for records of equal size pays off. A failed search costs as much as 40
+records."""
 
 _MIN_RUN = 32
 _MIN_LANES = 48
-"""Below this many batches in step, the calls of numpy cost more than a walk."""
+"""With fewer batches in step, the numpy calls cost more than a walk."""
 
 _MIN_SPLIT_RECORDS = 2_560
 _MAX_SPLIT_BYTES = 512
-"""From so many records of at most this size on it pays to look for places in the middle of batches."""
+"""The largest average record for which a search for places inside batches pays off."""
 
 
 class _Spans(msgspec.Struct):
-    """Records that lie one behind the other, in batches or in pieces of batches; a span is a row of all the lists.
+    """Adjacent records, in batches or pieces of batches. A span is one row of all the lists.
 
-    `positions`: where the first record lies that is not found yet; `begun`: how many are found, of `counts`. `slots`:
-    where the starts of a span go in the array of all.
+    `positions`: the first record that is not found yet; `begun`: how many are found, of `counts`. `slots`: the place of
+    a span's starts in the array of all.
     """
 
     counts: list[int]
@@ -50,7 +51,7 @@ class _Spans(msgspec.Struct):
     begun: list[int]
 
     def finish(self, span: int, data: Buffer, found: IntArray) -> bool:
-        """Walks what is left of a span. False: its lengths do not add up to its count and size."""
+        """Walks the rest of a span. False if its lengths do not match its count and size."""
         position, done = self.positions[span], self.begun[span]
         if done < self.counts[span]:
             walked: list[int] = []
@@ -65,7 +66,7 @@ class _Spans(msgspec.Struct):
         return position == self.ends[span]
 
     def went_astray(self, span: int, data: Buffer) -> bool:
-        """Whether steps left the span: it stood still, or it ended elsewhere than its end."""
+        """Whether steps left the span: it stopped early, or did not end at its end."""
         position, end = self.positions[span], self.ends[span]
         if self.begun[span] == self.counts[span]:
             return position != end
@@ -75,7 +76,7 @@ class _Spans(msgspec.Struct):
 def record_starts(data: Buffer, counts: list[int], starts: list[int], ends: list[int]) -> tuple[IntArray, int | None]:
     """The position of each record's length, in order, in the payloads [starts[i], ends[i]) of `data`.
 
-    The second result is the index of the first payload whose lengths do not add up to its count and size, else None.
+    The second result is the index of the first payload whose lengths do not match its count and size, otherwise None.
     """
     for index, count in enumerate(counts):
         if count < 0 or count * MIN_RECORD_BYTES > ends[index] - starts[index]:
@@ -104,7 +105,7 @@ def record_starts(data: Buffer, counts: list[int], starts: list[int], ends: list
 
 
 def _behind(data: Buffer, position: int) -> int:
-    """Where the record at `position` ends. Raises ProtocolError and IndexError."""
+    """The end of the record at `position`. Raises ProtocolError and IndexError."""
     length, behind = decode_varint(bytes(data[position : position + 5]), 0)
     if length < 0:
         raise ProtocolError("a negative record length")
@@ -112,10 +113,10 @@ def _behind(data: Buffer, position: int) -> int:
 
 
 def _walk(data: Buffer, position: int, end: int, starts: list[int]) -> int:
-    """Appends each start in [position, end); gives where the last record ends.
+    """Appends each start in [position, end); returns the end of the last record.
 
-    The hot loop of reading. A negative length of one or two bytes still moves forward here, and is refused with the
-    other fields.
+    The hot loop of reading. A negative length of one or two bytes still moves forward here, and is rejected when the
+    other fields are decoded.
     """
     append = starts.append
     while position < end:
@@ -153,7 +154,7 @@ def _equal_runs(data: ByteArray, position: int, end: int, count: int) -> list[In
         else:
             return runs
         run = int(np.argmin(same))
-        if run == 0:  # all are the same; the last may reach past the end, which the caller sees
+        if run == 0:  # all are equal; the last may reach beyond the end, which the caller detects
             run = len(same)
         if run < _MIN_RUN or run > count:
             return runs
@@ -167,7 +168,7 @@ def _equal_runs(data: ByteArray, position: int, end: int, count: int) -> list[In
 
 
 def _size_table() -> npt.NDArray[np.int64]:
-    """The size of a record by the first two bytes of its length, read little-endian; 0 for a longer varint."""
+    """The size of a record, by the first two bytes of its length, read as little-endian; 0 for a longer varint."""
     pairs = np.arange(1 << 16)
     first, second = pairs & 0xFF, pairs >> 8
     one_byte = (first >> 1) + 1
@@ -180,10 +181,9 @@ _SIZES = _size_table()
 
 
 def _in_step(data: ByteArray, spans: _Spans, found: IntArray) -> None:
-    """Walks all spans at once, a record of each in a step, while enough of them have records left.
+    """Walks all spans at once, one record of each per step, while enough of them have records left.
 
-    At a length of three or more bytes a span stands still, and where lengths lie it runs out of itself: see
-    `_Spans.went_astray`.
+    A length of three or more bytes stops a span, and a wrong length leads out of it: see `_Spans.went_astray`.
     """
     counts = np.array(spans.counts)
     order = np.argsort(-counts, kind="stable")
@@ -191,7 +191,7 @@ def _in_step(data: ByteArray, spans: _Spans, found: IntArray) -> None:
     # as many steps as the shortest of the _MIN_LANES longest spans has records
     steps = int(sorted_counts[_MIN_LANES - 1])
     lanes_at = np.searchsorted(-sorted_counts, -np.arange(steps), side="left").tolist()
-    # every pair of bytes as one number, without a copy; the last byte has no pair
+    # each pair of adjacent bytes as one number, without a copy; the last byte has no pair
     pairs = np.ndarray((len(data) - 1,), dtype="<u2", buffer=data, strides=(1,))
     lanes = np.array(spans.positions)[order]
     slots = np.array(spans.slots)[order]
@@ -209,8 +209,8 @@ def _in_step(data: ByteArray, spans: _Spans, found: IntArray) -> None:
 
 
 def _in_pieces(data: Buffer, array: ByteArray, batches: _Spans, found: IntArray) -> None:
-    """Walks what is left of large batches in pieces, all of them in step. Where pieces do not fit together, their batch
-    stays as it is."""
+    """Walks the rest of large batches in pieces, all in step. If the pieces of a batch do not fit together, it is left
+    unchanged."""
     left = {index: count - batches.begun[index] for index, count in enumerate(batches.counts)}
     large = [
         index

@@ -1,7 +1,7 @@
 """Repairs text columns for targets that accept valid UTF-8 only.
 
-A key or a value of a record is bytes, and so is a text of Spark: what came as text may hold bytes that are no UTF-8.
-A Parquet file with one such text cannot be read by Arrow and Polars, and no database takes it.
+Keys and values of records are bytes, and so are texts in Spark, so a text may have invalid UTF-8. Arrow and Polars
+cannot read a Parquet file with such a text, and no database accepts it.
 """
 
 from __future__ import annotations
@@ -15,18 +15,17 @@ import pyarrow.compute as pc
 from moldau.columnar.nested import has_inside, rebuilt
 
 REPLACE, ESCAPE = "replace", "backslashreplace"
-"""What becomes of such bytes: U+FFFD, or `\\xff`, with which two texts that differ stay two texts. Both are Python's
-error handlers."""
+"""Error handlers of Python for such bytes. They become U+FFFD, or `\\xff`, which keeps different texts different."""
 _ZERO = {REPLACE: "\ufffd", ESCAPE: r"\x00"}
 _ZERO_IN_JSON = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
-"""After an even number of backslashes: after an odd one, the last of them stands for itself."""
+"""After an even number of backslashes, because an odd number would escape the last one."""
 
 
 def with_valid_texts(
     rows: pa.RecordBatch, keys: Collection[str] = (), *, takes_zero: bool = True, json: Collection[str] = ()
 ) -> pa.RecordBatch:
-    """The rows with every text as UTF-8. `keys`: the columns by which rows are told apart: their texts are escaped.
-    `takes_zero`: whether the place stores the character 0; `json`: the columns of JSON, which escapes it."""
+    """The rows with every text as UTF-8. `keys`: the columns that identify rows, whose texts are escaped. `takes_zero`:
+    whether the target stores the character 0; `json`: the columns of JSON, in which it is escaped."""
     columns = []
     for name, column in zip(rows.schema.names, rows.columns, strict=True):
         errors = ESCAPE if name in keys else REPLACE
@@ -38,7 +37,7 @@ def with_valid_texts(
 
 
 def valid_texts(column: pa.Array, errors: str = REPLACE) -> pa.Array:
-    """The same array where every text in it is UTF-8, at any depth."""
+    """The array with valid UTF-8 in all texts, at any depth."""
     if not has_inside(column.type, pa.types.is_string):
         return column
     try:

@@ -1,7 +1,7 @@
 """Writes Arrow tables and a group's offsets in transactions (KIP-98, 447, 890).
 
-A writer of the same transactional id fences this one, and what this one had open is aborted then. Readers of committed
-records (`read_topic` by default) see a transaction once it is committed. Only with transactions v2: Moldau, or Apache
+A newer writer with the same transactional id fences this one, and aborts its open transaction. Readers of committed
+records (`read_topic` by default) see a transaction once it is committed. Requires transactions v2: Moldau, or Apache
 Kafka 4.0 and later with `transaction.version` 2.
 """
 
@@ -27,15 +27,15 @@ TRANSACTION_TIMEOUT_MS = 60_000
 
 
 class TransactionalWriter:
-    """Writes to `topic`, or, where that is None, each row to the topic that its column `topic` names.
+    """Writes to `topic`; if that is None, each row to the topic in its column `topic`.
 
         with writer.transaction():
             writer.write(table)
             writer.send_offsets("group", {TopicPartition("source", 0): 100})
 
-    The transaction is committed where the block ends, and aborted where it raises. Several writers may write in one
-    transaction, to partitions that they share with nobody: each other one is a `TopicWriter(producer=writer.share())`,
-    and all of them have flushed before this one commits. Not thread-safe.
+    The transaction is committed at the end of the block, and aborted if it raises. Several writers may write in one
+    transaction, each to its own partitions: the others are `TopicWriter(producer=writer.share())`, and must flush
+    before this one commits. Not thread-safe.
     """
 
     def __init__(
@@ -53,8 +53,8 @@ class TransactionalWriter:
         `transaction_timeout_ms`.
 
         Raises INVALID_TRANSACTION_TIMEOUT above `transaction.max.timeout.ms`, UNSUPPORTED_VERSION without transactions
-        v2, and KafkaError if no broker answers within the `first_contact_timeout_ms` of the access. `access`: how the
-        cluster is reached; a text is the bootstrap servers.
+        v2, and KafkaError if no broker answers within the `first_contact_timeout_ms` of the access. `access`: to the
+        cluster; a text is its bootstrap servers.
         """
         access = ClusterAccess.of(access)
         self._client = open_client(access)
@@ -88,17 +88,17 @@ class TransactionalWriter:
             self.close()
 
     def close(self) -> None:
-        """Closes the connections. A transaction that is open stays so until its time is over: `abort` before."""
+        """Closes the connections. An open transaction stays open until its timeout, so call `abort` first."""
         self._writer.close()
         self._client.close()
 
     @contextmanager
     def transaction(self) -> Iterator[TransactionalWriter]:
-        """`begin`, then `commit`; `abort` where the block raises, or a record is refused."""
+        """`begin`, then `commit`; `abort` if the block raises, or a record is rejected."""
         self.begin()
         try:
             yield self
-            # before the commit is asked for: what is refused here can be aborted
+            # before the commit, because a rejected record can still be aborted
             self._writer.flush()
         except BaseException:
             self.abort()
@@ -106,9 +106,9 @@ class TransactionalWriter:
         self.commit()
 
     def begin(self) -> None:
-        """Raises INVALID_TXN_STATE where a transaction is open: also where its abort was tried and has failed.
+        """Raises INVALID_TXN_STATE if a transaction is open, even if its abort has failed.
 
-        Raises the error of an abort that was refused for good: from then on only a new TransactionalWriter helps.
+        Raises the error of an abort that was rejected permanently: then a new TransactionalWriter is needed.
         """
         if self._failure is not None:
             said = f"the last transaction could not be aborted, make a new writer: {self._failure}"
@@ -120,7 +120,7 @@ class TransactionalWriter:
     def write(self, data: pa.Table | pa.RecordBatch) -> None:
         """As `TopicWriter.write`, in the open transaction.
 
-        Raises also INVALID_PRODUCER_EPOCH where another writer has taken over, or the time of the transaction is over.
+        Also raises INVALID_PRODUCER_EPOCH if another writer has taken over, or the transaction has timed out.
         """
         self._check_open()
         if data.num_rows:
@@ -128,8 +128,8 @@ class TransactionalWriter:
             self._writer.write(data)
 
     def send_offsets(self, group: str | GroupMember, offsets: Mapping[TopicPartition, int], metadata: str = "") -> None:
-        """The next offsets of a consumer group, which are committed with the transaction; `metadata` stands beside
-        each. A group with members asks who commits: then `group` is the GroupMember."""
+        """The next offsets of a consumer group, which are committed with the transaction, each with `metadata`. A group
+        with members must know who commits; then `group` is the GroupMember."""
         self._check_open()
         if offsets:
             self._has_joined = True
@@ -137,16 +137,16 @@ class TransactionalWriter:
             commit_offsets_in_transaction(self._client, self._producer, member, offsets, metadata)
 
     def committed_offset(self, group_id: str, partition: TopicPartition) -> int:
-        """Where the group goes on: its committed offset, 0 without one. Waits for transactions that are about to end.
+        """The committed offset of the group, 0 without one. Waits for transactions that are about to end.
 
-        To be asked once the writer is made: no earlier writer of the transactional id can commit any more.
+        Call it after the writer is created: then no earlier writer of the transactional id can commit any more.
         """
         committed = committed_offsets(self._client, group_id, require_stable=True).get(partition)
         return 0 if committed is None else committed.offset
 
     def committed_offsets(self, group_id: str, topic: str) -> dict[int, int]:
-        """Where the group goes on in each partition of `topic`, as `read_topic` takes it for `start`: its committed
-        offset; without one -2, the first that is there. As `committed_offset` else.
+        """The group's committed offset in each partition of `topic`, in the form of `start` of `read_topic`; -2, the
+        earliest offset, for a partition without one. Otherwise as `committed_offset`.
 
         Raises UNKNOWN_TOPIC_OR_PARTITION for a topic that does not exist.
         """
@@ -157,7 +157,8 @@ class TransactionalWriter:
         return {partition: known.get(partition, EARLIEST_TIMESTAMP) for partition in partitions}
 
     def share(self) -> TransactionalProducer:
-        """The producer of the open transaction, for other writers; they must write something before it is committed."""
+        """The producer of the open transaction, for other writers, which must write at least one record before the
+        commit."""
         self._check_open()
         self._has_joined = True
         return self._producer
@@ -174,10 +175,10 @@ class TransactionalWriter:
         return "a transaction is open: commit or abort it"
 
     def commit(self) -> Mapping[TopicPartition, Written]:
-        """Waits for all records, and commits; gives what each partition got from this writer.
+        """Waits for all records, and commits; returns what this writer wrote to each partition.
 
-        After an error the transaction is to be aborted; that of the commit itself leaves open which of the two it was,
-        until a new TransactionalWriter has been made.
+        After an error, abort the transaction. After an error of the commit itself, the outcome is unknown until a new
+        TransactionalWriter is created.
         """
         self._check_open()
         written = self._writer.flush()
@@ -185,10 +186,9 @@ class TransactionalWriter:
         return written
 
     def abort(self) -> None:
-        """Nothing of the transaction counts. Raises PRODUCER_FENCED where another writer has taken over: then that one
-        has aborted it.
+        """Aborts the transaction. Raises PRODUCER_FENCED if another writer has taken over, and so has aborted it.
 
-        After a retriable error (no broker was reached) the transaction is still to be aborted: call `abort` again.
+        After a retriable error (no broker was reached), the transaction is not aborted yet: call `abort` again.
         """
         if self._is_open:
             self._is_aborting = True
@@ -199,8 +199,9 @@ class TransactionalWriter:
             if self._has_joined:
                 self._producer = end_transaction(self._client, self._producer, committed=committed)
         except KafkaError as error:
-            # what could not be committed, or not be aborted yet, can still be aborted: records of a next transaction
-            # would join what the broker has open. Where the abort is refused for good, this writer has no next one.
+            # a transaction that could not be committed or aborted yet can still be aborted: records of a next
+            # transaction would join the one that the broker has open. If the abort is rejected permanently, this writer
+            # begins no other.
             if not committed and not error.is_retriable:
                 self._is_open, self._failure = False, error
             raise

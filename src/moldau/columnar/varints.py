@@ -13,9 +13,9 @@ UnsignedArray = npt.NDArray[np.uint64]
 
 
 def decode_varints(data: ByteArray, positions: IntArray, *, max_bytes: int = 5) -> tuple[IntArray, IntArray]:
-    """(values, positions behind them) of the zigzag varint at each position.
+    """(values, positions after them) of the zigzag varint at each position.
 
-    Raises IndexError where one leads out of `data`, ProtocolError where one is longer than `max_bytes`.
+    Raises IndexError if one leads out of `data`, ProtocolError if one is longer than `max_bytes`.
     """
     first = data.take(positions)
     behind = positions + 1
@@ -24,7 +24,7 @@ def decode_varints(data: ByteArray, positions: IntArray, *, max_bytes: int = 5) 
     if not wide.size:
         return (zigzag >> 1) ^ -(zigzag & 1), behind
     if wide.size == first.size:
-        # most columns have one width: no row is picked out then
+        # most columns have one width, and need no selection of rows
         second = data.take(behind)
         if not (second >= 0x80).any():
             zigzag = (zigzag & 0x7F) | (second.astype(np.int64) << 7)
@@ -57,14 +57,15 @@ def varint_widths(zigzag: UnsignedArray) -> IntArray:
 
 
 def zigzag(values: IntArray) -> UnsignedArray:
-    """The zigzag form of signed numbers: small for small ones of either sign."""
+    """The zigzag form of signed numbers, which is small for numbers near 0 of either sign."""
     return ((values << 1) ^ (values >> 63)).view(np.uint64)
 
 
 class VarintColumns:
     """Rows of bytes built column by column: fixed bytes and varints, then flattened row by row.
 
-    The widths of a row's varints differ, so each column of bytes goes with a column of flags: is it there in this row?
+    Varints of one column differ in width, so each column of bytes has a column of flags for the rows that have the
+    byte.
     """
 
     def __init__(self, count: int) -> None:
@@ -78,7 +79,7 @@ class VarintColumns:
         self._present.append(None)
 
     def append_varints(self, values: UnsignedArray, widths: IntArray) -> None:
-        """A varint of each zigzag value, whose widths `varint_widths` gave."""
+        """A varint of each zigzag value. `widths` must come from `varint_widths`."""
         for index in range(int(widths.max(initial=1))):
             byte: ByteArray = (values >> np.uint64(7 * index)).astype(np.uint8)
             byte &= 0x7F
@@ -87,7 +88,7 @@ class VarintColumns:
             self._present.append(None if index == 0 else widths > index)
 
     def flatten(self) -> tuple[ByteArray, npt.NDArray[np.int32]]:
-        """(the bytes of all rows, where each row begins and the last ends)."""
+        """(The bytes of all rows, the start of each row and the end of the last.)"""
         matrix = np.stack(self._columns, axis=1)
         present = np.ones(matrix.shape, dtype=np.bool_)
         sizes = np.full(self._count, sum(flags is None for flags in self._present), dtype=np.int64)

@@ -1,12 +1,13 @@
 """Writes Arrow tables to topics with an idempotent producer.
 
-Delivery: within one writer each record is written once and in order, whatever is retried on the wire (producer id and
-sequences, acks=all). A process that starts again writes what it writes again: at least once.
+Delivery: within one writer, each record is written once and in order, whatever requests are retried (producer id and
+sequences, acks=all). If a process restarts and writes its records again, delivery is at least once.
 
-The order of things: `write` picks a partition for each row, encodes slices into record batches and sends them, at most
-MAX_IN_FLIGHT requests per broker; it blocks while they are on their way, so memory is bounded by the slice and what is
-in flight. A retriable failure closes the connections and sends everything unacknowledged again, in order; the broker
-recognises what it has. After any other failure the writer is of no use: what was in flight is unknown.
+`write` chooses a partition for each row, encodes slices into record batches and sends them, with at most MAX_IN_FLIGHT
+requests per broker. It blocks while that many are in flight, so memory is bounded by the slice and the batches in
+flight. A retriable failure closes the connections and sends all unacknowledged batches again, in order; the broker
+recognises duplicates. After any other failure the writer is unusable, because the state of batches in flight is
+unknown.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ from moldau.wire.protocol.messages.produce import (
 from moldau.wire.records.compression import Compression, compression_from_name
 
 MAX_IN_FLIGHT = 5
-"""Requests on their way to one broker; it remembers the last five batches of a producer, so no more."""
+"""The most requests in flight to one broker, which remembers the last five batches of a producer."""
 
 ACKS_ALL = -1
 _TOO_LARGE = (10, 18)
@@ -65,7 +66,8 @@ _REQUEST_BYTES = 4 * 1024 * 1024
 
 
 class Written(msgspec.Struct, frozen=True):
-    """What one partition got: from `first_offset` to before `end_offset`, others' records perhaps between."""
+    """The records written to one partition: from `first_offset` to before `end_offset`, perhaps with records of others
+    between."""
 
     first_offset: int
     end_offset: int
@@ -73,7 +75,8 @@ class Written(msgspec.Struct, frozen=True):
 
 
 class _Pending(msgspec.Struct, frozen=True):
-    """`rows`: what is in the batch; `sequence`: of the first; `batch_bytes`: the bound that the batch was made for."""
+    """`rows`: the records of the batch; `sequence`: of the first record; `batch_bytes`: the limit when the batch was
+    built."""
 
     data: bytes
     record_count: int
@@ -83,7 +86,8 @@ class _Pending(msgspec.Struct, frozen=True):
 
 
 class _PartitionQueue:
-    """One partition's batches in sequence order: `unsent` behind `in_flight`. `batch_bytes`: the bound of the next."""
+    """One partition's batches in sequence order: `in_flight`, then `unsent`. `batch_bytes`: the limit for the next
+    batch."""
 
     def __init__(self, topic_partition: TopicPartition, batch_bytes: int) -> None:
         self.topic_partition = topic_partition
@@ -94,7 +98,7 @@ class _PartitionQueue:
         self.written: Written | None = None
 
     def acknowledge(self, base_offset: int) -> None:
-        """The oldest batch in flight lies at `base_offset`; -1 where a repeat was recognised but not where it lies."""
+        """The oldest batch in flight is at `base_offset`; -1 for a recognised duplicate at an unknown offset."""
         count = self.in_flight.popleft().record_count
         before = self.written
         if base_offset < 0:
@@ -104,13 +108,13 @@ class _PartitionQueue:
         self.written = Written(first, base_offset + count, total)
 
     def resend(self) -> None:
-        """Everything unacknowledged goes to the front of what is unsent, in order."""
+        """Moves all unacknowledged batches to the front of `unsent`, in order."""
         self.unsent.extendleft(reversed(self.in_flight))
         self.in_flight.clear()
 
 
 class _Sent(msgspec.Struct, frozen=True):
-    """A request on its way: a batch of each of these queues, and the topics' names by the ids that it was sent with."""
+    """A request in flight: the queues of its batches, one each, and the topics' names by the ids in the request."""
 
     queues: list[_PartitionQueue]
     names: dict[Uuid, str]
@@ -125,12 +129,12 @@ class _BatchTooLargeError(Exception):
 
 
 class TopicWriter:
-    """Writes Arrow batches to `topic`, or, where that is None, each row to the topic that its column `topic` names.
+    """Writes Arrow batches to `topic`; if that is None, each row to the topic in its column `topic`.
 
-    Columns: `value`, and if they are there `key`, `timestamp`, `headers` (see `encode.columns_of`) and `partition`
-    (integer; where it is null or absent the key decides, and where that is null too, sticky runs). Errors name the
-    input record of a row where the columns of `origins` are there. Others are ignored.
-    Use it as a context manager: leaving it without an error flushes. Not thread-safe.
+    Columns: `value`, and optionally `key`, `timestamp`, `headers` (see `encode.columns_of`) and `partition` (integer;
+    if it is null or absent, the key decides, and without a key, sticky runs). With the columns of `origins`, errors
+    name the input record of a row. Other columns are ignored. Use it as a context manager: leaving it without an error
+    flushes. Not thread-safe.
     """
 
     def __init__(
@@ -148,12 +152,12 @@ class TopicWriter:
     ) -> None:
         """Raises KafkaError if no broker answers within the `first_contact_timeout_ms` of the access.
 
-        `access`: how the cluster is reached; a text is the bootstrap servers. `had_contact`: see ClusterClient.
-        `producer`: all is written in the open transaction of this producer, which its TransactionalWriter ends; no two
-        writers of one producer may write to the same partition. `keyless_partition`: where rows without key and
-        partition go, modulo the partitions of the topic, in place of sticky runs.
-        `claim`: above 0, a number that no other writer of this producer has; of several that write to one partition
-        only the first then goes on, and every other one gets OUT_OF_ORDER_SEQUENCE_NUMBER (see `claims`).
+        `access`: to the cluster; a text is its bootstrap servers. `had_contact`: see ClusterClient. `producer`: writes
+        in the open transaction of this producer, which its TransactionalWriter ends; no two writers of one producer may
+        write to the same partition. `keyless_partition`: the partition for rows without key and partition, modulo the
+        number of partitions, instead of sticky runs. `claim`: above 0, a number that no other writer of this producer
+        has; if several write to one partition, only the first continues, and the others get
+        OUT_OF_ORDER_SEQUENCE_NUMBER (see `claims`).
         """
         self._topic = topic
         self._compression: Compression = compression_from_name(compression)
@@ -182,7 +186,7 @@ class TopicWriter:
             raise
 
     def begin_anew(self, producer: TransactionalProducer) -> None:
-        """From now on all is written in the transaction of this producer; what was not acknowledged is dropped."""
+        """Continues in the transaction of this producer; drops unacknowledged records."""
         self._drop_unanswered()
         self._queues.clear()
         self._failure = None
@@ -200,18 +204,18 @@ class TopicWriter:
             self.close()
 
     def close(self) -> None:
-        """Drops what is not acknowledged yet; call `flush` before."""
+        """Drops unacknowledged records; call `flush` first."""
         self._drop_connections()
         self._client.close()
 
     # --- rows to partitions ---
 
     def write(self, data: pa.Table | pa.RecordBatch) -> None:
-        """Sends every row; returns when all are on their way, not when they are acknowledged (`flush`).
+        """Sends every row; returns when all are sent, not when they are acknowledged (`flush`).
 
         Raises ValueError for columns of other types and for two of one name, UNKNOWN_TOPIC_OR_PARTITION for a topic
-        that does not exist and that the cluster does not make by itself, KafkaError for what a broker refuses, or when
-        nothing moves for the `retry_timeout_ms` of the access.
+        that does not exist and that the cluster does not create automatically, and KafkaError for a rejected batch, or
+        without progress for the `retry_timeout_ms` of the access.
         """
         check_names(data.schema.names)
         for batch in data.to_batches() if isinstance(data, pa.Table) else [data]:
@@ -236,7 +240,7 @@ class TopicWriter:
             raise kafka_error(error.code, f"{error}{origin_text(columns.origins, 0)}") from error
         partitions = self._partitions(topic, batch, columns, partition_count)
         if (partitions >= partition_count).any():
-            # what the client remembers may be older than the partition
+            # the client's metadata may be older than the partition
             self._client.forget(topic)
             partition_count = len(self._client.topic_to_write(topic).partitions)
             partitions = self._partitions(topic, batch, columns, partition_count)
@@ -284,7 +288,7 @@ class TopicWriter:
             self._run(until_acknowledged=False)
 
     def _claim_new(self, pieces: dict[TopicPartition, RecordColumns]) -> dict[TopicPartition, RecordColumns]:
-        """Writes the first record of each partition that this writer has not written to, and sees that it is there."""
+        """Writes the first record of each new partition of this writer, and checks that it is there."""
         new = [partition for partition in pieces if partition not in self._queues]
         if not new:
             return pieces
@@ -333,7 +337,7 @@ class TopicWriter:
     # --- batches to brokers ---
 
     def flush(self) -> dict[TopicPartition, Written]:
-        """Waits until every record is acknowledged; what each partition got since the writer began.
+        """Waits until every record is acknowledged; returns what was written to each partition since the writer began.
 
         Raises KafkaError as `write`.
         """
@@ -341,7 +345,8 @@ class TopicWriter:
         return {partition: queue.written for partition, queue in self._queues.items() if queue.written is not None}
 
     def _run(self, *, until_acknowledged: bool) -> None:
-        """Sends what is unsent, receiving where a broker has all it may have in flight; then, if asked, all answers."""
+        """Sends all unsent batches, and receives responses whenever a broker has the most requests in flight; then, if
+        asked, receives all responses."""
         if self._failure is not None:
             raise self._failure
         self._backoff.reset()
@@ -359,8 +364,8 @@ class TopicWriter:
                 self._recover(error)
 
     def _split(self, queue: _PartitionQueue) -> None:
-        """The broker takes no batch as large as the oldest of this queue, which has several records: in its place come
-        smaller ones with the same sequences, as Kafka's own producer does it. The next batches are smaller at once."""
+        """The broker rejects the oldest batch of this queue, which has several records, as too large. Replaces it by
+        smaller batches with the same sequences, as Kafka's own producer does, and limits the next batches."""
         self._drop_connections()
         for each in self._queues.values():
             each.resend()
@@ -376,7 +381,7 @@ class TopicWriter:
         queue.unsent.extendleft(reversed(parts))
 
     def _recover(self, error: KafkaError) -> None:
-        """After a retriable failure: everything unacknowledged is to be sent again. Raises any other."""
+        """After a retriable failure, prepares to send all unacknowledged batches again. Raises any other error."""
         self._drop_connections()
         if not error.is_retriable:
             self._failure = error
@@ -392,7 +397,7 @@ class TopicWriter:
             raise
 
     def _send_ready(self) -> bool:
-        """Sends as much as may be in flight. True if something is left unsent."""
+        """Sends as many batches as may be in flight. True if any are left unsent."""
         waiting = {queue.topic_partition: queue for queue in self._queues.values() if self._may_send(queue)}
         for leader_id, partitions in self._client.group_by_leader(waiting).items():
             queues = deque(waiting[partition] for partition in partitions)
@@ -402,13 +407,14 @@ class TopicWriter:
         return any(queue.unsent for queue in self._queues.values())
 
     def _may_send(self, queue: _PartitionQueue) -> bool:
-        """The first batch goes alone: where it is refused, a broker that has nothing of this producer yet would take
-        the second one, and then never the first. In a transaction it remembers the lowest sequence that was tried."""
+        """The first batch is sent alone: if it were rejected, a broker without records of this producer would accept
+        the second, and then never the first. In a transaction, the broker remembers the lowest sequence that was
+        tried."""
         is_known = queue.written is not None or self._transactional_id is not None
         return bool(queue.unsent) and (is_known or not queue.in_flight)
 
     def _send_request(self, leader_id: int, requests: deque[_Sent], queues: deque[_PartitionQueue]) -> None:
-        """One request with one batch from each queue, up to _REQUEST_BYTES; drops queues that have no more."""
+        """Sends one request with one batch from each queue, up to _REQUEST_BYTES; drops queues that have no more."""
         chosen: list[_PartitionQueue] = []
         size = 0
         for _ in range(len(queues)):
@@ -447,7 +453,7 @@ class TopicWriter:
         return connection
 
     def _drop_unanswered(self) -> None:
-        """Connections that owe an answer are closed; the others serve the next transaction."""
+        """Closes connections with a pending response; the others serve the next transaction."""
         if any(self._requests.values()):
             self._drop_connections()
 
@@ -457,10 +463,10 @@ class TopicWriter:
         self._connections.clear()
         self._requests.clear()
 
-    # --- answers ---
+    # --- responses ---
 
     def _receive_oldest(self) -> None:
-        """One answer from each broker that owes one, so that none of them waits for another."""
+        """Receives one response from each broker with pending ones, so that no broker waits for another."""
         for leader_id, requests in self._requests.items():
             if requests:
                 response = self._connections[leader_id].receive_message(ProduceResponse)
@@ -481,14 +487,14 @@ class TopicWriter:
     def _take_row(self, queue: _PartitionQueue, row: PartitionProduceResponse) -> None:
         if row.error_code in _TOO_LARGE and queue.in_flight[0].record_count > 1:
             raise _BatchTooLargeError(queue)
-        if row.error_code not in (0, 46):  # 46, a duplicate: the broker has it
+        if row.error_code not in (0, 46):  # 46, a duplicate: the broker has the batch
             raise _refusal(queue, row)
         queue.acknowledge(row.base_offset)
         self._backoff.reset()
 
 
 def _check_partitions(topic: str, partitions: IntArray, columns: RecordColumns, partition_count: int) -> None:
-    """Raises ValueError for a row that names a partition which the topic has not."""
+    """Raises ValueError for a row with a partition that the topic lacks."""
     wrong = (partitions < 0) | (partitions >= partition_count)
     if wrong.any():
         row = int(np.argmax(wrong))
@@ -497,7 +503,7 @@ def _check_partitions(topic: str, partitions: IntArray, columns: RecordColumns, 
 
 
 def _refusal(queue: _PartitionQueue, row: PartitionProduceResponse) -> KafkaError:
-    """The broker's error for the oldest batch in flight, with the input record to blame where it is known (KIP-467)."""
+    """The broker's error for the oldest batch in flight, with the input record that caused it, if known (KIP-467)."""
     said = f"write to {queue.topic_partition}: {row.error_message or 'refused'}"
     rows = queue.in_flight[0].rows if queue.in_flight else None
     blamed = row.record_errors[0] if row.record_errors else None
@@ -519,7 +525,7 @@ def _slices(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
 
 
 def _without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Arrow picks no rows of columns that are views of text or bytes: these are copied."""
+    """Copies columns that are views of text or bytes, because Arrow cannot filter rows of such columns."""
     for place, field in enumerate(batch.schema):
         is_text = pa.types.is_string_view(field.type)
         if is_text or pa.types.is_binary_view(field.type):
@@ -536,7 +542,8 @@ def write_table(
     compression: str = "none",
     batch_bytes: int = DEFAULT_BATCH_BYTES,
 ) -> Mapping[TopicPartition, Written]:
-    """Writes a table and waits until it is acknowledged: the offsets that each partition got. Raises as TopicWriter."""
+    """Writes a table and waits until it is acknowledged; returns what was written to each partition. Raises as
+    TopicWriter."""
     with TopicWriter(access, topic, compression=compression, batch_bytes=batch_bytes) as writer:
         writer.write(data)
         return writer.flush()
