@@ -1,4 +1,4 @@
-"""Base of every simulated client: it opens its connection again after each failure."""
+"""Base of every simulated client. It reconnects after each failure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ClientLoop(ABC):
-    """One simulated client, which opens its connection again after each failure."""
+    """One simulated client, which reconnects after each failure."""
 
     def __init__(self, world: ClientWorld, name: str) -> None:
         self.world = world
@@ -45,7 +45,7 @@ class ClientLoop(ABC):
 
     @abstractmethod
     async def step(self) -> None:
-        """Does one thing. Raises UnansweredError where the broker gave no answer."""
+        """One action of the client. Raises UnansweredError if the broker does not answer."""
 
     async def client(self) -> Client:
         """The open connection, or a new one. Raises UnansweredError if the broker is down."""
@@ -60,11 +60,11 @@ class ClientLoop(ABC):
         self.connection = None
 
     async def pause(self) -> None:
-        """What a client does between two requests: mostly little."""
+        """The pause of a client between two requests, usually short."""
         await asyncio.sleep(self.random.choice(self.world.pauses_s))
 
     def must_be_retriable(self, error_code: int, what: str) -> None:
-        """Raises ViolationError for an answer that nothing in this world explains."""
+        """Raises ViolationError for an error that nothing in this world explains."""
         self.world.trace.note("refused", self.name, what, error_code)
         if error_code not in self.world.retriable:
             raise ViolationError(
@@ -73,7 +73,7 @@ class ClientLoop(ABC):
 
 
 class FiniteLoop(ClientLoop):
-    """A client that has something to do, and ends with it."""
+    """A client that ends when its task is finished."""
 
     is_finished = False
 
@@ -82,5 +82,5 @@ class FiniteLoop(ClientLoop):
 
 
 def errors_of(answer: object) -> list[int]:
-    """Every `error_code` that stands anywhere in an answer, but for those of no error."""
+    """Every non-zero `error_code` anywhere in a response."""
     return [code for code in error_codes(answer) if code] if isinstance(answer, msgspec.Struct) else []

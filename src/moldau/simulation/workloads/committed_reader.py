@@ -1,4 +1,4 @@
-"""Readers of committed records: they see what was committed, to the last stable offset, and nothing of aborts."""
+"""Readers of committed records. They see all committed records up to the last stable offset, and no aborted ones."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 READ_COMMITTED = 1
 UNSTABLE_OFFSET_COMMIT = ERROR_CODES["UNSTABLE_OFFSET_COMMIT"]
 STABLE_FROM = 7
-"""OffsetFetch can wait for open transactions."""
+"""The first version of OffsetFetch that can wait for open transactions."""
 
 
 class CommittedReader(ClientLoop):
-    """Reads the target of a copier from its beginning, again and again. `asks_position`: not where a coordinator may be
-    replaced without hearing of it, and answer with what it remembers."""
+    """Reads the target of a copier from its beginning, again and again. `asks_position`: not if the coordinator may be
+    replaced, because a replaced one that does not know it yet answers from its memory."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class CommittedReader(ClientLoop):
         await self.pause()
 
     async def fetch(self, client: Client, *, max_wait_ms: int) -> None:
-        """One Fetch of all partitions; moves the offsets on."""
+        """Fetches all partitions once, and advances the offsets."""
         max_bytes = self.random.choice((1, 300, 4_000, 1 << 20))
         topic = fetch_topic(client, self.topic, self.offsets, max_bytes)
         request = FetchRequest(
@@ -101,7 +101,7 @@ class CommittedReader(ClientLoop):
                 await asyncio.sleep(0.1)
 
     def take(self, row: PartitionData) -> None:
-        """One partition's part of an answer."""
+        """Handles the response for one partition."""
         index = row.partition_index
         if row.last_stable_offset > row.high_watermark:
             raise ViolationError("last stable offset <= high watermark", f"{self.topic.name}-{index}: {row}")
@@ -112,7 +112,7 @@ class CommittedReader(ClientLoop):
     def take_records(
         self, partition: int, records: Buffer, aborted: tuple[AbortedTransaction, ...], stable_offset: int
     ) -> None:
-        """As every consumer of committed records does it (KIP-98)."""
+        """Filters aborted records as every read_committed consumer does (KIP-98)."""
         waiting = deque(sorted(aborted, key=lambda entry: entry.first_offset))
         skipped: dict[int, None] = {}
         asked = self.offsets[partition]
@@ -142,7 +142,7 @@ class CommittedReader(ClientLoop):
 
 
 class CopyAuditor(CommittedReader):
-    """Reads the target once, to its end, and the position, and asks the ledger whether the copy is whole."""
+    """Reads the target to its end and the committed offset, once, and checks that the copy is complete."""
 
     is_finished = False
 
@@ -153,7 +153,7 @@ class CopyAuditor(CommittedReader):
         client = await self.client()
         await self.fetch(client, max_wait_ms=100)
         for partition, offset in self.offsets.items():
-            # every copier has ended its transactions: a last stable offset that stays behind is one that hangs
+            # every copier has ended its transactions, so a last stable offset below the end means a hanging one
             if self.high_watermarks[partition] < 0 or offset < self.high_watermarks[partition]:
                 return
         position = await stable_position(self, client, self.ledger.name, self.topic)
@@ -165,7 +165,7 @@ class CopyAuditor(CommittedReader):
 async def stable_position(
     loop: ClientLoop, client: Client, group: str, topic: SimulatedTopic, retriable: tuple[int, ...] = ()
 ) -> int | None:
-    """The copier's committed position once no transaction is open on it; None for an error that may pass."""
+    """The copier's committed offset once it has no open transaction; None for a transient error."""
     request = offset_fetch_request(client, group, topic, (0,), require_stable=True)
     answer = await client.request(request)
     rows = fetched_offsets(answer)

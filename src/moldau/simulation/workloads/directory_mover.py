@@ -1,4 +1,4 @@
-"""Moves partitions between the log directories of the broker, and looks where they lie (KIP-113)."""
+"""Moves partitions between the log directories of the broker, and checks their places (KIP-113)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ MOVE_PATIENCE_S = 30.0
 
 
 class DirectoryMover(FiniteLoop):
-    """Asks for moves now and then. In the end it moves every partition once more and waits until each lies there."""
+    """Requests moves from time to time. In the end it moves every partition once more and waits until each is in its
+    directory."""
 
     def __init__(
         self, world: ClientWorld, name: str, topics: tuple[SimulatedTopic, ...], paths: tuple[str, ...]
@@ -31,7 +32,7 @@ class DirectoryMover(FiniteLoop):
         self.partitions = [(topic, partition) for topic in topics for partition in range(topic.partitions)]
         self.paths = paths
         self.last: dict[tuple[str, int], str] = {}
-        """Where each was sent at the end."""
+        """The final target of each partition."""
         self.drained_s = -1.0
 
     async def step(self) -> None:
@@ -58,7 +59,7 @@ class DirectoryMover(FiniteLoop):
         return error_code == 0
 
     async def places(self, client: Client) -> dict[tuple[str, int], str]:
-        """Where each partition lies; none may lie in two directories."""
+        """The directory of each partition. No partition may be in two directories."""
         answer = await client.request(DescribeLogDirsRequest(topics=None))
         found: dict[tuple[str, int], str] = {}
         for directory in answer.results:

@@ -1,4 +1,4 @@
-"""Asks where leader epochs end, and names epochs that are past or yet to come."""
+"""Requests the ends of leader epochs, and sends past and future epochs."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 FENCED_LEADER_EPOCH = ERROR_CODES["FENCED_LEADER_EPOCH"]
 UNKNOWN_LEADER_EPOCH = ERROR_CODES["UNKNOWN_LEADER_EPOCH"]
 FIRST_EPOCH_VERSION = 7
-"""Of Metadata, which names the epoch of each leader from there on."""
+"""The first version of Metadata with the epoch of each leader."""
 RULE = "only the current leader epoch is served"
 
 
 class EpochAsker(ClientLoop):
-    """Learns the current epochs from Metadata, and asks about the ends of all that there were."""
+    """Reads the current epochs from Metadata, and requests the ends of all epochs so far."""
 
     def __init__(self, world: ClientWorld, name: str, topics: tuple[SimulatedTopic, ...]) -> None:
         super().__init__(world, name)

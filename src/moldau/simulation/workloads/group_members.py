@@ -1,4 +1,4 @@
-"""Members of a classic consumer group: join, share the partitions, read, commit, leave, and come back."""
+"""Members of a classic consumer group. They join, share the partitions, read, commit, leave, and come back."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ REBALANCE_TIMEOUT_MS = 8_000
 JOIN_PATIENCE_S = 20.0
 HEARTBEAT_S = 1.0
 NEVER_COMMITTED = 1_000_000_000
-"""What only commits that are refused carry."""
+"""An offset that only rejected commits contain."""
 
 ILLEGAL_GENERATION = ERROR_CODES["ILLEGAL_GENERATION"]
 UNKNOWN_MEMBER_ID = ERROR_CODES["UNKNOWN_MEMBER_ID"]
@@ -66,7 +66,7 @@ STATIC_VERSIONS = {
 
 
 def encode_assignment(partitions: tuple[int, ...]) -> bytes:
-    """Opaque to the broker: it must give it back as it is."""
+    """Data that the broker must return unchanged, without interpreting it."""
     return struct.pack(f">h{len(partitions)}i", len(partitions), *partitions)
 
 
@@ -78,7 +78,7 @@ def decode_assignment(data: bytes) -> tuple[int, ...]:
 
 
 class GroupMember(Consumer):
-    """One member. Keeps its generation until the broker says otherwise; commits what it has read."""
+    """One member. Keeps its generation until the broker rejects it, and commits the records that it has read."""
 
     def __init__(self, world: ClientWorld, name: str, topic: SimulatedTopic, group: GroupLedger) -> None:
         super().__init__(world, name, topic)
@@ -86,7 +86,7 @@ class GroupMember(Consumer):
         self.member_id = ""
         self.generation = -1
         self.life = 0
-        """Of the group, when this member asked to join."""
+        """The life of the group when this member sent JoinGroup."""
         self.instance_id = f"static-{name}" if self.random.random() < 0.2 else None
         self.positions = {}
         self.next_heartbeat = 0.0
@@ -153,7 +153,7 @@ class GroupMember(Consumer):
         await self.sync(client, answer, plan, known)
 
     def plan(self, answer: JoinGroupResponse) -> dict[str, tuple[int, ...]]:
-        """One member after the other gets a partition; some get none."""
+        """Assigns partitions to the members in turn; some get none."""
         members = sorted(member.member_id for member in answer.members)
         partitions = range(self.topic.partitions)
         return {
@@ -198,9 +198,9 @@ class GroupMember(Consumer):
             if offset < 0:
                 offset = max(0, await list_offset(self, client, self.topic.name, partition, EARLIEST))
             self.positions[partition] = Position(ledger, offset)
-            # the committed offset is as old as the last loss: reading there again may fail legally
+            # the committed offset may be older than the last loss, so reading there again may legally fail
             self.positions[partition].legal_losses_seen = 0
-        # a member that does not know where to begin joins again
+        # a member without a known start position joins again
         self.generation, self.life = joined.generation_id, known.life
         self.next_heartbeat = self.world.loop.time() + HEARTBEAT_S
 
@@ -223,7 +223,7 @@ class GroupMember(Consumer):
         await asyncio.sleep(self.random.uniform(0, 2))
 
     async def refused(self, error_code: int, what: str) -> None:
-        """Rejoins, with a new member id where the broker does not know the old one."""
+        """Joins again, with a new member id if the broker does not know the old one."""
         is_group_gone = error_code == GROUP_ID_NOT_FOUND and self.group.may_be_forgotten
         if error_code not in REJOIN and not is_group_gone:
             self.must_be_retriable(error_code, what)
@@ -284,14 +284,14 @@ class GroupMember(Consumer):
             await self.refused(errors[0], "OffsetCommit")
 
     async def commit_as_before(self, client: Client) -> None:
-        """A commit of an older generation, or of a member that never was, changes nothing."""
+        """A commit of an older generation, or of an unknown member, must change nothing."""
         is_by_id = client.version_of(ApiKey.OFFSET_COMMIT) >= 10
         topic = OffsetCommitRequestTopic(
             name="" if is_by_id else self.topic.name,
             topic_id=self.topic.topic_id,
             partitions=tuple(OffsetCommitRequestPartition(p, NEVER_COMMITTED) for p in self.positions),
         )
-        # after a loss of power an older generation may be that of the group again
+        # after a loss of power the group may have an older generation again
         is_older = self.stale.random() < 0.5 and self.generation > 0 and self.life == self.group.lives
         request = OffsetCommitRequest(
             self.group.group,
@@ -313,7 +313,8 @@ class GroupMember(Consumer):
 
 
 async def find_coordinator(loop: ClientLoop, client: Client, key: str, key_type: int = 0) -> bool:
-    """Whether this node coordinates the group now, or (`key_type` 1, from version 1 on) the transactional id."""
+    """Whether this node is now the coordinator of the group or (`key_type` 1, from version 1 on) of the transactional
+    id."""
     if client.version_of(ApiKey.FIND_COORDINATOR) >= 4:
         request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=(key,))
     else:
@@ -330,7 +331,8 @@ async def find_coordinator(loop: ClientLoop, client: Client, key: str, key_type:
 async def fetch_offsets(
     loop: ClientLoop, client: Client, group: GroupLedger, topic: SimulatedTopic, partitions: tuple[int, ...]
 ) -> dict[int, int]:
-    """OffsetFetch of these partitions, held against the ledger. Raises UnansweredError for an error that may pass."""
+    """Fetches the committed offsets of these partitions and checks them against the ledger. Raises UnansweredError for
+    a transient error."""
     committed: dict[int, int] = {}
     errors: list[int] = []
 
@@ -359,7 +361,7 @@ def offset_fetch_request(
     *,
     require_stable: bool = False,
 ) -> OffsetFetchRequest:
-    """In the form of the connection's version; `require_stable`: from version 7 on."""
+    """The request in the form of the connection's version. `require_stable`: from version 7 on."""
     version = client.version_of(ApiKey.OFFSET_FETCH)
     if version < 8:
         wanted_before = (OffsetFetchRequestTopic(topic.name, partitions),)
@@ -375,7 +377,7 @@ def offset_fetch_request(
 def fetched_offsets(
     answer: OffsetFetchResponse,
 ) -> list[OffsetFetchResponsePartition | OffsetFetchResponsePartitions]:
-    """The partitions of an answer of any version."""
+    """The partitions in a response of any version."""
     found: list[OffsetFetchResponsePartition | OffsetFetchResponsePartitions] = []
     for group in answer.groups:
         found += [partition for topic in group.topics for partition in topic.partitions]

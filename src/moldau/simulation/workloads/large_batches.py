@@ -1,4 +1,4 @@
-"""Batches so large, and readers so slow, that the memory for requests and for responses is used up."""
+"""Batches so large, and readers so slow, that they exhaust the memory for requests and responses."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 LAZY_READERS = 3
 LARGE_PRODUCERS = 2
 SIZES = (70_000, 150_000, 500_000)
-"""Of a batch in bytes: each is more than a fetch may bring into memory where none is left."""
+"""Batch sizes in bytes. Each is more than a fetch may load when no memory is left."""
 MAX_RECORDS = 60
-"""Of one producer: what it writes is read again and again."""
+"""The number of records of one producer, which are read again and again."""
 
 
 class LargeProducer(PlainProducer):
-    """Writes a few large batches, each in a frame that holds much of the memory for requests."""
+    """Writes a few large batches, each in a frame that takes much of the memory for requests."""
 
     def is_done(self) -> bool:
         return super().is_done() or self.next_number >= MAX_RECORDS
@@ -37,7 +37,7 @@ class LargeProducer(PlainProducer):
 
 
 class LazyReader(Consumer):
-    """Asks for much and takes the answer a while later: until then the broker holds it."""
+    """Requests much data and reads the response after a delay, during which the broker holds it."""
 
     def draw_max_bytes(self) -> int:
         return 1 << 20
@@ -50,7 +50,7 @@ class LazyReader(Consumer):
 
 
 def large_batch_clients(world: ClientWorld, topic: SimulatedTopic) -> list[PlainProducer | Consumer]:
-    """Clients that use the memory up, and one reader that takes its answers at once."""
+    """Clients that exhaust the memory, and one reader that reads its responses at once."""
     producers = [LargeProducer(world, f"large-{number}", topic) for number in range(LARGE_PRODUCERS)]
     lazy = [LazyReader(world, f"lazy-{number}", topic) for number in range(LAZY_READERS)]
     return [*producers, *lazy, Consumer(world, "read-large", topic)]

@@ -1,4 +1,4 @@
-"""Requests that name hundreds or thousands of things, each with a short request in flight after it."""
+"""Requests with hundreds or thousands of items, each followed by a short request in flight."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 WIDE = "wide"
 WIDE_PARTITIONS = 4
-"""All others that are named are not there."""
+"""The number of existing partitions. All others in the requests do not exist."""
 MANY, VERY_MANY = 250, 2_300
-"""More than the fast path of Produce takes; enough for a Fetch of more than 32 KiB in each version."""
+"""More than the fast path of Produce accepts; enough for a Fetch of more than 32 KiB in each version."""
 GROUP = "long"
 RULE = "each thing that is named is answered once"
 UNKNOWN = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
@@ -45,7 +45,7 @@ GROUP_ID_NOT_FOUND = ERROR_CODES["GROUP_ID_NOT_FOUND"]
 
 
 class LongAsker(PlainProducer):
-    """Asks for partitions of its topic, most of which are not there, for groups and topics that nobody made."""
+    """Requests partitions of its topic, most of which do not exist, and groups and topics that do not exist."""
 
     def __init__(self, world: ClientWorld, name: str, topic: SimulatedTopic) -> None:
         super().__init__(world, name, topic)
@@ -93,7 +93,7 @@ class LongAsker(PlainProducer):
             raise ViolationError(RULE, f"{self.name}: {what} of {len(asked)} answers {len(answered)}")
 
     def check_code(self, partition: int, error_code: int, what: str) -> bool:
-        """Whether a partition that is there is served. Raises ViolationError for one that is not there and is."""
+        """Whether an existing partition is served. Raises ViolationError if a missing one is."""
         if partition >= self.topic.partitions:
             if error_code != UNKNOWN:
                 self.must_be_retriable(error_code, what)
@@ -154,7 +154,7 @@ class LongAsker(PlainProducer):
         return client.send(commit_request(client, GROUP, self.topic, dict.fromkeys(asked, 1)), note)
 
     def check_rows(self, asked: range, what: str, answer: ListOffsetsResponse | OffsetCommitResponse) -> None:
-        """Each partition that was asked for is answered once, with a code that it may have."""
+        """Each requested partition must be answered once, with a permitted error code."""
         codes = [(row.partition_index, row.error_code) for topic in answer.topics for row in topic.partitions]
         self.must_answer([partition for partition, _ in codes], asked, what)
         for partition, code in codes:
@@ -166,7 +166,7 @@ class LongAsker(PlainProducer):
         return [f"nobody-{number}" for number in self.named(MANY)]
 
     def must_say(self, found: dict[str, int], asked: list[str], allowed: int, what: str) -> None:
-        """By name the error code: nothing, `allowed`, or what may pass."""
+        """Checks the error code of each name: none, `allowed`, or a transient one."""
         self.must_answer([*map(asked.index, found)], range(len(asked)), what)
         for error_code in found.values():
             if error_code not in (0, allowed):
@@ -195,7 +195,7 @@ class LongAsker(PlainProducer):
         )
 
     def create_topics(self, client: Client) -> asyncio.Future[Any]:
-        """Only asks whether they could be."""
+        """Only validates the creation of the topics."""
         names = self.names()
         request = CreateTopicsRequest(tuple(CreatableTopic(name, 1, 1) for name in names), validate_only=True)
         return client.send(

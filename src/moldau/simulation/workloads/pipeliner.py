@@ -1,4 +1,4 @@
-"""Several different requests in flight on one connection: each sees what those before it did."""
+"""Sends several different requests in flight on one connection. Each must see the effects of those before it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from moldau.simulation.world import World
 
 PIPELINED = "pipelined"
-"""The topic that nobody else writes to."""
+"""A topic that no other client writes to."""
 RULE = "a request sees what those before it did"
 TOPIC_ALREADY_EXISTS = ERROR_CODES["TOPIC_ALREADY_EXISTS"]
 UNKNOWN_TOPIC_OR_PARTITION = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
@@ -58,7 +58,7 @@ Answers = Iterator[asyncio.Future[Any]]
 
 
 class Pipeliner(PlainProducer):
-    """Sends a few pairs of requests at once. The first of a pair changes something, the second asks for it."""
+    """Sends a few pairs of requests at once. The first of a pair changes something, the second reads it."""
 
     world: World
 
@@ -76,10 +76,10 @@ class Pipeliner(PlainProducer):
         )
         self.next_offset = 0
         self.asked_values: dict[str, int] = {}
-        """By value of the setting the connection on which it was asked for."""
+        """The connection that requested each value of the setting."""
 
     def own_name(self, client: Client) -> str:
-        """Of a topic or a group that only this connection uses."""
+        """The name of a topic or group that only this connection uses."""
         return f"{PIPELINED}-{self.life_of(client)}"
 
     async def step(self) -> None:
@@ -95,7 +95,7 @@ class Pipeliner(PlainProducer):
             raise ViolationError(RULE, f"{self.name}: {what}")
 
     def is_done_now(self, error_code: int, what: str, *, allowed: int = 0) -> bool:
-        """Whether the first of a pair has changed what it should. Raises ViolationError for what it may not answer."""
+        """Whether the first of a pair made its change. Raises ViolationError for an unexpected error."""
         if error_code not in (0, allowed):
             self.must_be_retriable(error_code, what)
             return False
@@ -104,7 +104,7 @@ class Pipeliner(PlainProducer):
     # -- records
 
     def write(self, client: Client, ends: list[int]) -> asyncio.Future[ProduceResponse]:
-        """One batch; `ends` gets the offset behind it once it is acknowledged."""
+        """Writes one batch. Appends the offset after it to `ends` once it is acknowledged."""
         values = self.take_values(client, self.random.choice((1, 2, 10)))
         request = self.make_request(client, {0: self.make_batch(0, values)}, -1)
 
@@ -183,7 +183,7 @@ class Pipeliner(PlainProducer):
         yield self.ask_for(client, deleted, is_there=False)
 
     def ask_for(self, client: Client, done: list[int], *, is_there: bool) -> asyncio.Future[MetadataResponse]:
-        """Whether the connection's topic exists, once `done` holds something."""
+        """Checks that the connection's topic exists, or not, once `done` is not empty."""
         name = self.own_name(client)
 
         def note(answer: MetadataResponse) -> None:

@@ -1,4 +1,4 @@
-"""Producers: one with idempotence that never gives up a batch without cause, one that sends each record once."""
+"""Producers: an idempotent one that gives up a batch only for a reason, and one that sends each record once."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ MAY_BE_APPENDED = tuple(
 
 
 class Batch(msgspec.Struct):
-    """One batch on its way: sent again, with the same sequence, until it is acknowledged."""
+    """One batch in flight. It is repeated with the same sequence until it is acknowledged."""
 
     base_sequence: int
     values: list[Value]
     data: bytes
     times_sent: int = 0
     is_in_doubt: bool = False
-    """Refused for what may have happened behind the append: sent again, it is taken as a repeat."""
+    """Rejected with an error that may have occurred after the append; if repeated, it is accepted as a repeat."""
 
 
 class Lane:
-    """One partition as an idempotent producer sees it: what is not acknowledged, oldest first."""
+    """One partition from the view of an idempotent producer: its unacknowledged batches, oldest first."""
 
     def __init__(self, ledger: PartitionLedger) -> None:
         self.ledger = ledger
@@ -75,14 +75,14 @@ class Lane:
 
 
 class Producer(ClientLoop):
-    """What both producers share: batches of values that occur once, and the request around them."""
+    """The common part of both producers: batches of unique values, and the requests for them."""
 
     def __init__(self, world: ClientWorld, name: str, topic: SimulatedTopic) -> None:
         super().__init__(world, name)
         self.topic = topic
         self.timestamps = world.random_of(f"client/{name}/timestamps")
         rules = topic.ledger(world, 0).rules
-        # elsewhere a record of the future would put off retention and cleaning
+        # in other topics a record from the future would delay retention and cleaning
         self.is_ahead_at_times = has_kind(world.seed, "times") and not rules.may_expire and not rules.is_compacted
 
     def make_batch(
@@ -107,19 +107,19 @@ class Producer(ClientLoop):
         )
 
     def draw_padding(self, count: int) -> int:
-        """How many bytes each of `count` values is longer than it must be."""
+        """The number of additional bytes of each of `count` values."""
         padding = self.random.choice((0, 0, 10, 100, 3_000 if count <= 3 else 300))
         if count == 1 and self.random.random() < 0.02:
-            padding = 35_000  # longer than what a connection carries over: it gets a frame of its own
+            padding = 35_000  # longer than the connection's carry-over: it gets its own frame
         return padding
 
     def draw_codec(self, codecs: tuple[str, ...]) -> str:
-        """One of those that the request may have, or none."""
+        """A codec that the request may use, or none."""
         return self.random.choice(("none",) * NO_COMPRESSION_WEIGHT + codecs)
 
     def timestamp_of(self, sent: SentTimes, value: Value, now_ms: int) -> int:
-        """A little off, so that the timestamps of a batch are in no order; where times are searched now and then far
-        ahead, so that the latest is not in the last segment."""
+        """A slightly shifted time, so that the timestamps of a batch are not ordered. In the topic of time searches
+        sometimes far ahead, so that the latest is not in the last segment."""
         timestamp_ms = now_ms - self.timestamps.randrange(MAX_TIMESTAMP_JITTER_MS)
         if self.is_ahead_at_times and self.timestamps.random() < AHEAD_SHARE:
             timestamp_ms += AHEAD_MS
@@ -127,7 +127,7 @@ class Producer(ClientLoop):
         return timestamp_ms
 
     def to_record(self, value: Value, padding: int, timestamp_ms: int) -> OutgoingRecord:
-        """With a key, and now and then a null value, where the topic is compacted."""
+        """The record of a value. In a compacted topic it has a key, and sometimes a null value."""
         if not self.topic.is_compacted:
             return None, value.encode(padding), timestamp_ms, ()
         key = b"key %d" % value.key
@@ -145,10 +145,10 @@ class Producer(ClientLoop):
 
 
 class IdempotentProducer(Producer):
-    """Up to five batches of each partition in flight, sent again in order until they are acknowledged.
+    """Has up to five batches of each partition in flight, and repeats them in order until they are acknowledged.
 
-    Only where a crash of the machine legally took records away may the broker refuse a sequence: then the producer
-    begins anew with another producer id, and what was in flight stays in doubt.
+    The broker may reject a sequence only if a crash of the machine legally lost records. Then the producer starts again
+    with another producer id, and the outcome of the batches in flight stays unknown.
     """
 
     def __init__(self, world: ClientWorld, name: str, topic: SimulatedTopic) -> None:
@@ -200,7 +200,7 @@ class IdempotentProducer(Producer):
             lane.legal_losses_seen = lane.ledger.legal_losses
 
     def most_in_flight(self, lane: Lane) -> int:
-        """How many batches may be on their way to one partition."""
+        """The maximum number of batches in flight to one partition."""
         return MAX_IN_FLIGHT
 
     def fill_lanes(self) -> None:
@@ -223,7 +223,7 @@ class IdempotentProducer(Producer):
                 lane.next_sequence += count
 
     def answered(self, sent: dict[int, Batch], answer: msgspec.Struct) -> None:
-        """Takes one response, at the instant of its arrival."""
+        """Handles one response at the moment of its arrival."""
         for topic in cast(ProduceResponse, answer).responses:
             for response in topic.partition_responses:
                 self.partition_answered(self.lanes[response.index], sent[response.index], response)
@@ -250,7 +250,7 @@ class IdempotentProducer(Producer):
                 self.producer_id = -1
                 return
             lane.unacknowledged.popleft()
-            if self.producer_id >= 0:  # else another partition was refused meanwhile, and this life is over
+            if self.producer_id >= 0:  # otherwise another partition was rejected in the meantime, and this life is over
                 lane.ledger.last_sequences[self.producer_id] = batch.base_sequence + len(batch.values) - 1
             return
         lane.is_refused = True
@@ -258,8 +258,8 @@ class IdempotentProducer(Producer):
         if code not in SEQUENCE_ERRORS:
             self.must_be_retriable(code, f"Produce to {lane.ledger.name}")
         elif head is batch:
-            # Batches that compaction took away cannot be recalled at a start: as in Apache Kafka, the snapshot of the
-            # producers knows the last one only, and an older one that is sent again gets 45.
+            # A start cannot recover batches that compaction removed. As in Apache Kafka, the producer snapshot has only
+            # the last one, and a repeat of an older one gets error 45.
             is_forgotten = lane.ledger.rules.is_compacted and batch.times_sent > 1
             if lane.ledger.legal_losses == lane.legal_losses_seen and not is_forgotten:
                 raise ViolationError(
@@ -272,10 +272,10 @@ class IdempotentProducer(Producer):
 
 
 class PlainProducer(Producer):
-    """Without idempotence, with any acks, and never a second time: each value occurs at most once.
+    """Sends without idempotence, with any acks, and never repeats, so each value occurs at most once.
 
-    What it sent on one connection keeps its order; a request of a connection that was lost may still be carried out
-    behind those of the next one.
+    Records sent on one connection keep their order. A request on a lost connection may still be executed after those on
+    the next one.
     """
 
     def __init__(self, world: ClientWorld, name: str, topic: SimulatedTopic) -> None:
@@ -302,12 +302,12 @@ class PlainProducer(Producer):
         await self.pause()
 
     def take_values(self, client: Client, count: int) -> list[Value]:
-        """For one batch: each connection is a producer of its own."""
+        """The values for one batch. Each connection counts as a separate producer."""
         life = self.life_of(client)
         return [Value(f"{self.name}/{life}", self.take_number(), True) for _ in range(count)]
 
     def life_of(self, client: Client) -> int:
-        """Another number for each connection: what was sent on an older one may still be carried out."""
+        """A different number for each connection, because requests on an older one may still be executed."""
         if client is not self.sent_by:
             self.sent_by = client
             self.lives += 1
@@ -318,7 +318,7 @@ class PlainProducer(Producer):
         return self.next_number - 1
 
     def answered(self, sent: dict[int, list[Value]], answer: ProduceResponse) -> None:
-        """Takes one response, at the instant of its arrival."""
+        """Handles one response at the moment of its arrival."""
         for topic in answer.responses:
             for response in topic.partition_responses:
                 ledger = self.topic.ledger(self.world, response.index)
@@ -330,7 +330,7 @@ class PlainProducer(Producer):
 
 
 class LateProducer(PlainProducer):
-    """Writes only values of one key, and so leaves the last records of the others to the cleaner."""
+    """Writes only values of one key, so the last records of the others are left to the cleaner."""
 
     def take_number(self) -> int:
         number = super().take_number() * KEYS

@@ -1,4 +1,5 @@
-"""Asks what only tools ask: cluster, quorum, groups, producers, directories, and changes that change nothing."""
+"""Sends requests that only tools send, about cluster, quorum, groups, producers and directories, and changes without an
+effect."""
 
 from __future__ import annotations
 
@@ -68,7 +69,7 @@ EXPECTED = tuple(
 
 
 class Questioner(ClientLoop):
-    """One question after the other, in every served version. No answer but those of the world is unexpected."""
+    """Sends one request after the other, in every served version. Accepts only responses that this world explains."""
 
     def __init__(self, world: ClientWorld, name: str, topics: tuple[SimulatedTopic, ...]) -> None:
         super().__init__(world, name)
@@ -89,7 +90,7 @@ class Questioner(ClientLoop):
         await asyncio.sleep(self.random.choice((0.02, 0.1, 0.3)))
 
     async def describe_producers(self, client: Client) -> None:
-        """Each idempotent producer is known, with what was acknowledged last."""
+        """Each idempotent producer must be known, with its last acknowledged batch."""
         topic = self.random.choice(self.topics)
         ledger = topic.ledger(self.world, self.random.randrange(topic.partitions))
         expected, legal_losses = dict(ledger.last_sequences), ledger.legal_losses

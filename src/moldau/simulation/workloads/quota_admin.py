@@ -1,4 +1,4 @@
-"""Quotas: an administrator who sets and removes them, and a producer who passes them (KIP-13, 546)."""
+"""Quotas: an administrator who sets and removes them, and a producer that exceeds them (KIP-13, 546)."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 CLIENT_ID = "client-id"
 EXACT = 0
 OTHERS = ("nobody-1", "nobody-2")
-"""Client ids with quotas that no client bears."""
+"""Client ids with quotas that no client uses."""
 PRODUCER_BYTE_RATE = "producer_byte_rate"
 CONSUMER_BYTE_RATE = "consumer_byte_rate"
 RATES = (300, 5_000, 50_000)
 RULE = "only who passes a quota waits"
 MAX_WINDOWS = 12
-"""One more than `quota.window.num` ever is: so many seconds may be used up at once."""
+"""One more than the maximum of `quota.window.num`: the quota of this many seconds may be used at once."""
 
 
 class QuotaValue(CommittedOffset):
-    """What a quota may be; NOTHING: there is none."""
+    """The possible values of a quota; NOTHING: no quota."""
 
     def read(self, offset: int) -> None:
         try:
@@ -50,12 +50,12 @@ class QuotaValue(CommittedOffset):
 
     @property
     def sure(self) -> int | None:
-        """The quota in force; None while a change is on its way."""
+        """The quota in force; None while a change is in flight."""
         return None if self.attempts else self.known
 
 
 class QuotaAdmin(FiniteLoop):
-    """Sets, removes and describes; at the end it removes what would make others wait."""
+    """Sets, removes and describes quotas. At the end removes those that would delay others."""
 
     world: World
 
@@ -67,7 +67,7 @@ class QuotaAdmin(FiniteLoop):
             for key in (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE)
         }
         self.changed_s = 0.0
-        """When the quota of the producer that is limited was last changed."""
+        """The time of the last change of the limited producer's quota."""
 
     @property
     def limit(self) -> QuotaValue:
@@ -137,7 +137,7 @@ class QuotaAuditor(QuotaAdmin):
 
 
 class LimitedProducer(PlainProducer):
-    """Sends without regard to its quota: it waits where it has passed it, and only there."""
+    """Ignores its quota when sending. The broker must delay it if it has exceeded the quota, and only then."""
 
     world: World
 
@@ -145,7 +145,8 @@ class LimitedProducer(PlainProducer):
         super().__init__(world, LIMITED, topic)
         self.admin = admin
         self.used: list[tuple[float, int]] = []
-        """When a request of so many bytes of batches was answered, in this life of the broker and of the quota."""
+        """The time of the response and the bytes of batches for each request, in this life of the broker and of the
+        quota."""
         self.life = (-1, -1.0)
 
     def make_request(self, client: Client, batches: dict[int, bytes], acks: int) -> ProduceRequest:

@@ -25,13 +25,13 @@ OFFSET_OUT_OF_RANGE = ERROR_CODES["OFFSET_OUT_OF_RANGE"]
 FIRST_TOPIC_ID_VERSION = 13
 SEEK_SHARE = 0.05
 AUDITS = 3
-"""So often an auditor reads a compacted log whose records seem to come back."""
+"""How often an auditor reads a compacted log whose records seem to come back."""
 LATEST = -1
 EARLIEST = -2
 
 
 class Position:
-    """Where a reader stands in one partition, and what it has seen there."""
+    """A reader's position in one partition, and the records that it has seen there."""
 
     def __init__(self, ledger: PartitionLedger, offset: int) -> None:
         self.ledger = ledger
@@ -52,11 +52,11 @@ def take_partition(
     asked_offset: int,
     asked_s: float,
 ) -> None:
-    """Holds one partition's part of a fetch response against the ledger, and moves the position on."""
+    """Checks the fetch response for one partition against the ledger, and advances the position."""
     ledger = position.ledger
     position.error_code = answer.error_code
     if answer.error_code == OFFSET_OUT_OF_RANGE:
-        # after an unclean election a leader that does not know of it yet may still serve what is lost
+        # after an unclean election, a leader that does not know it yet may still serve lost records
         may_be_gone = ledger.rules.may_expire or ledger.is_loss_allowed
         if ledger.legal_losses == position.legal_losses_seen and not may_be_gone:
             raise ViolationError(
@@ -85,7 +85,7 @@ def take_partition(
 
 
 def take_records(position: Position, records: Buffer, asked_offset: int, high_watermark: int) -> int:
-    """Checks and learns all whole batches; gives the offset behind the last."""
+    """Checks and learns all whole batches. Returns the offset after the last one."""
     ledger = position.ledger
     next_offset = None
     is_compacted = ledger.rules.is_compacted
@@ -126,14 +126,14 @@ def take_records(position: Position, records: Buffer, asked_offset: int, high_wa
 
 
 def took_over(ledger: PartitionLedger, begin: int, end: int, asked_offset: int) -> None:
-    """Nothing came of the offsets [begin, end), of which a reader had asked for those from `asked_offset` on."""
+    """Offsets [begin, end) had no records. The reader had requested those from `asked_offset` on."""
     if not ledger.rules.is_compacted or end < begin:
         raise ViolationError("offsets are contiguous", f"{ledger.name}: {end} follows {begin - 1}")
     ledger.skipped(max(begin, asked_offset), end)
 
 
 class Consumer(ClientLoop):
-    """Reads all partitions of a topic, from the beginning, again and again."""
+    """Reads all partitions of a topic from the beginning, again and again."""
 
     def __init__(self, world: ClientWorld, name: str, topic: SimulatedTopic) -> None:
         super().__init__(world, name)
@@ -155,7 +155,8 @@ class Consumer(ClientLoop):
         await self.pause()
 
     def seek(self) -> None:
-        """One partition is read on at any offset, in a compacted one often at one that must still be there."""
+        """Continues one partition at a random offset. In a compacted topic, often at one whose record must still
+        exist."""
         position = self.positions[self.seeks.choice(list(self.positions))]
         ledger = position.ledger
         offset = self.seeks.randint(ledger.log_start_offset, max(ledger.end, ledger.log_start_offset))
@@ -167,7 +168,7 @@ class Consumer(ClientLoop):
         return self.random.choice((1, 500, 4_000, 1 << 20))
 
     async def fetch(self, client: Client, *, max_wait_ms: int) -> None:
-        """One Fetch of all positions; moves them on."""
+        """Fetches all positions once, and advances them."""
         positions = self.positions
         asked = {partition: position.offset for partition, position in positions.items()}
         asked_s = self.world.loop.time()
@@ -202,7 +203,7 @@ class Consumer(ClientLoop):
             await asyncio.sleep(self.random.uniform(0.02, 0.3))
 
     async def reset_position(self, client: Client, partition: int, position: Position) -> None:
-        """After a legal loss or an expiry: goes on at the start of the log."""
+        """After a legal loss or an expiry, continues at the start of the log."""
         asked_s = self.world.loop.time()
         start = await list_offset(self, client, self.topic.name, partition, EARLIEST)
         if start >= 0:
@@ -211,7 +212,7 @@ class Consumer(ClientLoop):
 
 
 def fetch_topic(client: Client, topic: SimulatedTopic, asked: dict[int, int], max_bytes: int) -> FetchTopic:
-    """Asks for partitions of one topic, by partition the offset to begin at."""
+    """The fetch of partitions of one topic. `asked`: the start offset of each partition."""
     wanted = tuple(
         FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=max_bytes)
         for partition, offset in asked.items()
@@ -222,7 +223,7 @@ def fetch_topic(client: Client, topic: SimulatedTopic, asked: dict[int, int], ma
 
 
 async def list_offset(reader: ClientLoop, client: Client, topic: str, partition: int, timestamp: int) -> int:
-    """ListOffsets of one partition; -1 for an error that may pass."""
+    """ListOffsets of one partition; -1 for a transient error."""
     answer = await client.request(list_offsets_request(topic, (partition,), timestamp))
     for topic_answer in answer.topics:
         for partition_answer in topic_answer.partitions:
@@ -239,7 +240,7 @@ def list_offsets_request(topic: str, partitions: Iterable[int], timestamp: int) 
 
 
 class Auditor(Consumer):
-    """Reads every partition of a topic once, from its start to its end, and asks the ledger whether it is whole."""
+    """Reads every partition of a topic once from start to end, and checks with the ledger that it is complete."""
 
     def __init__(self, world: ClientWorld, name: str, topic: SimulatedTopic) -> None:
         super().__init__(world, name, topic)
@@ -260,7 +261,7 @@ class Auditor(Consumer):
                 end = await list_offset(self, client, self.topic.name, partition, LATEST)
                 if end < 0:
                     return
-                # after a loss of power the log may start before what the ledger knows
+                # after a loss of power the log may start before the start that the ledger knows
                 await self.reset_position(client, partition, self.positions[partition])
                 self.ends[partition] = end
         if any(position.offset < self.ends[partition] for partition, position in self.positions.items()):

@@ -22,7 +22,7 @@ OFFSET_OUT_OF_RANGE = ERROR_CODES["OFFSET_OUT_OF_RANGE"]
 
 
 class RecordDeleter(ClientLoop):
-    """Deletes a few of the oldest records of a topic that expires anyway, now and then."""
+    """From time to time deletes a few of the oldest records of a topic that expires anyway."""
 
     def __init__(self, world: ClientWorld, name: str, topic: SimulatedTopic) -> None:
         super().__init__(world, name)
@@ -38,7 +38,7 @@ class RecordDeleter(ClientLoop):
 def send_deletion(
     world: ClientWorld, loop: ClientLoop, client: Client, topic: SimulatedTopic
 ) -> asyncio.Future[DeleteRecordsResponse]:
-    """Asks for the deletion of up to ten records of partition 0."""
+    """Requests the deletion of up to ten records of partition 0."""
     ledger = topic.ledger(world, 0)
     wanted = min(ledger.log_start_offset + loop.random.randrange(10), ledger.end)
     ledger.asked_start_offset = max(ledger.asked_start_offset, wanted)
@@ -51,7 +51,8 @@ def send_deletion(
         world.trace.note("deleted", loop.name, wanted, result.error_code, result.low_watermark)
         if result.error_code == 0:
             if not (was_limited or world.is_disk_limited):
-                # a full disk, also one that has room again by now, had none to write it down: a crash may undo it
+                # a disk that was full, even if it has space again by now, could not record it: a crash may undo the
+                # deletion
                 ledger.durable_start_offset = max(ledger.durable_start_offset, result.low_watermark)
             ledger.log_start_seen(result.low_watermark, asked_s=asked_s, seen_s=world.loop.time())
         elif result.error_code != OFFSET_OUT_OF_RANGE or not (ledger.legal_losses or ledger.rules.is_replicated):

@@ -1,4 +1,4 @@
-"""Asks for what must be refused, in every served version, and looks whether a refused request changed anything."""
+"""Sends requests that must be rejected, in every served version, and checks that none of them changes anything."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ KIND = "refusals"
 CASES_PER_SEED = 250
 SCENE_SHARE = 0.6
 LOOK_EVERY = 40
-"""Requests between two looks at what they might have changed."""
+"""The number of requests between two checks of the state."""
 FRAME_PATIENCE_S = 10.0
 CODE_RULE = "what cannot be is refused with its error code"
 STATE_RULE = "what is refused changes nothing"
@@ -62,16 +62,17 @@ TRANSIENT = (
     "NOT_CONTROLLER",
     "KAFKA_STORAGE_ERROR",
 )
-"""What a node answers that starts, stops, or has lost its disk, whatever it is asked."""
+"""Errors of a node that starts, stops, or has lost its disk, for any request."""
 
 Shown = dict[str, object]
 AnyCase = Case | FrameCase | CrowdCase | Scene
 
 
 class Refuser(FiniteLoop):
-    """Makes topics, records, producers and a group of its own; then sends some of all cases, each until it is answered.
+    """Creates its own topics, records, producers and group. Then sends a selection of all cases, each until it is
+    answered.
 
-    Nobody else touches what is its own, so that must always look the same.
+    No other client changes them, so they must always look the same.
     """
 
     world: World
@@ -81,21 +82,21 @@ class Refuser(FiniteLoop):
         self.ground: Ground | None = None
         self.producer_ids: list[int] = []
         self.written = 0
-        """Batches that are acknowledged."""
+        """The number of acknowledged batches."""
         self.cases: list[AnyCase] = []
         self.shown: Shown | None = None
         self.attempts = 0
-        """At scenes: each has names of its own."""
+        """The number of attempts at scenes. Each attempt uses other names."""
         self.since_look = 0
         self.prepared_for: Client | None = None
-        """The connection on which the group was made sure of."""
+        """The connection on which the existence of the group was checked."""
 
     async def step(self) -> None:
         client = await self.client()
         if self.ground is None:
             await self.prepare(client)
         elif client is not self.prepared_for:
-            # a loss of power may have taken the group away, as its positions are not flushed
+            # a loss of power may have removed the group, because its committed offsets are not flushed
             if await self.take_position(client):
                 self.prepared_for = client
         elif self.shown is None or self.since_look >= LOOK_EVERY or not self.cases:
@@ -109,7 +110,7 @@ class Refuser(FiniteLoop):
     # -- the ground
 
     async def prepare(self, client: Client) -> None:
-        """Makes what the cases are aimed at; begins again where it was not answered."""
+        """Creates the objects for the cases. Starts again after a missing response."""
         client.versions[ApiKey.CREATE_TOPICS] = 7
         client.versions[ApiKey.PRODUCE] = 12
         client.versions[ApiKey.METADATA] = 12
@@ -129,7 +130,7 @@ class Refuser(FiniteLoop):
             await self.learn(client)
 
     async def write(self, client: Client) -> bool:
-        """Whether all records are there."""
+        """Whether all records are written."""
         first, second = self.producer_ids
         batches = batches_to_write((first, second), self.world.clock.now_ms())
         for batch in batches[self.written :]:
@@ -143,7 +144,7 @@ class Refuser(FiniteLoop):
         return True
 
     async def take_position(self, client: Client) -> bool:
-        """Whether the group has a position."""
+        """Whether the group has a committed offset."""
         row = OffsetCommitRequestPartition(0, POSITION)
         client.versions[ApiKey.OFFSET_COMMIT] = 9
         request = commit(GROUP, PLAIN, Uuid(bytes(16)), row)
@@ -154,7 +155,7 @@ class Refuser(FiniteLoop):
         return not error_code
 
     async def learn(self, client: Client) -> None:
-        """The ids of the topics; then all cases are known."""
+        """Reads the ids of the topics, after which all cases are known."""
         metadata = await client.request(MetadataRequest(None))
         ids = {topic.name or "": topic.topic_id for topic in metadata.topics}
         first, second = self.producer_ids
@@ -172,7 +173,7 @@ class Refuser(FiniteLoop):
     # -- the cases
 
     async def try_case(self, client: Client, case: AnyCase) -> None:
-        """Sends one; it is done with if the answer says more than that the node cannot answer now."""
+        """Sends one case. It is finished unless the node answers with a transient error."""
         if isinstance(case, FrameCase):
             await self.try_frame(case)
         elif isinstance(case, CrowdCase):
@@ -185,7 +186,7 @@ class Refuser(FiniteLoop):
         self.since_look += 1
 
     async def play(self, client: Client, scene: Scene) -> None:
-        """All steps of it. Raises UnansweredError, and it is begun again."""
+        """Runs all steps of the scene. After an UnansweredError it starts again."""
         self.attempts += 1
         self.world.trace.note("scene", scene.name, self.attempts)
         steps = scene.begin(cast(Ground, self.ground), self.attempts)
@@ -203,7 +204,7 @@ class Refuser(FiniteLoop):
                 answer = await self.ask(client, step)
 
     async def ask(self, client: Client, case: Case) -> Any:
-        """The answer, which is as it must be; None where the node cannot answer now."""
+        """Sends the case, and returns its correct response; None for a transient error."""
         api_key = api_key_of(case.request)
         row = API_VERSIONS[api_key]
         low, high = max(case.versions[0], row.min_version), min(case.versions[1], row.max_version)
@@ -225,7 +226,7 @@ class Refuser(FiniteLoop):
         return answer
 
     async def try_frame(self, case: FrameCase) -> None:
-        """Sends the bytes on a connection of their own. Raises UnansweredError where trouble may have kept them."""
+        """Sends the bytes on a separate connection. Raises UnansweredError if trouble may have delayed them."""
         self.world.trace.note("case", case.name)
         was_up = self.world.broker.boots
         sender = await self.send_bytes(self.name, case.data)
@@ -241,13 +242,13 @@ class Refuser(FiniteLoop):
         finally:
             sender.close()
         answer = bytes(sender.data)
-        # trouble may have cut the connection in the middle of the answer
+        # trouble may have cut the connection in the middle of the response
         is_cut_short = case.answer.startswith(answer) and not self.world.is_draining
         if answer != case.answer and not is_cut_short:
             raise ViolationError(FRAME_RULE, f"{case.name}: answered {answer!r}, expected {case.answer!r}")
 
     async def try_crowd(self, case: CrowdCase) -> None:
-        """One connection after the other. Raises UnansweredError where trouble may have closed one that is served."""
+        """Opens one connection after the other. Raises UnansweredError if trouble may have closed a served one."""
         self.world.trace.note("case", CROWD)
         senders: list[BytesSender] = []
         try:
@@ -267,7 +268,7 @@ class Refuser(FiniteLoop):
             raise ViolationError(CROWD_RULE, f"{len(senders)} of {CROWD} are served, allowed are {CROWD_LIMIT}")
 
     async def send_bytes(self, address: str, data: bytes) -> BytesSender:
-        """A connection of its own that has sent `data`. Raises UnansweredError if nobody listens."""
+        """A separate connection that has sent `data`. Raises UnansweredError if no broker listens."""
         sender = BytesSender()
         try:
             sender.end = await self.world.network.connect(address, self.world.broker.host, PORT, sender)
@@ -279,7 +280,7 @@ class Refuser(FiniteLoop):
     # -- what must not change
 
     async def look(self, client: Client) -> None:
-        """Compares what is shown with what was shown at first."""
+        """Compares the visible state with that at the beginning."""
         shown = await self.show(client)
         if shown is None:
             return
@@ -292,7 +293,7 @@ class Refuser(FiniteLoop):
                 raise ViolationError(STATE_RULE, f"{name} was {before}, and is {shown[name]}")
 
     async def show(self, client: Client) -> Shown | None:
-        """Everything that a refused request might have changed; None where the node cannot answer now."""
+        """Everything that a rejected request might have changed; None after a transient error."""
         shown: Shown = {}
         for name, version, request, look in LOOKS:
             client.versions[api_key_of(request)] = version
@@ -308,7 +309,7 @@ class Refuser(FiniteLoop):
 
 
 class BytesSender(asyncio.Protocol):
-    """A connection that sends what no client sends."""
+    """A connection that sends bytes that no client sends."""
 
     def __init__(self) -> None:
         self.end: End

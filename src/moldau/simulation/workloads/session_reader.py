@@ -1,4 +1,4 @@
-"""A consumer with a fetch session (KIP-227): it says what changed, the broker remembers the rest."""
+"""A consumer with a fetch session (KIP-227). It sends only changes, and the broker remembers the rest."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ Key = tuple[str, int]
 
 
 class SessionReader(ClientLoop):
-    """Reads several topics in one session. At the end it has everything, which a forgotten partition would prevent."""
+    """Reads several topics in one session. At the end it must have all records, which fails if the broker forgets a
+    partition."""
 
     def __init__(self, world: ClientWorld, name: str, topics: tuple[SimulatedTopic, ...]) -> None:
         super().__init__(world, name)
@@ -38,7 +39,7 @@ class SessionReader(ClientLoop):
         self.session_id = 0
         self.epoch = 0
         self.told: dict[Key, tuple[int, int]] = {}
-        """What the session knows: (offset, most bytes)."""
+        """The session's state at the broker: (offset, maximum bytes)."""
         self.left_out: tuple[Key, ...] = ()
         """Partitions that are not read for a while."""
         self.asked_by: Client | None = None
@@ -61,7 +62,7 @@ class SessionReader(ClientLoop):
         await self.pause()
 
     def forget_session(self) -> None:
-        """The next request begins a new one."""
+        """Makes the next request begin a new session."""
         self.session_id, self.epoch = 0, 0
         self.told.clear()
 
@@ -124,7 +125,7 @@ class SessionReader(ClientLoop):
     def take(
         self, answer: FetchResponse, client: Client, asked: dict[Key, int], asked_s: float, *, was_full: bool
     ) -> None:
-        """The answer, at the instant at which it came."""
+        """Handles the response at the moment of its arrival."""
         self.world.trace.note("session", self.name, answer.session_id, self.epoch, answer.error_code)
         if answer.error_code in SESSION_ERRORS:
             self.forget_session()

@@ -1,4 +1,4 @@
-"""Changes settings of topics while everything runs, and looks whether the broker remembers what it acknowledged."""
+"""Changes settings of topics while everything runs, and checks that the broker remembers the acknowledged ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ TOPIC = 2
 TOPIC_SOURCE = 1
 SET, DELETE = 0, 1
 NO_DELETION = ("retention.ms", "segment.ms")
-"""Left at seven days, a log of this world would never expire, and nobody would notice that it does not."""
+"""Settings that are never removed: with the default of seven days no log would expire in this world, and nothing would
+test expiry."""
 
 CHOICES = (
     ("cached", "max.message.bytes", (900_000, 1_000_012, 2_000_000)),
@@ -39,7 +40,7 @@ CHOICES = (
 
 
 class SettingValue(CommittedOffset):
-    """What a topic's setting may be; NOTHING: it is not set. The log of the metadata is flushed before each answer."""
+    """The possible values of a topic's setting; NOTHING: not set. The metadata log is flushed before each response."""
 
     def read(self, offset: int) -> None:
         try:
@@ -64,7 +65,7 @@ class SettingsLedger:
 
 
 class SettingsAdmin(ClientLoop):
-    """Sets, unsets and describes, one setting at a time."""
+    """Sets, removes and describes one setting at a time."""
 
     def __init__(self, world: ClientWorld, name: str, ledger: SettingsLedger) -> None:
         super().__init__(world, name)

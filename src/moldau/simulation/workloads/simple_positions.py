@@ -39,7 +39,7 @@ Answer = TypeVar("Answer", bound=msgspec.Struct)
 
 
 class Change:
-    """Attempts to give partitions new positions, all by one request."""
+    """Attempts to commit new offsets for partitions, all in one request."""
 
     def __init__(self, group: GroupLedger, topic: str, positions: dict[int, int]) -> None:
         self._attempts: dict[int, tuple[CommittedOffset, Attempt, list[Attempt]]] = {}
@@ -64,13 +64,13 @@ class Change:
             self.refused(partition)
 
     def is_over(self) -> None:
-        """The answer to the commit came, or never will."""
+        """The response to the commit came, or never will."""
         for _, attempt, _ in self._attempts.values():
             attempt.is_over = True
 
 
 class SimplePositions(ClientLoop):
-    """Keeps positions of one topic in a group that nobody joins."""
+    """Commits offsets of one topic in a group that no member joins."""
 
     def __init__(self, world: ClientWorld, name: str, topic: SimulatedTopic, group: GroupLedger) -> None:
         super().__init__(world, name)
@@ -99,7 +99,7 @@ class SimplePositions(ClientLoop):
         await self.change(client, commit_request(client, self.group.group, self.topic, positions), change, note)
 
     async def delete(self, client: Client) -> None:
-        """The whole group."""
+        """Deletes the whole group."""
         change = self.deletion()
 
         def note(answer: DeleteGroupsResponse) -> None:
@@ -116,7 +116,7 @@ class SimplePositions(ClientLoop):
         await self.change(client, request, change, note)
 
     async def forget(self, client: Client) -> None:
-        """Deletes the positions of the group, which stays."""
+        """Deletes the committed offsets of the group, which continues to exist."""
         change = self.deletion()
         partitions = tuple(OffsetDeleteRequestPartition(p) for p in range(self.topic.partitions))
 
@@ -152,7 +152,7 @@ class SimplePositions(ClientLoop):
 
 
 def commit_request(client: Client, group: str, topic: SimulatedTopic, positions: dict[int, int]) -> OffsetCommitRequest:
-    """Of a group without members; `positions`: the offset of each partition."""
+    """A commit for a group without members. `positions`: the offset of each partition."""
     is_by_id = client.version_of(ApiKey.OFFSET_COMMIT) >= FIRST_TOPIC_ID_VERSION
     rows = tuple(OffsetCommitRequestPartition(partition, offset) for partition, offset in positions.items())
     wanted = OffsetCommitRequestTopic("" if is_by_id else topic.name, topic.topic_id, rows)
@@ -160,7 +160,7 @@ def commit_request(client: Client, group: str, topic: SimulatedTopic, positions:
 
 
 class ExpiryAuditor(SimplePositions):
-    """Reads the positions of a group once; with `is_expired`, all of them must be gone."""
+    """Reads the committed offsets of a group once. With `is_expired`, all of them must be gone."""
 
     def __init__(
         self, world: ClientWorld, name: str, topic: SimulatedTopic, group: GroupLedger, *, is_expired: bool

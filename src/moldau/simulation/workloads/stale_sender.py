@@ -1,8 +1,9 @@
-"""A producer that sends a batch of an aborted transaction again, in a later transaction of the same epoch.
+"""A producer that repeats a batch of an aborted transaction in a later transaction of the same epoch.
 
-So does a network that holds a request back, or a client that has lost count. Between the two it rests, while others
-write to the partition: segments are rolled and cleaned, the node may die and learn its producers from the log. With the
-first protocol the epoch stays, and with it the sequences: the batch is a repeat, and nothing of it may be stored.
+A network that delays a request, or a client that has lost count, has the same effect. Between the two sends it rests
+while others write to the partition: segments are rolled and cleaned, and the node may die and recover its producers
+from the log. With the first protocol the epoch does not change, so the sequences continue: the batch is a repeat and
+must not be stored.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ RESTS_S = (0.5, 2.0, 4.0)
 
 
 class StaleSender(TransactionalClient):
-    """See the module. Whatever it writes belongs to an aborted transaction."""
+    """See the module. All its records belong to an aborted transaction."""
 
     world: World
 
@@ -68,12 +69,12 @@ class StaleSender(TransactionalClient):
         await self.end(is_commit=True)
 
     def end_of_log(self, partition: int) -> int:
-        """As the node has it: the marker of the transaction is there, or comes next."""
+        """The end of the log at the node. The marker of the transaction is below it, or comes next."""
         node = self.world.broker.node
         return 0 if node is None else node.broker.partitions.find(self.topic.name, partition).log.log_end_offset
 
     async def reach_broker(self) -> None:
-        """Waits until there is a connection: nothing is in flight, so a broker that is down ends no life."""
+        """Waits until a connection is open. No request is in flight, so an unavailable broker ends no life."""
         while True:
             try:
                 await self.client()

@@ -1,4 +1,4 @@
-"""Asks ListOffsets for times, and holds the answers against when each record was sent."""
+"""Sends ListOffsets for times, and checks the responses against the time when each record was sent."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RULE = "a time leads to its first record"
 
 
 class TimeSearcher(ClientLoop):
-    """Looks for times at which records were sent, and for the latest of all."""
+    """Searches for times at which records were sent, and for the latest of all."""
 
     def __init__(self, world: ClientWorld, name: str, topics: tuple[SimulatedTopic, ...]) -> None:
         super().__init__(world, name)
@@ -39,7 +39,7 @@ class TimeSearcher(ClientLoop):
         await asyncio.sleep(self.random.choice((0.05, 0.2, 0.5)))
 
     async def search(self, client: Client) -> None:
-        """One question about one partition."""
+        """Sends one request about one partition."""
         topic = self.random.choice(self.topics)
         ledger = topic.ledger(self.world, self.random.randrange(topic.partitions))
         if not ledger.values:
@@ -61,7 +61,7 @@ class TimeSearcher(ClientLoop):
         if found.error_code:
             self.must_be_retriable(found.error_code, f"ListOffsets of {ledger.name}")
             return
-        # what retention or a client has taken away meanwhile was no longer to be found
+        # records removed by retention or a client in the meantime could not be found
         asked_s = self.world.loop.time()
         start = await list_offset(self, client, topic.name, ledger.partition, EARLIEST)
         if start < 0 or ledger.legal_losses != legal_losses:
@@ -74,7 +74,7 @@ class TimeSearcher(ClientLoop):
 def check_found(
     ledger: PartitionLedger, found: ListOffsetsPartitionResponse, candidates: dict[int, int], wanted_ms: int | None
 ) -> None:
-    """`candidates`: the timestamp of each offset that was known and is still there. `wanted_ms` None: the latest."""
+    """`candidates`: the timestamp of each known offset that still exists. `wanted_ms` None: the latest."""
     asked = f"{ledger.name}: asked {wanted_ms}, got {found.offset} at {found.timestamp}"
     value = ledger.values.get(found.offset)
     if value is not None and ledger.sent.timestamps[value] != found.timestamp:
@@ -82,7 +82,7 @@ def check_found(
     if wanted_ms is not None and 0 <= found.timestamp < wanted_ms:
         raise ViolationError(RULE, f"{asked}, which is too early")
     if wanted_ms is None and found.offset < 0 and ledger.rules.is_flushed:
-        return  # as in Apache Kafka nothing is found where the latest is not below the high watermark yet
+        return  # as in Apache Kafka, none is found while the latest is not below the high watermark
     for offset, timestamp in candidates.items():
         if wanted_ms is None:
             is_missed = timestamp > found.timestamp

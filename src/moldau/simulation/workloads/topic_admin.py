@@ -1,4 +1,4 @@
-"""Creates and deletes topics, writes a little into them, and looks whether the broker remembers."""
+"""Creates and deletes topics, writes a few records into them, and checks that the broker remembers them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ MAX_PARTITIONS = 5
 
 
 class PassingReader(ClientLoop):
-    """Reads and searches topics while they are made and deleted: any answer will do, but no handler may stumble."""
+    """Reads and searches topics while they are created and deleted. Any response is accepted, but no handler may
+    fail."""
 
     def __init__(self, world: ClientWorld, name: str, topics: tuple[str, ...]) -> None:
         super().__init__(world, name)
@@ -77,15 +78,15 @@ class PassingReader(ClientLoop):
 
 
 def deletion_of(client: Client, name: str) -> DeleteTopicsRequest:
-    """In the form of the connection's version."""
+    """The request in the form of the connection's version."""
     if client.version_of(ApiKey.DELETE_TOPICS) >= 6:
         return DeleteTopicsRequest(topics=(DeleteTopicState(name=name),), timeout_ms=5_000)
     return DeleteTopicsRequest(topic_names=(name,), timeout_ms=5_000)
 
 
 class KnownTopic(msgspec.Struct):
-    """What the admin knows of a name. `may_exist` and `may_be_absent`: both after an unanswered request, which may
-    still be carried out until `doubt_until` (seconds of the loop)."""
+    """The administrator's knowledge about a name. `may_exist` and `may_be_absent` are both true after an unanswered
+    request, which may still be executed until `doubt_until` (seconds of the loop)."""
 
     name: str
     partitions: int
@@ -94,13 +95,13 @@ class KnownTopic(msgspec.Struct):
     may_be_absent: bool = True
     doubt_until: float = 0.0
     configs: dict[str, str] | None = None
-    """What it was created with; None: nobody knows."""
+    """The settings at its creation; None: unknown."""
     may_have: tuple[int, ...] = ()
-    """Counts of partitions that a request without an answer may have led to."""
+    """Partition counts that may result from unanswered requests."""
 
 
 class TopicAdmin(ClientLoop):
-    """Owns some names; nobody else creates or deletes them."""
+    """Owns some topic names, which no other client creates or deletes."""
 
     def __init__(self, world: ClientWorld, name: str, names: tuple[str, ...]) -> None:
         super().__init__(world, name)
@@ -137,7 +138,7 @@ class TopicAdmin(ClientLoop):
         )
         if not request.validate_only:
             topic.may_exist = True
-            topic.configs = None  # those of an older topic of the name say nothing, nor does its number of partitions
+            topic.configs = None  # those of an older topic with this name no longer apply, nor does its partition count
         doubt_before, topic.doubt_until = topic.doubt_until, self.world.loop.time() + DOUBT_S
         answer = await client.request(request)
         topic.doubt_until = doubt_before
@@ -148,7 +149,7 @@ class TopicAdmin(ClientLoop):
         if result.error_code == TOPIC_ALREADY_EXISTS:
             if not topic.may_be_absent:
                 return
-            # an earlier unanswered creation did it, or an unanswered deletion did not
+            # either an earlier unanswered creation was executed, or an unanswered deletion was not
             topic.may_be_absent = self.is_in_doubt(topic)
             topic.topic_id = ZERO_UUID
             topic.configs = None
@@ -166,7 +167,7 @@ class TopicAdmin(ClientLoop):
             self.world.trace.tell(f"topic {topic.name} created with {partitions} partitions")
 
     async def add_partitions(self, client: Client, topic: KnownTopic) -> None:
-        """To the topic; the records of the others stay where they are."""
+        """Adds partitions to the topic. The records of existing partitions stay."""
         count = self.more.randint(topic.partitions + 1, MAX_PARTITIONS)
         request = CreatePartitionsRequest(
             (CreatePartitionsTopic(topic.name, count, None),), 5_000, validate_only=self.more.random() < 0.1
@@ -179,7 +180,7 @@ class TopicAdmin(ClientLoop):
             error_code = answer.results[0].error_code
             self.world.trace.note("partitions", topic.name, count, error_code)
             if error_code == INVALID_PARTITIONS and are_any_in_doubt:
-                return  # an earlier request that had no answer was carried out
+                return  # an earlier unanswered request was executed
             if error_code:
                 self.must_be_retriable(error_code, f"CreatePartitions of {topic.name}")
             elif not request.validate_only:
@@ -189,7 +190,7 @@ class TopicAdmin(ClientLoop):
         await client.request(request, note=note)
 
     async def describe(self, client: Client, topic: KnownTopic) -> None:
-        """The settings are those of this topic, not of an older one of the name."""
+        """The settings must be those of this topic, not of an older one with the name."""
         request = DescribeConfigsRequest((DescribeConfigsResource(TOPIC, topic.name, None),))
 
         def note(answer: DescribeConfigsResponse) -> None:
@@ -233,7 +234,7 @@ class TopicAdmin(ClientLoop):
             self.world.trace.tell(f"topic {topic.name} deleted")
 
     async def write(self, topic: KnownTopic) -> None:
-        """A few records, as a client of their own that knows the topic by its id."""
+        """Writes a few records, with a separate producer that knows the topic by id."""
         if topic.topic_id == ZERO_UUID:
             return
         target = self.world.new_topic(topic.name, topic.topic_id, topic.partitions, TopicRules())
@@ -245,7 +246,7 @@ class TopicAdmin(ClientLoop):
             producer.close()
 
     async def verify(self, client: Client) -> None:
-        """Metadata of the names must agree with what was acknowledged, within a moment."""
+        """Metadata of the names must soon agree with the acknowledged state."""
         began = self.world.loop.time()
         while True:
             wanted = tuple(MetadataRequestTopic(name=name) for name in self.topics)
@@ -261,11 +262,11 @@ class TopicAdmin(ClientLoop):
                 raise UnansweredError("closed while waiting")
 
     def is_in_doubt(self, topic: KnownTopic) -> bool:
-        """Whether an unanswered request may still be on its way into the metadata."""
+        """Whether an unanswered request may still change the metadata."""
         return self.world.loop.time() < topic.doubt_until
 
     def disagreement(self, name: str, found: msgspec.Struct) -> str:
-        """What is wrong with the metadata of one name, or ""; learns what was in doubt."""
+        """The error in the metadata of one name, or "". Resolves doubts about the topic."""
         topic = self.topics[name]
         error_code = getattr(found, "error_code", 0)
         if error_code == UNKNOWN_TOPIC_OR_PARTITION:

@@ -1,6 +1,6 @@
-"""Base of the transactional clients: a producer with a transactional id, its requests, and the answers that are legal.
+"""Base of the transactional clients: a producer with a transactional id, its requests, and the permitted responses.
 
-A life begins with InitProducerId. An error ends it, and so do most requests without an answer.
+A life begins with InitProducerId. An error ends it, and so do most unanswered requests.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from moldau.simulation.client_world import ClientWorld, SimulatedTopic
 
 TRANSACTION = 1
-"""The type of FindCoordinator's key."""
+"""FindCoordinator's key type for transactional ids."""
 FIRST_TOPIC_ID_VERSION = 13
 KNOWN_EPOCH_FROM = 3
 MAX_TRIES = 30
-"""A transaction that meets so many errors that may pass is given up for another life."""
+"""After this many transient errors, the client gives up the transaction and begins another life."""
 V2_FROM = {ApiKey.PRODUCE: 12, ApiKey.TXN_OFFSET_COMMIT: 5, ApiKey.END_TXN: 5}
-"""The versions of the second protocol (KIP-890); those below belong to the first."""
+"""The first versions of the second protocol (KIP-890). Lower ones belong to the first."""
 CONCURRENT_TRANSACTIONS = ERROR_CODES["CONCURRENT_TRANSACTIONS"]
 FENCED = tuple(ERROR_CODES[name] for name in ("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"))
 WAIT = (
@@ -44,7 +44,7 @@ WAIT = (
     *[ERROR_CODES[name] for name in ("NOT_ENOUGH_REPLICAS", "UNSTABLE_OFFSET_COMMIT")],
 )
 Ask = Callable[[Client], Awaitable[int]]
-"""Sends one request and gives its error code."""
+"""Sends one request and returns its error code."""
 LIFE_OVER = (
     *FENCED,
     *[
@@ -57,11 +57,11 @@ LIFE_OVER = (
         )
     ],
 )
-"""Another producer has taken over, or the transaction was aborted for its time."""
+"""Another producer has taken over, or the transaction was aborted by its timeout."""
 
 
 class LifeOverError(Exception):
-    """The broker refused what only a producer with a newer epoch may do."""
+    """The broker rejected a request that only a producer with a newer epoch may send."""
 
 
 class TransactionalClient(ClientLoop):
@@ -78,7 +78,7 @@ class TransactionalClient(ClientLoop):
         """The partitions of the open transaction."""
 
     async def client(self) -> Client:
-        """A connection that speaks the protocol of this life."""
+        """A connection that uses the protocol of this life."""
         client = await super().client()
         self.adapt_versions(client)
         return client
@@ -91,7 +91,7 @@ class TransactionalClient(ClientLoop):
             client.versions[key] = max(first, drawn) if self.is_v2 else min(first - 1, drawn)
 
     async def rest(self, rest_s: float) -> None:
-        """Does nothing for a while, so that others can work."""
+        """Pauses for a while, so that others can work."""
         end_s = self.world.loop.time() + rest_s
         while self.world.loop.time() < end_s and not self.world.is_draining:
             await self.pause()
@@ -99,8 +99,8 @@ class TransactionalClient(ClientLoop):
     # -- a life
 
     async def begin_producer(self, timeout_ms: int, *, may_resume: bool = False) -> bool:
-        """InitProducerId; False for an error that may pass. `may_resume`: now and then as a client that recovers from
-        an error, which is fenced where another one has taken over (KIP-360). Raises LifeOverError."""
+        """Sends InitProducerId; False for a transient error. `may_resume`: sometimes like a client that recovers from
+        an error, which is fenced if another producer has taken over (KIP-360). Raises LifeOverError."""
         client = await self.client()
         if not await find_coordinator(self, client, self.transactional_id, TRANSACTION):
             return False
@@ -124,7 +124,7 @@ class TransactionalClient(ClientLoop):
         return True
 
     async def wait_out(self, error_code: int, what: str) -> None:
-        """For an error that may pass. Raises LifeOverError, and ViolationError for what nothing explains."""
+        """Waits after a transient error. Raises LifeOverError, and ViolationError for an unexplained error."""
         if error_code in LIFE_OVER:
             if error_code in FENCED:
                 self.world.count(TransactionEvent.FENCED)
@@ -134,7 +134,8 @@ class TransactionalClient(ClientLoop):
         await asyncio.sleep(self.random.uniform(0.02, 0.2))
 
     async def until_taken(self, ask: Ask, what: str) -> None:
-        """Asks again while an error may pass, on the same connection: what was sent on a lost one may come late."""
+        """Repeats the request after transient errors, on the same connection, because requests on a lost one may arrive
+        late."""
         client = await self.client()
         for _ in range(MAX_TRIES):
             error_code = await ask(client)
@@ -148,7 +149,7 @@ class TransactionalClient(ClientLoop):
     # -- a transaction
 
     async def write(self, partition: int, transaction: str, numbers: list[int]) -> bytes:
-        """Copies of `numbers` as one batch, which is given back."""
+        """Writes copies of `numbers` as one batch, and returns the batch."""
         batch = self.make_batch(transaction, partition, numbers)
         await self.write_batch(partition, batch)
         self.sequences[partition] = self.sequences.get(partition, 0) + len(numbers)
@@ -203,7 +204,7 @@ class TransactionalClient(ClientLoop):
         return EndTxnRequest(self.transactional_id, self.producer_id, self.producer_epoch, committed=is_commit)
 
     def take_end(self, answer: EndTxnResponse, *, is_commit: bool) -> None:
-        """The transaction has ended: with the second protocol the next one has another epoch."""
+        """The transaction has ended. With the second protocol the next one has another epoch."""
         if is_commit:
             event = TransactionEvent.COMMITTED_V2 if self.is_v2 else TransactionEvent.COMMITTED_V1
         else:

@@ -1,9 +1,9 @@
-"""A copier that reads, writes and commits its position in one transaction, with both protocols of transactions.
+"""A copier that reads, writes and commits its offset in one transaction, with both transaction protocols.
 
-Two of them share a transactional id: the one that begins a life fences the other. A life begins with InitProducerId,
-reads the committed position, and copies from there; whatever the broker refuses, and most of what it does not answer,
-begins another life. With the first protocol (EndTxn below version 5) an end that was not answered always does: an
-EndTxn that arrives late would end the next transaction.
+Two copiers share a transactional id, and each new life fences the other copier. A life begins with InitProducerId,
+reads the committed offset, and copies from there. Any rejected request, and most unanswered ones, begin another life.
+With the first protocol (EndTxn below version 5) an unanswered end always does, because an EndTxn that arrives late
+would end the next transaction.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ REFUSED_ASTRAY = tuple(ERROR_CODES[name] for name in ("INVALID_TXN_STATE", "TRAN
 
 
 class TransactionalCopier(TransactionalClient):
-    """See the module. `timeouts_ms`: of its transactions, one for each life."""
+    """See the module. `timeouts_ms`: the choice of transaction timeouts, one for each life."""
 
     timeouts_ms: tuple[int, ...] = TIMEOUTS_MS
 
@@ -59,8 +59,8 @@ class TransactionalCopier(TransactionalClient):
         last_transactions: int = 0,
         writes_astray: bool = True,
     ) -> None:
-        """`rest_s`: how long it sleeps at most before a life, so that another copier can work. `writes_astray`: not
-        where markers take a while: until they stand in a partition, what is sent there counts to the transaction."""
+        """`rest_s`: the longest sleep before a life, so that another copier can work. `writes_astray`: not if markers
+        take a while, because until the marker is in a partition, stray records count as part of the transaction."""
         super().__init__(world, name, topic, ledger.name)
         self.ledger = ledger
         self.rest_s = rest_s
@@ -69,9 +69,9 @@ class TransactionalCopier(TransactionalClient):
         self.position = 0
         self.transactions = 0
         self.transaction = ""
-        """The one that may be open; InitProducerId ends it."""
+        """The transaction that may be open. InitProducerId ends it."""
         self.left_to_copy = last_transactions
-        """Transactions that it ends on the healthy node, when all others finish."""
+        """The number of transactions to end on the healthy node, when all other clients finish."""
 
     def is_done(self) -> bool:
         return self.world.is_draining and not self.transaction and self.left_to_copy <= 0
@@ -117,13 +117,13 @@ class TransactionalCopier(TransactionalClient):
         self.is_alive = True
 
     async def committed_position(self, client: Client) -> int | None:
-        """None: it is not known now."""
+        """None: unknown for now."""
         return await stable_position(self, client, self.ledger.name, self.topic, WAIT)
 
     # -- a transaction
 
     async def copy(self) -> None:
-        """One transaction. Raises LifeOverError, UnansweredError: nobody knows how it ended."""
+        """Runs one transaction. Raises LifeOverError, and UnansweredError if its outcome is unknown."""
         self.transactions += 1
         self.transaction = transaction = f"{self.name}/{self.transactions}"
         self.ledger.begun(transaction)
@@ -137,19 +137,20 @@ class TransactionalCopier(TransactionalClient):
             if self.is_v2 and self.random.random() < 0.1:
                 await self.end_late(before - 1)
         if self.random.random() < 0.06:
-            # longer than some time-outs: the broker ends the transaction
+            # longer than some timeouts: the broker ends the transaction
             await asyncio.sleep(self.random.uniform(0.5, 3))
         if self.random.random() < 0.9:
             await self.commit_position(self.position + count)
         else:
-            # without its position a copy must not count
+            # without its offset a copy must not count
             await self.end(transaction, Outcome.ABORTED, self.position)
             return
         is_commit = self.random.random() < 0.85
         await self.end(transaction, Outcome.COMMITTED if is_commit else Outcome.ABORTED, self.position + count)
 
     async def write_astray(self) -> None:
-        """Records that no transaction has room for, as a stray task sends them: taken, they would never end."""
+        """Sends records outside of any transaction, like a stray task. If they were accepted, they would stay open for
+        ever."""
         transaction = f"{self.name}/{self.transactions}/astray"
         self.ledger.begun(transaction)
         self.ledger.ended(transaction, Outcome.ABORTED, 0)
@@ -221,20 +222,20 @@ class TransactionalCopier(TransactionalClient):
             self.position = position
 
     async def until_ended(self, ask: Ask) -> None:
-        """Sends an EndTxn. Raises UnansweredError: nobody knows what has become of it."""
+        """Sends an EndTxn. Raises UnansweredError if its outcome is unknown."""
         try:
             await self.until_taken(ask, "EndTxn")
         except UnansweredError:
             if not self.is_v2 or self.random.random() < 0.1:
                 raise
-            # the second protocol knows a repeat by its epoch
+            # the second protocol recognizes a repeat by its epoch
             await asyncio.sleep(self.random.uniform(0.01, 0.3))
             self.world.count(TransactionEvent.END_REPEATED)
             await self.until_taken(ask, "EndTxn")
 
     async def end_late(self, producer_epoch: int) -> None:
-        """An end of the transaction before this one, sent again: it must not touch what is open now. A coordinator that
-        was replaced, and has not heard of the open one, may repeat its answer; a decision would raise the epoch."""
+        """Repeats the end of the previous transaction, which must not affect the open one. A replaced coordinator that
+        does not know the open one yet may repeat its answer; a new decision would raise the epoch."""
         if producer_epoch < 0:
             return
         client = await self.client()

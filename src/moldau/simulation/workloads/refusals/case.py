@@ -1,4 +1,4 @@
-"""One request, and what the answer must be; the topics that such requests are aimed at."""
+"""A request with its expected response, and the topics that such requests use."""
 
 from __future__ import annotations
 
@@ -17,28 +17,29 @@ PLAIN = "refused.plain"
 COMPACTED = "refused.compacted"
 PACKED = "refused.packed"
 COLLIDING = "refused_plain"
-"""A name that has the same metric names as PLAIN."""
+"""A name with the same metric names as PLAIN."""
 NEW = "refused.new"
 UNKNOWN = "refused.unknown"
 UNKNOWN_ID = Uuid(b"\x07" * 16)
 GROUP = "refused.group"
-"""A simple group with a position, and without members."""
+"""A simple group with a committed offset and without members."""
 POSITION = 7
 PARTITIONS = 2
-"""Of PLAIN; the other topics have one."""
+"""The partitions of PLAIN. The other topics have one."""
 BATCHES = 7
 BATCH_RECORDS = 2
-"""In partition 0 of PLAIN there are so many batches of the first producer; then two of one record, of the second."""
+"""The number of batches of the first producer in partition 0 of PLAIN. They are followed by two batches of one record
+from the second producer."""
 END_OFFSET = BATCHES * BATCH_RECORDS + 2
 LARGEST_BATCH = 5_000
 """`max.message.bytes` of PLAIN."""
 BAD_NAMES = ("", ".", "..", "x" * 250, "refused/x", "refused x", "refused\n", "r\u00e9fused", "../../refused")
 FAR_EPOCH = 1_000_000
-"""A leader epoch that no story comes to."""
+"""A leader epoch that no story reaches."""
 
 
 class Ground(msgspec.Struct):
-    """What the requests are aimed at: topics with records, and the producers of these."""
+    """The objects that the requests use: topics with records, and their producers."""
 
     topic_ids: dict[str, Uuid]
     producer_ids: tuple[int, int]
@@ -48,27 +49,27 @@ class Ground(msgspec.Struct):
 
 
 def nothing_wrong(answer: Any) -> str:
-    """For an answer that holds nothing to compare."""
+    """For a response without anything to compare."""
     return ""
 
 
 class Case(msgspec.Struct, frozen=True):
-    """A request and its answer. It goes out in one of `versions`, as far as the API has them."""
+    """A request and its response. It is sent in one of `versions`, as far as the API has them."""
 
     name: str
     request: Request[Any]
     refusals: tuple[str, ...] = ()
-    """The names of the error codes in the answer, in its order; what was not refused is left out."""
+    """The names of the error codes in the response, in order, without successes."""
     versions: tuple[int, int] = (0, 1 << 15)
     otherwise: tuple[str, ...] | None = None
-    """What `refusals` may be just as well."""
+    """An alternative to `refusals`."""
     fault: Callable[[Any], str] = nothing_wrong
-    """What is wrong with the rest of the answer, or ""."""
+    """Returns the error in the rest of the response, or ""."""
 
 
 class FrameCase(msgspec.Struct, frozen=True):
-    """Bytes that are no request, on a connection of their own. `answer`: what comes back; then the connection closes.
-    None: the connection stays open, and `answer` comes first."""
+    """Bytes that are not a request, on a separate connection. `answer`: the returned bytes. Then the connection closes
+    if `is_closed`, or else stays open."""
 
     name: str
     data: bytes
@@ -77,7 +78,7 @@ class FrameCase(msgspec.Struct, frozen=True):
 
 
 def topics_to_create() -> tuple[CreatableTopic, ...]:
-    """The ground of the requests."""
+    """The topics of the ground."""
     flushed = CreatableTopicConfig("flush.messages", "1")
     return (
         CreatableTopic(

@@ -1,4 +1,4 @@
-"""Bytes that are no request: the connection closes, and nothing else comes back."""
+"""Bytes that are not a request: the connection closes, and nothing else is returned."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ TAGGED = 9
 
 
 class CrowdCase(msgspec.Struct, frozen=True):
-    """One connection more than an address may have: it is closed, and those before it are served."""
+    """One connection more than an address may have. It must be closed, and the earlier ones served."""
 
     data: bytes = frame(struct.pack(">hhih", 18, 0, CORRELATION_ID, 0))
 
 
 def frame_cases(random: Random) -> Iterator[FrameCase]:
-    """All of them; of each API one request that is cut off somewhere, as `random` says."""
+    """All cases. For each API, one request that `random` cuts off at some byte."""
     for length in (-1, -(1 << 31), 104_857_601, 0x16030100, 0x47455420):
         yield FrameCase(f"a frame of {length} bytes", struct.pack(">i", length) + b"\x01\x02")
     for length in (0, 1, 7):
@@ -71,7 +71,7 @@ def _header(key: int, version: int) -> bytes:
 
 
 def _requests() -> Iterator[FrameCase]:
-    """Whole requests that close the connection."""
+    """Whole requests after which the connection closes."""
     acl = CreateAclsRequest((AclCreation(0, "x", 3, "User:x", "*", 3, 3),))
     yield FrameCase("CreateAcls of kind 0", _framed(ApiKey.CREATE_ACLS, 1, acl))
     for name, topic, acks in (("an unknown topic", "refused.unknown", 0), ("no batch", PLAIN, 0)):

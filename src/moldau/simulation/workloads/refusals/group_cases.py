@@ -1,4 +1,4 @@
-"""Groups: joined, kept, left, asked for positions and deleted where that cannot be."""
+"""Invalid requests about groups: joins, heartbeats, leaves, offset fetches and deletions."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _memberships() -> Iterator[Case]:
 def commit(
     group: str, topic: str, topic_id: Uuid, *rows: OffsetCommitRequestPartition, **fields: Any
 ) -> OffsetCommitRequest:
-    """A commit that names the topic as its version wants it."""
+    """A commit that names the topic in the form of its version."""
     return OffsetCommitRequest(group, topics=(OffsetCommitRequestTopic(topic, topic_id, rows),), **fields)
 
 

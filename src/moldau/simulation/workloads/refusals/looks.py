@@ -1,4 +1,4 @@
-"""What the cluster shows of the ground: no rejected request may change it."""
+"""The visible state of the ground, which no rejected request may change."""
 
 from __future__ import annotations
 
@@ -92,4 +92,4 @@ LOOKS: tuple[tuple[str, int, Request[Any], Callable[[Any], object]], ...] = (
         lambda answer: answer.finalized_features,
     ),
 )
-"""What it is called, the version, the request, and the part of its answer that must stay the same."""
+"""Name, version, request, and the part of the response that must not change."""

@@ -1,4 +1,4 @@
-"""Records: produced, read, searched, deleted and moved where that cannot be."""
+"""Invalid requests about records: produced, read, searched, deleted and moved."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from moldau.wire.records.control import ControlType, build_control_batch
 from moldau.wire.records.crc import crc32c
 
 BY_NAME, BY_ID = (0, 12), (13, 1 << 15)
-"""Versions of Produce and Fetch."""
+"""Versions of Produce and Fetch that name topics by name, and by id."""
 DAY_MS = 86_400_000
 MANY = 450
 COVERED_BY_CRC_FROM = 21
@@ -67,7 +67,7 @@ FIELDS = {
     "base sequence": (53, ">i"),
     "record count": (57, ">i"),
 }
-"""Position and form of the fields in the header of a batch."""
+"""Position and format of the fields in a batch header."""
 BAD_FIELDS: tuple[tuple[str, int, str], ...] = (
     ("base offset", 1, "INVALID_RECORD"),
     ("length", 0, "CORRUPT_MESSAGE"),
@@ -90,7 +90,7 @@ BAD_FIELDS: tuple[tuple[str, int, str], ...] = (
 
 
 def changed(batch: bytes, field: str, value: int) -> bytes:
-    """`batch` with another value in a field of its header, and the CRC of what it then holds."""
+    """`batch` with another value in a header field, and a CRC that matches."""
     data = bytearray(batch)
     position, form = FIELDS[field]
     struct.pack_into(form, data, position, value)
@@ -100,7 +100,7 @@ def changed(batch: bytes, field: str, value: int) -> bytes:
 
 
 def spoiled(batch: bytes, position: int, value: int) -> bytes:
-    """`batch` with another byte behind its header, and the CRC of what it then holds."""
+    """`batch` with another byte after its header, and a CRC that matches."""
     data = bytearray(batch)
     data[position] = value
     struct.pack_into(">I", data, 17, crc32c(data[COVERED_BY_CRC_FROM:]))
@@ -125,7 +125,7 @@ Row = tuple[int, bytes | None]
 
 
 def produce(topic: str, topic_id: Uuid, *rows: Row, acks: int = -1, transactional_id: str | None = None) -> Any:
-    """A request that names the topic as its version wants it."""
+    """A request that names the topic in the form of its version."""
     data = tuple(PartitionProduceData(*row) for row in rows)
     return ProduceRequest(transactional_id, acks, 5_000, (TopicProduceData(topic, topic_id, data),))
 
@@ -185,11 +185,11 @@ def _productions(ground: Ground) -> Iterator[Case]:
 
 
 PARTITIONS_BEYOND = 100
-"""The first of the partitions that no topic has."""
+"""The first partition number that no topic has."""
 
 
 def _bad_batches(ground: Ground) -> Iterator[Case]:
-    """What a header proves, for a topic whose records are not read and for two whose are."""
+    """Errors visible in a batch header, for a topic whose records are not read and for two whose records are."""
     good = _batch(ground, 2)
     one_refused: tuple[tuple[str, bytes | None, str], ...] = (
         ("no batch", None, "INVALID_RECORD"),
@@ -215,7 +215,7 @@ def _bad_batches(ground: Ground) -> Iterator[Case]:
     large = build_batch([(b"key", b"x" * LARGEST_BATCH, ground.now_ms, ())])
     yield _produce("a large batch", ground, PLAIN, (0, large), refusals=("MESSAGE_TOO_LARGE",))
     transactional = _batch(ground, producer_id=77, producer_epoch=0, base_sequence=0, is_transactional=True)
-    # where nobody has asked for a transactional id yet, there is no coordinator to ask
+    # before the first use of a transactional id no coordinator exists
     refused, otherwise = ("NOT_ENOUGH_REPLICAS",), ("INVALID_PRODUCER_ID_MAPPING",)
     case = _produce(
         "in a transaction", ground, PLAIN, (0, transactional), refusals=refused, versions=(3, 11), transactional_id="t"
@@ -224,7 +224,7 @@ def _bad_batches(ground: Ground) -> Iterator[Case]:
 
 
 def _read_batches(ground: Ground) -> Iterator[Case]:
-    """What only the records prove: where they are read."""
+    """Errors visible only in the records, for topics whose records are read."""
     no_key = build_batch([(None, b"no key", ground.now_ms, ())])
     long_value = build_batch([(b"key", b"v" * 40, ground.now_ms, ())])
     packed = _batch(ground, 20, compression="gzip")

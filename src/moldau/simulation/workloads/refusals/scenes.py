@@ -1,6 +1,6 @@
 """Requests that build on each other: a group with members, settings that are set and removed, an auto-created topic.
 
-A scene that is interrupted starts again with other names.
+An interrupted scene starts again with other names.
 """
 
 from __future__ import annotations
@@ -67,24 +67,24 @@ from moldau.wire.protocol.messages.scram import (
 from moldau.wire.protocol.messages.topics import DeleteTopicsRequest
 
 TRANSITORY = "passing."
-"""What the names of groups and topics begin with that scenes make."""
+"""The prefix of the names of groups and topics that scenes create."""
 MAX_WAITS = 200
 SESSION_MS = 60_000
 USER = "passing"
 
 Steps = Generator["Case | float", Any, None]
-"""Gives the next request, and takes its answer; or seconds to wait."""
+"""Yields the next request and receives its response, or yields seconds to wait."""
 
 
 class Scene(msgspec.Struct, frozen=True):
-    """`begin`: the ground and the number of the attempt to its steps."""
+    """`begin` makes the steps from the ground and the number of the attempt."""
 
     name: str
     begin: Callable[[Ground, int], Steps]
 
 
 def all_scenes() -> Iterator[Scene]:
-    """Each is played in a seed, or not."""
+    """All scenes. A seed plays each scene or leaves it out."""
     yield Scene("a living group", _living_group)
     yield Scene("a static member", _static_member)
     yield Scene("settings of a broker", _broker_settings)
@@ -117,11 +117,11 @@ def _join(group: str, *refusals: str, versions: tuple[int, int], **fields: Any) 
 
 
 def _sync(group: str, generation: int, member: str, *refusals: str, **fields: Any) -> Case:
-    # v5 wants the protocol
+    # v5 needs the protocol
     versions = (5, 5) if "protocol_type" in fields else (3, 4) if "group_instance_id" in fields else (0, 4)
     given = (SyncGroupRequestAssignment(member, b"assigned"),)
     request = SyncGroupRequest(group, generation, member, assignments=given, **fields)
-    # a full disk may have refused the assignment: the members have to join again then
+    # a full disk may have rejected the assignment: then the members have to join again
     otherwise = None if refusals else ("REBALANCE_IN_PROGRESS",)
     return Case("SyncGroup of a living group", request, refusals, versions, otherwise)
 
@@ -234,7 +234,7 @@ def _static_member(ground: Ground, attempt: int) -> Steps:
 
 
 def _shows(kind: int, name: str, expected: dict[str, tuple[str | None, int]]) -> Case:
-    """DescribeConfigs gives these values and sources."""
+    """DescribeConfigs must return these values and sources."""
 
     def fault(answer: Any) -> str:
         found = {row.name: (row.value, row.config_source) for row in answer.results[0].configs}
@@ -250,7 +250,7 @@ def _alter(kind: int, name: str, *changes: Change) -> Case:
 
 def _broker_settings(ground: Ground, attempt: int) -> Steps:
     setting = "message.max.bytes"
-    yield _alter(BROKER, NODE, (setting, DELETE, None))  # an attempt before this one may have left it
+    yield _alter(BROKER, NODE, (setting, DELETE, None))  # an earlier attempt may have left it set
     yield _alter(BROKER, "", (setting, SET, "2000000"))
     yield _shows(BROKER, "", {setting: ("2000000", 3)})
     yield _shows(BROKER, NODE, {setting: ("2000000", 3)})
@@ -346,7 +346,7 @@ def _quotas(ground: Ground, attempt: int) -> Steps:
 
 
 def _asked_for(ground: Ground, attempt: int) -> Steps:
-    """Where `auto.create.topics.enable` is set: the first answer is 3, a later one has the topic."""
+    """With `auto.create.topics.enable`: the first response has error 3, a later one has the topic."""
     name = f"{TRANSITORY}topic.{attempt}"
     asked = MetadataRequest((MetadataRequestTopic(name=name),))
     unknown = ("UNKNOWN_TOPIC_OR_PARTITION",)

@@ -1,4 +1,4 @@
-"""Settings of topics, brokers, loggers, groups and subscriptions, and quotas: what may not be set or asked."""
+"""Invalid changes and requests of settings of topics, brokers, loggers, groups and subscriptions, and of quotas."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ UNALTERED: tuple[tuple[int, str, tuple[Change, ...], str], ...] = (
     (LOGGER, "", (("root", SET, "INFO"),), "INVALID_REQUEST"),
     (99, NODE, (("retention.ms", SET, "5"),), "INVALID_REQUEST"),
 )
-"""Resource, changes, and the one refusal."""
+"""Resource, changes, and the only error."""
 
 ONLY_JUDGED: tuple[tuple[int, str, tuple[Change, ...]], ...] = (
     (TOPIC, PLAIN, (("retention.ms", SET, "5000"),)),
@@ -204,7 +204,7 @@ def _descriptions() -> Iterator[Case]:
         (CLIENT_METRICS, "refused"),
         (GROUPS, GROUP),
     ):
-        # which loggers there are depends on what else this process has imported
+        # the loggers depend on the other imports of this process
         keys = ("root",) if kind == LOGGER else None
         request = DescribeConfigsRequest((DescribeConfigsResource(kind, name, keys),), True, True)
         fault = synonyms_fault if (kind, name) != (BROKER, "") else lambda answer: ""
@@ -253,7 +253,7 @@ def _alterations() -> Iterator[Case]:
 
 
 def alteration(name: str, kind: int, resource: str, changes: tuple[Change, ...]) -> Case:
-    """An IncrementalAlterConfigs that is granted."""
+    """A valid IncrementalAlterConfigs."""
     return _alter(name, _resource(kind, resource, changes), refusals=(), judge=False)
 
 

@@ -14,7 +14,7 @@ from moldau.wire.records.builder import build_batch
 
 
 def all_cases(ground: Ground) -> Iterator[Case]:
-    """Every request that leaves the state as it is."""
+    """Every request that does not change the state."""
     yield from topic_cases(ground)
     yield from settings_cases()
     yield from record_cases(ground)

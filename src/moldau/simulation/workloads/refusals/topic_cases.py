@@ -1,4 +1,4 @@
-"""Topics and partitions: created, deleted, grown, described, elected and moved where that cannot be."""
+"""Invalid requests about topics and partitions: created, deleted, grown, described, elected and moved."""
 
 from __future__ import annotations
 
@@ -260,7 +260,7 @@ def _page(
     cursor: tuple[str, int] | None = None,
     expected: tuple[tuple[tuple[str, int], ...], tuple[str, int] | None] | None = None,
 ) -> Case:
-    """`expected`: the partitions of the page, and where the next one begins."""
+    """`expected`: the partitions on the page, and the start of the next page."""
 
     def fault(answer: Any) -> str:
         if expected is None:
@@ -310,7 +310,7 @@ def _elect(
 def _elections() -> Iterator[Case]:
     not_needed = "ELECTION_NOT_NEEDED"
     yield _elect("0", (PLAIN, (0, 1)), refusals=(not_needed, not_needed), election_type=0)
-    # a partition whose directory has failed has no leader, and begins anew: so of the one without records
+    # a partition with a failed directory has no leader and starts again empty: so use the one without records
     yield _elect("1", (PLAIN, (1, 1)), refusals=(not_needed, not_needed), otherwise=(not_needed,), election_type=1)
     unknown = ((UNKNOWN, (0,)), (PLAIN, (9, -1)))
     yield _elect("of none such", *unknown, refusals=("UNKNOWN_TOPIC_OR_PARTITION",) * 3)
