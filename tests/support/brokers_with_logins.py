@@ -1,4 +1,4 @@
-"""Moldau or Apache Kafka on a data directory that both may open in turn, with a listener for users who log in."""
+"""Moldau or Apache Kafka on a data directory that both may open in turn, with a listener for users with logins."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ SETTINGS: Final = {
 
 
 class Served(NamedTuple):
-    """Where super users reach a broker, and users who log in."""
+    """The listeners' addresses: for super users, and for users that log in."""
 
     servers: str
     login: str
 
     def connect(self, credentials: Credentials) -> RawConnection:
-        """Logged in. Raises KafkaError."""
+        """A client that has logged in. Raises KafkaError."""
         connection = RawConnection(self.login)
         log_in(connection, credentials)
         return connection
 
 
 Serving = Callable[[Path, Path], AbstractContextManager[Served]]
-"""Of a folder for scratch files, and the data directory."""
+"""From a scratch folder and the data directory."""
 
 
 def apache_with_logins(settings: Mapping[str, str]) -> Serving:
@@ -54,7 +54,7 @@ def apache_with_logins(settings: Mapping[str, str]) -> Serving:
 
 
 def moldau_with_logins(settings: Mapping[str, str], secret: str) -> Serving:
-    """Fails where the broker printed the `secret`."""
+    """Fails if the broker printed the `secret`."""
 
     @contextmanager
     def serving(scratch: Path, data: Path) -> Iterator[Served]:

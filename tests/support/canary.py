@@ -1,4 +1,4 @@
-"""A canary: an ordinary client that produces and consumes while others misbehave, and notices nothing."""
+"""A canary: an ordinary client that produces and consumes while other clients misbehave, and must notice nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 
 class Canary:
-    """Writes a numbered record every 10 ms; at the end all are there, once, in order, and nothing went wrong."""
+    """Writes a numbered record every 10 ms; at the end all records are there once, in order, without errors."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self.bootstrap_servers = bootstrap_servers

@@ -1,4 +1,4 @@
-"""An authority for tests, made once for each process."""
+"""A test CA, made once for each process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Issued(real.Issued):
     """A certificate and its key."""
 
     def write(self, directory: Path, name: str) -> Path:
-        """The key and the certificate in one file of PEM."""
+        """Writes the key and the certificate into one PEM file."""
         path = directory / f"{name}.pem"
         path.write_text(self.key_pem + self.chain_pem)
         return path
@@ -32,7 +32,7 @@ def name_of(text: str) -> x509.Name:
 
 
 class Authority:
-    """Issues certificates that it has signed."""
+    """Issues certificates with its signature."""
 
     def __init__(self, name: str = "CN=Test authority") -> None:
         self._signer = real.Authority.create(name_of(name), NOW, LIFETIME_DAYS)
@@ -55,5 +55,5 @@ def authority() -> Authority:
 
 
 def email_name(address: str) -> x509.Name:
-    """A name with an attribute that RFC 2253 has no keyword for."""
+    """A name with an attribute for which RFC 2253 has no keyword."""
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "m"), x509.NameAttribute(NameOID.EMAIL_ADDRESS, address)])

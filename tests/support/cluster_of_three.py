@@ -1,4 +1,4 @@
-"""Three nodes in processes of their own that form one cluster, of Moldau or of Apache Kafka."""
+"""Three nodes, each a process, that form one cluster of Moldau or of Apache Kafka."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WAIT_S = 120
 STOP_S = 20
 BOTH_ROLES = dict.fromkeys(NODE_IDS, "broker,controller")
 SEPARATE_ROLES = {1: "controller", 2: "broker", 3: "broker"}
-# Moldau does not serve them yet, so no cluster that it is in may have them
+# Moldau does not serve them yet, so a cluster with a Moldau node may not have them
 UNSERVED = ("group.version=0", "share.version=0", "streams.version=0")
 
 Command = Callable[[Path], list[str]]
@@ -43,7 +43,7 @@ def apache_command(libs: str) -> Command:
 
 
 def format_directory(config: Path, *more: str, by_kafka: bool, features: tuple[str, ...] = UNSERVED) -> None:
-    """The directory of the node whose properties are `config`. `features`: where they are not the defaults."""
+    """The directory of the node whose properties are `config`. `features`: if they are not the defaults."""
     words = ["format", "-t", CLUSTER_ID, "-c", str(config), *more]
     words += [word for name in features for word in ("--feature", name)]
     if by_kafka:
@@ -54,16 +54,16 @@ def format_directory(config: Path, *more: str, by_kafka: bool, features: tuple[s
 
 
 def first_directory_id(node_id: int) -> str:
-    """Where the first voters are records of the log, of the directory of this node."""
+    """The id of this node's directory, if the first voters are records of the log."""
     return uuid_to_text(Uuid(bytes([node_id]) * 16))
 
 
 class ClusterOfThree:
-    """`commands`: how each node is started, by id; `roles`: its `process.roles`. Every directory is formatted by
-    Moldau, or by Kafka for its own. `voters_in_log`: they are records of the log (KIP-853), not a setting.
-    `settings`: more of each node. `later`: nodes that may succeed those; clients know their addresses before.
-    `features`: of the cluster, where they are not the defaults; None: as both kinds serve them, if there are both.
-    `clients`: settings of librdkafka, for listeners that ask for more than an address."""
+    """`commands`: how each node is started, by id; `roles`: its `process.roles`. Moldau formats every directory, except
+    Kafka its own. `voters_in_log`: the voters are records of the log (KIP-853), not a setting. `settings`: more of each
+    node. `later`: nodes that may replace those; clients know their addresses before. `features`: of the cluster, if
+    they are not the defaults; None: those that both kinds serve, if there are both. `clients`: settings of librdkafka,
+    for listeners that need more than an address."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class ClusterOfThree:
         self._factor = len(self._brokers)
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._held = {node_id: (held_port(), held_port()) for node_id in (*NODE_IDS, *later)}
-        """The voters are written before anybody listens."""
+        """The ports are held because the voters are written before a node listens."""
         ports = {node_id: self.ports_of(node_id) for node_id in NODE_IDS}
         reached = [self.ports_of(node_id)[0] for node_id in (*self._brokers, *later)]
         self.bootstrap_servers = ",".join(f"127.0.0.1:{port}" for port in reached)
@@ -97,7 +97,7 @@ class ClusterOfThree:
         controllers = {node_id: port for node_id, (_, port) in ports.items() if "controller" in roles[node_id]}
         self.bootstrap_controllers = ",".join(f"127.0.0.1:{port}" for port in controllers.values())
         self._controllers: list[int] = []
-        """Where the voters are records of the log: those that a new node asks for them."""
+        """With voters in the log: the controllers that a new node asks for them."""
         voters = ",".join(f"{node_id}@127.0.0.1:{port}" for node_id, port in controllers.items())
         self._quorum = {"controller.quorum.voters": voters}
         first: tuple[str, ...] = ()
@@ -156,7 +156,7 @@ class ClusterOfThree:
             )
 
     def restart(self, node_id: int, settings: Mapping[str, str]) -> None:
-        """A clean stop, and the next life with these settings too; returns when all is whole again."""
+        """Stops the node cleanly and starts it with these settings too; returns when the cluster is whole again."""
         process = self._processes.pop(node_id)
         process.terminate()
         assert process.wait(WAIT_S) == 0, self.told()
@@ -167,36 +167,36 @@ class ClusterOfThree:
         self.wait_whole()
 
     def move_clients(self, clients: Mapping[str, str]) -> None:
-        """From now on clients of the cluster have these settings of librdkafka."""
+        """From now on the cluster's clients have these settings of librdkafka."""
         self._clients = dict(clients)
 
     def prepare_broker(self, node_id: int, command: Command) -> None:
-        """One more node, a broker alone, has its settings and its directory."""
+        """Writes the settings and the directory of a further node with only the broker role."""
         self._held[node_id] = held_port(), held_port()
         self._commands[node_id], self._roles[node_id] = command, "broker"
         self._write_config(node_id)
         self._format(node_id, by_kafka=command is not moldau_command)
 
     def join(self, node_id: int) -> None:
-        """A prepared broker starts and is known to the others."""
+        """Starts a prepared broker, and waits until the others know it."""
         self._brokers.append(node_id)
         self.start(node_id)
         self.wait_for_brokers()
 
     def refusal_of(self, node_id: int) -> str:
-        """What a node says last that ends by itself instead of joining the others."""
+        """The last message of a node that ends by itself instead of joining the others."""
         self.start(node_id)
         assert self._processes.pop(node_id).wait(WAIT_S) == 1, self.told()
         return (self._scratch / f"node-{node_id}.log").read_text().splitlines()[-1]
 
     def add_broker(self, node_id: int, command: Command) -> None:
-        """One more node, a broker alone, starts and is known to the others."""
+        """Starts a further node with only the broker role, and waits until the others know it."""
         self.prepare_broker(node_id, command)
         self.join(node_id)
 
     def replace(self, node_id: int, command: Command) -> None:
-        """kill -9 of a node whose disk is gone for good: another kind of node takes its id, with an empty directory,
-        and its place among the voters in the log. What is asked of the quorum is asked by Kafka's tool."""
+        """kill -9 of a node whose disk is lost: another kind of node takes its id, with an empty directory, and its
+        place among the voters in the log. Kafka's tool sends the requests to the quorum."""
         self.kill(node_id)
         self._brokers.remove(node_id)
         self.wait_for_brokers()
@@ -211,8 +211,8 @@ class ClusterOfThree:
         self._ask_quorum("--command-config", str(self.config_of(node_id)), "add-controller")
 
     def succeed(self, old: int, new: int, command: Command) -> None:
-        """An empty node with an id of its own takes over all that another one has, which then ends and is forgotten:
-        no partition ever lacks a replica. What is asked of the cluster, our commands ask."""
+        """An empty node with another id takes over everything from an old node, which then ends and is removed: no
+        partition ever lacks a replica. Our commands send the requests to the cluster."""
         self._commands[new], self._roles[new] = command, "broker,controller"
         self._write_config(new)
         self._format(new, "--no-initial-controllers", by_kafka=command is not moldau_command)
@@ -222,8 +222,8 @@ class ClusterOfThree:
         self._run_moldau("quorum", "add", str(self.config_of(new)), "-b", self.bootstrap_servers)
         self._controllers.append(new)
         self._run_moldau("brokers", "decommission", str(old), "--execute", "-b", self.bootstrap_servers)
-        # Apache Kafka's node stops while it is a voter: one that led the quorum and was removed asks its bootstrap
-        # servers who leads now, for five minutes where they are all gone
+        # Apache Kafka's node stops while it is a voter: a removed former leader of the quorum asks its bootstrap
+        # servers for the new leader, for five minutes if they are all gone
         process = self._processes.pop(old)
         process.terminate()
         process.wait(WAIT_S)
@@ -241,11 +241,11 @@ class ClusterOfThree:
         assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}{self.told()}"
 
     def running(self) -> dict[int, Command]:
-        """How each node was started whose process has not been ended."""
+        """The command of each node whose process has not ended."""
         return {node_id: self._commands[node_id] for node_id in self._processes}
 
     def check_with_kafkas_tools(self) -> None:
-        """Every node that runs votes, and every replica is in sync, as Kafka's own tools see it."""
+        """By Kafka's own tools every running node votes, and every replica is in sync."""
         check_with_kafkas_tools(self.bootstrap_servers, [*self._processes])
 
     def _ask_quorum(self, *words: str) -> None:
@@ -260,7 +260,7 @@ class ClusterOfThree:
         return self._scratch / f"data-{node_id}"
 
     def lose_directory(self, node_id: int) -> None:
-        """Of a node that does not run."""
+        """Deletes the log directory of a node that does not run."""
         shutil.rmtree(self.data_of(node_id))
 
     def kill(self, node_id: int) -> None:
@@ -271,7 +271,7 @@ class ClusterOfThree:
 
     @contextmanager
     def standing_still(self, node_id: int) -> Iterator[None]:
-        """SIGSTOP until the block ends: its connections stay open, and it answers nothing."""
+        """SIGSTOP until the end of the block: its connections stay open, and it answers nothing."""
         process = self._processes[node_id]
         process.send_signal(signal.SIGSTOP)
         try:
@@ -281,7 +281,7 @@ class ClusterOfThree:
 
     def restart_all(self, commands: dict[int, Command], *, is_clean: bool) -> None:
         """All nodes end, by SIGTERM or by kill -9, and others start on their directories. The last nodes of Apache
-        Kafka wait for a quorum that has gone before them: they are killed then."""
+        Kafka wait for a quorum that has already ended: they are killed then."""
         running = [self._processes.pop(node_id) for node_id in [*self._processes]]
         for process in running:
             process.send_signal(signal.SIGTERM if is_clean else signal.SIGKILL)
@@ -298,7 +298,7 @@ class ClusterOfThree:
         self.wait_in_sync()
 
     def stop(self) -> None:
-        """What still runs ends."""
+        """Ends all processes that still run."""
         for node_id in [*self._processes]:
             self.kill(node_id)
         for held in self._held.values():
@@ -306,7 +306,7 @@ class ClusterOfThree:
                 each.close()
 
     def told(self) -> str:
-        """What the nodes wrote, for a failure."""
+        """The output of the nodes, for a failure."""
         return "\n".join(path.read_text()[-3_000:] for path in sorted(self._scratch.glob("node-*.log")))
 
     def wait_for_brokers(self) -> None:
@@ -314,7 +314,7 @@ class ClusterOfThree:
         self.wait_until(lambda: len(admin.list_topics(timeout=1).brokers) == len(self._brokers))
 
     def wait_in_sync(self) -> None:
-        """Until every partition of the topic has all its replicas in sync."""
+        """Waits until every partition of the topic has all its replicas in sync."""
         admin = AdminClient({**self._clients, "log_level": 0})
 
         def is_in_sync() -> bool:
@@ -324,7 +324,7 @@ class ClusterOfThree:
         self.wait_until(is_in_sync)
 
     def wait_whole(self) -> None:
-        """Until every partition of every topic has all its replicas in sync, internal ones too."""
+        """Waits until every partition of every topic, internal ones too, has all its replicas in sync."""
         admin = AdminClient({**self._clients, "log_level": 0})
 
         def is_whole() -> bool:
@@ -334,7 +334,7 @@ class ClusterOfThree:
         self.wait_until(is_whole)
 
     def wait_out_of_sync(self, node_id: int) -> None:
-        """Until the node is in sync in no partition of the topic, as the others know it."""
+        """Waits until the other nodes see this node in sync in no partition of the topic."""
         admin = AdminClient({**self._clients, "log_level": 0})
 
         def is_out() -> bool:
@@ -344,14 +344,14 @@ class ClusterOfThree:
         self.wait_until(is_out)
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
-        """Asks again and again, within a bound. A KafkaException counts as no."""
+        """Repeats, within a bound, until it is true. A KafkaException counts as false."""
         pausing = Producer({**self._clients, "log_level": 0})
         for _ in range(WAIT_S * 5):
             try:
                 if condition():
                     return
             except KafkaException:
-                pass  # nobody answered in time
+                pass  # no broker answered in time
             pausing.poll(0.2)
         pytest.fail(self.told())
 
@@ -378,7 +378,7 @@ class ClusterOfThree:
         self.wait_until(lambda: len(self.cordonings_of(broker_id)) > known)
 
     def cordonings_of(self, broker_id: int) -> list[int]:
-        """How many directories each record says that are cordoned, in the log of the first node."""
+        """The number of cordoned directories in each record, in the log of the first node."""
         log = self._scratch / "data-1" / METADATA_DIRECTORY / "00000000000000000000.log"
         words = ["log", "dump", "--cluster-metadata-decoder", str(log)]
         dump = [sys.executable, "-m", "moldau.cli.main", *words]
@@ -397,13 +397,14 @@ class ClusterOfThree:
         return Producer({**settings, "delivery.timeout.ms": WAIT_S * 1_000, "linger.ms": 1})
 
     def produce(self, tag: str, count: int, producer: Producer | None = None) -> list[str]:
-        """By `producer`, or a new one; all of them are acknowledged."""
+        """By `producer`, or a new one; all records are acknowledged."""
         return list(self.produce_placed(tag, count, producer).values())
 
     def produce_placed(
         self, tag: str, count: int, producer: Producer | None = None, *, size: int = 0
     ) -> dict[tuple[int, int], str]:
-        """As `produce`, to each partition in turn: by partition and offset. `size`: bytes of each value at least."""
+        """As `produce`, to each partition in turn; gives the values by partition and offset. `size`: minimum bytes of
+        each value."""
         producer = producer or self.new_producer()
         failed: list[str] = []
         placed: dict[tuple[int, int], str] = {}
@@ -423,7 +424,7 @@ class ClusterOfThree:
         return placed
 
     def read_all(self, count: int) -> list[str]:
-        """`count` records, and what comes behind them within a second."""
+        """`count` records, and those that follow within a second."""
         settings = {**self._clients, "group.id": "nobody", "auto.offset.reset": "earliest"}
         consumer = Consumer({**settings, "enable.auto.commit": False, "log_level": 0})
         consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in range(PARTITIONS)])
@@ -450,7 +451,7 @@ def cluster_of_three(
     features: tuple[str, ...] | None = None,
     clients: Mapping[str, str] | None = None,
 ) -> Iterator[ClusterOfThree]:
-    """All three started, and known to each other."""
+    """All three nodes, started, and known to each other."""
     cluster = ClusterOfThree(
         scratch,
         commands,
@@ -472,10 +473,10 @@ def cluster_of_three(
 
 
 def check_that_each_may_die(cluster: ClusterOfThree) -> None:
-    """kill -9 of one node after the other, while an idempotent producer sends: no acknowledged record is lost, none
-    comes twice.
+    """kill -9 of one node after the other, while an idempotent producer sends: no acknowledged record is lost or
+    duplicated.
 
-    The producer is there before the first kill: without a controller no broker gives out ids of producers for long."""
+    The producer exists before the first kill: without a controller a broker soon has no more producer ids."""
     cluster.create_topic()
     producer = cluster.new_producer()
     written = cluster.produce("before", 500, producer)

@@ -1,4 +1,4 @@
-"""What tests of plain Kafka clients run against."""
+"""The cluster for tests of plain Kafka clients."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from moldau.testing import Cluster
 
 @contextmanager
 def cluster_under_test() -> Iterator[str]:
-    """The addresses of a broker of ours, or of the cluster that MOLDAU_TEST_CLUSTER names: the same tests."""
+    """The addresses of a broker of ours, or of the cluster in MOLDAU_TEST_CLUSTER, for the same tests."""
     given = os.environ.get("MOLDAU_TEST_CLUSTER")
     if given:
         yield given

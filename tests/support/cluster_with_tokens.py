@@ -1,4 +1,4 @@
-"""A cluster of Moldau or of Apache Kafka that gives delegation tokens to users of SCRAM-SHA-512, without ACLs."""
+"""A cluster of Moldau or of Apache Kafka that issues delegation tokens to SCRAM-SHA-512 users, without ACLs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def cluster_with_tokens(
 
 
 def properties_of(user: str, password: str) -> dict[str, str]:
-    """The settings of a client of this user, by the names of librdkafka, which Moldau's clients take."""
+    """The settings of this user's client, by the names of librdkafka, which Moldau's clients accept."""
     return {
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": MECHANISM,

@@ -1,4 +1,4 @@
-"""The machine of the controller with a list as its log, a clock and its timers; and brokers that ask it."""
+"""The controller's machine with a list as its log, a clock and its timers; and brokers that send it requests."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SESSION_MS = 9_000
 
 
 class Controller:
-    """The machine of the controller in node 1, with a list as its log, a clock, and its timers."""
+    """The controller's machine in node 1, with a list as its log, a clock, and its timers."""
 
     def __init__(self, bootstrap: tuple[MetadataRecord, ...] = BOOTSTRAP, **settings: str) -> None:
         self.bootstrap = bootstrap
@@ -55,14 +55,14 @@ class Controller:
         self.activate()
 
     def activate(self) -> None:
-        """A controller that knows the log only becomes active."""
+        """A controller knows the log only when it becomes active."""
         settings = parse_broker_settings(self.settings)
         self.machine = ControllerMachine("cluster", settings, SeededRandom(1), lambda: 0)
         self.timers: dict[object, Timer[ControllerRequest]] = {}
         self.ask(ActivateController(self.bootstrap))
 
     def ask(self, request: Any, request_id: int = 7) -> Any:
-        """The answer; `last` has the records that were written."""
+        """The response; `last` has the written records."""
         decision = whole(self.machine.decide(self.state, request_id, request, Now(self.now_ms, 0)))
         for timer in decision.timers:
             self.timers[timer.key] = timer
@@ -74,13 +74,13 @@ class Controller:
         return decision.replies[0][1] if decision.replies else None
 
     def code(self, request: Any) -> int:
-        """Of the refusal."""
+        """The error code."""
         with pytest.raises(KafkaError) as caught:
             self.ask(request)
         return caught.value.code
 
     def wait(self, for_ms: int) -> list[MetadataRecord]:
-        """What the timers write meanwhile."""
+        """Gives what the timers write meanwhile."""
         end_ms, length = self.now_ms + for_ms, len(self.log)
         while True:
             due = min(self.timers.values(), key=lambda timer: timer.deadline_ms or 0, default=None)
@@ -92,7 +92,7 @@ class Controller:
             self.ask(due.request, NO_REQUEST_ID)
 
     def wait_until(self, now_ms: int) -> None:
-        """Lets the timers fire that are due by then."""
+        """Fires the timers that are due by then."""
         self.wait(now_ms - self.now_ms)
 
     def register(self, broker_id: int, life: int = 1, **changes: Any) -> int:
@@ -105,7 +105,7 @@ class Controller:
         return self.state.image.brokers[broker_id].epoch
 
     def beat(self, broker_id: int, offset: int | None = None, **wants: Any) -> BrokerHeartbeatResponse:
-        """A heartbeat of a broker that has acted on all there is, or on what is up to `offset`. No directory of it is
+        """A heartbeat of a broker that has applied everything, or everything up to `offset`. None of its directories is
         cordoned, unless `wants` says so."""
         reached = len(self.log) - 1 if offset is None else offset
         says = {"cordoned_log_dirs": ()} | wants
@@ -130,7 +130,8 @@ class Controller:
         return self.state.image.topics_by_name["t"].partitions[0]
 
     def propose(self, proposer: int, *isr: int, **changes: Any) -> Any:
-        """AlterPartition of the leader as it knows the partition, with `changes`; gives the answer for it."""
+        """AlterPartition by the leader with its knowledge of the partition, and `changes`; gives the response for
+        it."""
         known, topic_id = self.partition, self.state.image.topics_by_name["t"].topic_id
         states = tuple(BrokerState(replica, self.epoch(replica)) for replica in isr)
         proposed = ProposedPartition(0, known.leader_epoch, (), states, 0, known.partition_epoch)

@@ -1,4 +1,4 @@
-"""A port of a server that is still to start, in a process of its own."""
+"""A port for a server that starts later, in another process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from moldau.transport.held_port import hold_port
 
 
 def held_port() -> socket.socket:
-    """A socket whose port of 127.0.0.1 the kernel gives to nobody else while it is open; see `hold_port`."""
+    """A socket whose port of 127.0.0.1 the kernel gives to no other process while it is open; see `hold_port`."""
     return hold_port("127.0.0.1")
 
 

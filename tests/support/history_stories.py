@@ -1,4 +1,4 @@
-"""Histories written as stories: text in which each line says what one process did.
+"""Histories written as stories: each line of text is an action of one process.
 
     == a title
     finds: lost write                      (or: fine)
@@ -11,7 +11,7 @@
     c commits group orders-0@2 -> done, c asks group -> orders-0@2
     c end orders-0@2, p crash, admin creates orders, fault kill -9 of broker 1
 
-Above the first step may stand `compacted: topic`, `copy: source target`, and `writes are isolated`.
+`compacted: topic`, `copy: source target` and `writes are isolated` may come before the first step.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def stories(path: Path) -> Iterator[Story]:
 
 
 class Teller:
-    """Makes events of the lines of one story."""
+    """Makes events from the lines of one story."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -67,7 +67,7 @@ class Teller:
         self.copies: list[Copy] = []
         self.transactions: dict[str, int] = {}
         self.open: dict[tuple[str, str], tuple[int, int]] = {}
-        """By process and label: operation and partition of what has begun."""
+        """By process and label: operation and partition of begun sends."""
         self.operations = 0
 
     def line(self, line: str) -> None:

@@ -1,4 +1,4 @@
-"""Batches whose records are not what their header says."""
+"""Batches whose records contradict their header."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def record(
     attributes: int = 0,
     length: int = 0,
 ) -> bytes:
-    """One record with value `v`; `length` is added to the true one."""
+    """One record with value `v`; `length` is added to the true length."""
     if key_size is None:
         key_size = varint(-1 if key is None else len(key))
     body = bytes([attributes]) + varint(0) + varint(delta) + key_size + (key or b"") + value_size + b"v" + headers
@@ -44,14 +44,14 @@ def record(
 
 
 def batch_of(payload: bytes, count: int, codec: int = 0) -> bytes:
-    """A batch whose header is right, around any bytes."""
+    """A batch with a correct header around any bytes."""
     whole = batch(*[b"v"] * count)[:HEADER_SIZE] + payload
     struct.pack_into(">i", whole, LENGTH, len(whole) - 12)
     return bytes(patched(whole, ">h", ATTRIBUTES, codec))
 
 
 def bomb(megabytes: int) -> bytes:
-    """One record of zeros as gzip, made without ever holding it."""
+    """One record of zeros as gzip, made without holding it in memory."""
     size = megabytes << 20
     tail_of_body = varint(0)
     head_of_body = b"\0" + varint(0) + varint(0) + varint(1) + b"k" + varint(size)

@@ -3,8 +3,8 @@
     with Issuer.running() as issuer:                 # `tls=True`: HTTPS, by tests.support.certificates
         issuer.clients["service"] = Client("its-secret")
         issuer.people["alice"] = Person("her-password", {"groups": ["editors"]})
-        issuer.faults["/jwks"] = "hang"              # until it is taken out; see Fault
-        issuer.forgery = "expired"                   # what /token gives from now on; see Forgery
+        issuer.faults["/jwks"] = "hang"              # until it is removed; see Fault
+        issuer.forgery = "expired"                   # kind of /token's tokens from now on; see Forgery
         issuer.token("alice")                        # a token without a request
         issuer.rotate("RSA")
 
@@ -34,7 +34,7 @@ from tests.support.certificates import authority
 from tests.support.json_web_tokens import Forgery, Kind, SigningKey, claims_of, forged, is_signed_by, signed
 
 Fault = Literal["hang", "redirect", "huge", "not_json", "empty_object", "unauthorized", "failed", "closed", "drip"]
-"""`huge`: 10 MB; `closed`: no answer; `drip`: a byte from time to time, for ever; `empty_object`: no token in it."""
+"""`huge`: 10 MB; `closed`: no response; `drip`: a byte from time to time, for ever; `empty_object`: no token in it."""
 AUDIENCE: Final = "kafka"
 ASSERTION: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
@@ -47,7 +47,7 @@ _DRIP_S: Final = 0.05
 
 @dataclass
 class Client:
-    """`secret`: "" for a public client, which needs PKCE. `key`: with which it signs assertions."""
+    """`secret`: "" for a public client, which needs PKCE. `key`: signs its assertions."""
 
     secret: str = ""
     key: SigningKey | None = None
@@ -56,7 +56,7 @@ class Client:
 
 @dataclass
 class Person:
-    """`claims`: more than `sub` and `preferred_username`, such as groups."""
+    """`claims`: in addition to `sub` and `preferred_username`, such as groups."""
 
     password: str
     claims: dict[str, Any] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Person:
 
 @dataclass
 class _Login:
-    """What a code stands for."""
+    """The login of an authorization code."""
 
     client_id: str
     redirect_uri: str
@@ -82,7 +82,7 @@ class _RefusedError(Exception):
 
 
 class Issuer(ThreadingHTTPServer):
-    """Serves in threads of its own while `running`."""
+    """Serves in its own threads while `running`."""
 
     daemon_threads = True
 
@@ -94,12 +94,12 @@ class Issuer(ThreadingHTTPServer):
         self.clients: dict[str, Client] = {"service": Client("service-secret"), "browser": Client()}
         self.people: dict[str, Person] = {"alice": Person("alice-password")}
         self.keys = [SigningKey(kind)]
-        """All that are published; the last one signs."""
+        """All published keys; the last one signs."""
         self.faults: dict[str, Fault] = {}
         self.forgery: Forgery | None = None
         self.requests: list[str] = []
         self.forms: list[dict[str, str]] = []
-        """Of the requests to /token: secrets are in them."""
+        """The forms of requests to /token: they contain secrets."""
         self.released = threading.Event()
         self.codes: dict[str, _Login] = {}
         self.refresh_tokens: dict[str, _Login] = {}
@@ -122,12 +122,12 @@ class Issuer(ThreadingHTTPServer):
     def get_request(self) -> tuple[Any, Any]:
         connection, address = super().get_request()
         if self._context is not None:
-            # the handshake is done by the thread of the connection
+            # the connection's thread does the handshake
             connection = self._context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
         return connection, address
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that ends its connection is no news."""
+        """Silent when a client closes its connection."""
 
     @property
     def token_url(self) -> str:
@@ -138,13 +138,13 @@ class Issuer(ThreadingHTTPServer):
         return f"{self.url}/jwks"
 
     def rotate(self, kind: Kind = "EC", *, keeps_old: bool = True) -> SigningKey:
-        """Signs with another key from now on; the old ones stay published with `keeps_old`."""
+        """Signs with another key from now on; with `keeps_old` the old ones stay published."""
         key = SigningKey(kind)
         self.keys = [*self.keys, key] if keeps_old else [key]
         return key
 
     def jwks(self) -> dict[str, Any]:
-        """The public keys, as /jwks answers; also for a file."""
+        """The public keys, as in the response of /jwks; also for a file."""
         return {"keys": [key.public_jwk() for key in self.keys]}
 
     def claims(self, subject: str, **more: Any) -> dict[str, Any]:
@@ -160,11 +160,11 @@ class Issuer(ThreadingHTTPServer):
         }
 
     def token(self, subject: str, *, forgery: Forgery | None = None, **claims: Any) -> str:
-        """An access token. `claims` replace those that it has by itself."""
+        """An access token. `claims` override its default ones."""
         chosen = self.claims(subject, **claims)
         return signed(self.keys[-1], chosen) if forgery is None else forged(self.keys[-1], chosen, forgery)
 
-    # -- what endpoints answer
+    # -- responses of endpoints
 
     def configuration(self) -> dict[str, Any]:
         return {
@@ -186,7 +186,7 @@ class Issuer(ThreadingHTTPServer):
         }
 
     def granted(self, form: dict[str, str], authorization: str) -> dict[str, Any]:
-        """What /token answers. Raises _RefusedError."""
+        """The response of /token. Raises _RefusedError."""
         grant = form.get("grant_type", "")
         if grant == JWT_BEARER:
             return self._answer(self._asserted(form.get("assertion", "")), form.get("scope", ""))
@@ -212,7 +212,7 @@ class Issuer(ThreadingHTTPServer):
         return self._login_answer(login)
 
     def code_for(self, form: dict[str, str]) -> str:
-        """Of a login in the browser. Raises _RefusedError for a wrong password."""
+        """For a login in the browser. Raises _RefusedError for a wrong password."""
         person = self.people.get(form.get("username", ""))
         if person is None or not secrets.compare_digest(person.password, form.get("password", "")):
             raise _RefusedError(401, "access_denied", "wrong name or password")
@@ -257,7 +257,7 @@ class Issuer(ThreadingHTTPServer):
         return client_id
 
     def _asserted(self, assertion: str) -> str:
-        """The client that has signed the assertion (RFC 7523)."""
+        """The client that signed the assertion (RFC 7523)."""
         try:
             claims = claims_of(assertion)
         except (ValueError, IndexError):
@@ -385,5 +385,5 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Cache-Control", "no-store")
         self.end_headers()
-        with suppress(OSError):  # a client that reads no 10 MB
+        with suppress(OSError):  # a client that does not read 10 MB
             self.wfile.write(body)

@@ -2,8 +2,8 @@
 
     python -m tests.support.issuer_process --tls --directory DIR
 
-Writes one line of JSON (`url`, and with `--tls` `ca`: the file of the authority) and serves until its input ends. Each
-line of its input is a command in JSON, and gets a line: {"fault": ["/token", "hang"]}, {"fault": ["/token", null]},
+Writes one line of JSON (`url`, and with `--tls` `ca`: the CA file) and serves until its input ends. Each line of its
+input is a command in JSON, and gets a line as its answer: {"fault": ["/token", "hang"]}, {"fault": ["/token", null]},
 {"forgery": "expired"}, {"rotate": "RSA"}, {"token": "alice"}, {"lifetime_s": 5}, {"client": ["id", "secret"]}.
 """
 

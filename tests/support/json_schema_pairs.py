@@ -1,7 +1,7 @@
-"""Pairs of JSON Schemas, from a seed, and documents that can prove a verdict about them wrong.
+"""Random pairs of JSON Schemas, and documents that can disprove a verdict about them.
 
-The second schema of a pair is the first one after a few changes, so verdicts are not plain. Documents are made along a
-schema: values at its limits, its constants, its names of properties.
+The second schema of a pair is the first one after a few changes, so verdicts are not obvious. Documents are made from a
+schema: values at its limits, its constants, its property names.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ABOUT = {
     "array": ("k_items", "k_contains", "k_counts"),
     "object": ("k_required", "k_properties", "k_closed", "k_pattern_properties", "k_names", "k_dependent"),
 }
-"""Types, and the keywords that say something about them."""
+"""Types, and the keywords that constrain them."""
 MOST_LEVELS = 3
 
 
@@ -46,12 +46,12 @@ class Schemas:
         self._defs = "$defs" if draft >= 2019 else "definitions"
         self._defined = ("A", "B")
         self._is_in_place = True
-        """Whether what is made now says something of the same document as the definition around it."""
+        """Whether the present part constrains the same document as the definition around it."""
         self._below: tuple[str, ...] = ()
-        """What may be referred to there, so that no definition is nothing but itself."""
+        """The definitions that may be referred to here: no definition may consist of a reference to itself."""
 
     def refer_to_nothing_beside(self) -> None:
-        """For parts that are put anywhere."""
+        """For parts that are used anywhere."""
         self._below = ()
 
     def whole(self) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class Schemas:
         for name in chosen:
             found |= getattr(self, name)(level)
         if rng.random() < 0.7:
-            # mostly a type that the keywords are about
+            # mostly a type that the keywords constrain
             fitting = [kind for kind, names in ABOUT.items() if any(name in names for name in chosen)]
             kinds = rng.sample(TYPES, rng.choice((1, 1, 1, 2)))
             if fitting and rng.random() < 0.95:
@@ -88,7 +88,7 @@ class Schemas:
 
     def _reference(self, names: Sequence[str]) -> Node:
         found: dict[str, Any] = {"$ref": f"#/{self._defs}/{self._rng.choice(names)}"}
-        if self._rng.random() < 0.3:  # up to draft 7 it says nothing there
+        if self._rng.random() < 0.3:  # up to draft 7 it has no meaning there
             found |= self.k_length(0)
         return found
 
@@ -224,7 +224,7 @@ def _is_schema(node: Node) -> bool:
 def annotated(rng: random.Random, schema: Node) -> Node:
     """The same with other annotations."""
     found = copy.deepcopy(schema)
-    # where a reference is dynamic, a keyword that is not known may be more than an annotation
+    # with a dynamic reference an unknown keyword may be more than an annotation
     names = [name for name in ANNOTATIONS if not name.startswith("x-") or "$dynamicRef" not in json.dumps(schema)]
     for node in list(nodes_of(found)):
         if rng.random() < 0.5:
@@ -248,7 +248,7 @@ def nodes_of(node: Node) -> Iterator[dict[str, Any]]:
 
 
 def _used(whole: Node) -> list[Node]:
-    """The nodes that say something of documents, those that are referred to first."""
+    """The nodes that constrain documents, referenced ones first."""
     names = [name for name in ("definitions", "$defs") if name in whole]
     nodes = list(nodes_of({name: value for name, value in whole.items() if name not in names}))[1:]
     found, seen = [whole, *nodes], set()
@@ -286,7 +286,7 @@ def _change(rng: random.Random, schemas: Schemas, whole: Node) -> None:
 
 
 class Documents:
-    """Made along one schema."""
+    """Made from one schema."""
 
     def __init__(self, rng: random.Random, whole: Node) -> None:
         self._rng, self._whole = rng, whole
@@ -367,8 +367,8 @@ def _with_a_part(rng: random.Random, document: Any, part: Any) -> Any:
 def counter_example(
     rng: random.Random, reader: Node, writer: Node, most: int = 200, tries: int = 600
 ) -> tuple[Any, int]:
-    """A document that the writer allows and the reader does not, in a list, or an empty one; and how many the writer
-    allowed."""
+    """A document that the writer allows and the reader does not, in a list, or an empty list; and the number of
+    documents that the writer allowed."""
     allows, reads = (validator_for(one)(one) for one in (writer, reader))
     sources = [(Documents(rng, one), list(nodes_of(one))) for one in (writer, reader)]
     allowed: list[Any] = []
@@ -376,7 +376,7 @@ def counter_example(
     for number in range(tries):
         source, nodes = sources[number % 2]
         document = source.along(nodes[0])
-        if allowed and number % 3:  # one that the writer allows, with a part made along another node
+        if allowed and number % 3:  # one that the writer allows, with a part made from another node
             document = _with_a_part(rng, copy.deepcopy(rng.choice(allowed)), source.along(rng.choice(nodes)))
         try:
             if allows.is_valid(document):
@@ -384,7 +384,7 @@ def counter_example(
                 allowed.append(document)
                 if not reads.is_valid(document):
                     return [document], count
-        except RecursionError:  # a definition that is nothing but a reference to itself
+        except RecursionError:  # a definition that is only a reference to itself
             return [], 0
         if count == most:
             break

@@ -1,4 +1,4 @@
-"""JSON Web Tokens of tests (RFC 7519): signed as they should be, and forged. By hand: any damage is possible."""
+"""JSON Web Tokens for tests (RFC 7519): correctly signed, and forged. Written by hand, so any damage is possible."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class SigningKey:
 
     @property
     def public_pem(self) -> bytes:
-        """What a forger signs HS256 with."""
+        """A forger signs HS256 with it."""
         return self._key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
     def public_jwk(self) -> dict[str, str]:
-        """As it stands in a JWKS (RFC 7517)."""
+        """Its form in a JWKS (RFC 7517)."""
         common = {"kid": self.kid, "use": "sig", "alg": self.algorithm}
         public = self._key.public_key()
         if isinstance(public, rsa.RSAPublicKey):
@@ -89,14 +89,14 @@ class SigningKey:
 
 
 def signed(key: SigningKey, claims: Claims, header: Claims | None = None) -> str:
-    """The token; `header` adds to the usual one."""
+    """The token; `header` adds to the usual header."""
     head = {"typ": "JWT", "alg": key.algorithm, "kid": key.kid, **(header or {})}
     data = f"{_json64(head)}.{_json64(claims)}"
     return f"{data}.{_text64(key.sign(data.encode()))}"
 
 
 def forged(key: SigningKey, claims: Claims, forgery: Forgery) -> str:
-    """What no server may believe, made from what it would believe."""
+    """Tokens that no server may accept, made from acceptable ones."""
     if forgery == "alg_none":
         return f"{_json64({'alg': 'none', 'typ': 'JWT'})}.{_json64(claims)}."
     if forgery == "hs256_with_public_key":
@@ -122,13 +122,13 @@ def forged(key: SigningKey, claims: Claims, forgery: Forgery) -> str:
 
 
 def claims_of(token: str) -> dict[str, Any]:
-    """Without a look at the signature."""
+    """Without a check of the signature."""
     found: dict[str, Any] = json.loads(_bytes64(token.split(".")[1]))
     return found
 
 
 def is_signed_by(key: SigningKey, token: str) -> bool:
-    """By this key, and with the algorithm that the header names."""
+    """By this key, and with the algorithm in the header."""
     data, _, signature = token.rpartition(".")
     try:
         header = json.loads(_bytes64(data.partition(".")[0]))

@@ -1,4 +1,4 @@
-"""The history of a key (SCD type 2) in plain Python: what a table must have of its changes."""
+"""The history of a key (SCD type 2) in plain Python: the expected table for its changes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Tracked = TypeVar("Tracked")
 
 
 class Change(NamedTuple, Generic[Tracked]):
-    """`place`: in the sequence. `gone`: it removes the row. A new value of `other` begins no row."""
+    """`place`: in the sequence. `gone`: it removes the row. A new value of `other` starts no row."""
 
     place: int
     gone: bool
@@ -18,7 +18,7 @@ class Change(NamedTuple, Generic[Tracked]):
 
 
 def history_of(changes: Iterable[Change[Tracked]]) -> dict[int, tuple[int | None, Tracked, int]]:
-    """What the changes of one key make, one after the other: rows by their begin, with their end and their values."""
+    """The result of one key's changes in sequence: rows by their begin, with their end and their values."""
     rows: dict[int, tuple[int | None, Tracked, int]] = {}
     held: Change[Tracked] | None = None
     begin = 0

@@ -1,5 +1,5 @@
-"""Clients that go on while a cluster changes: an idempotent producer, a group of two and, where it is asked for, a
-transactional copier. They are recorded, and judged at the end."""
+"""Clients that run while a cluster changes: an idempotent producer, a group of two and, if asked for, a transactional
+copier. They are recorded, and checked at the end."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def under_load(
     clients: Mapping[str, Any] | None = None,
 ) -> Iterator[None]:
     """Of an existing topic; `path` gets the history. No client may see an error, and no acknowledged record may be
-    lost, come twice or out of order. `copy`: of two more topics with as many partitions, in transactions. `clients`:
-    settings of librdkafka for a listener that asks for more than an address; the copier knows none of them."""
+    lost, duplicated or out of order. `copy`: of two more topics with as many partitions, in transactions. `clients`:
+    settings of librdkafka for a listener that needs more than an address; the copier knows none of them."""
     connecting = {"bootstrap.servers": bootstrap_servers, **(clients or {})}
     with history.record(path) as recorder:
         load = _Load(recorder, connecting, topic, partitions, copy, path)
@@ -53,7 +53,7 @@ def under_load(
     verdict = history.judge(history.HistoryFile(path), copies=[] if copy is None else [copy])
     assert not verdict.findings, str(verdict)
     acknowledged = verdict.judged["records acknowledged"]
-    # those of a transaction that was aborted, and copied again, are acknowledged too
+    # records of an aborted transaction that were copied again are acknowledged too
     assert 0 < len(read) <= acknowledged
     assert copy is not None or len(read) == acknowledged
 
@@ -74,7 +74,7 @@ class _Load:
         self._topic = topic
         self._partitions = partitions
         self.has_read = threading.Event()
-        """A record went all the way, and its position is committed."""
+        """A record went through, and its offset is committed."""
         self._has_to_stop = threading.Event()
         writes = [(topic, PAUSE_S)] if copy is None else [(topic, PAUSE_S), (copy.source, PAUSE_OF_COPIED_S)]
         self._threads = [threading.Thread(target=self._write, args=each) for each in writes]
@@ -98,8 +98,8 @@ class _Load:
             self._stop_copier(self._copier)
 
     def _stop_copier(self, copier: TalkingProcess) -> None:
-        """One that ended by itself has failed. Another one comes to the end of the source: when the first one said that
-        it was there, more may have come."""
+        """A copier that ended by itself has failed. Another one reads to the end of the source: after the first one
+        reported the end, more records may have come."""
         if copier.live_on(0) is not None:
             self.problems.append(f"the copier ended by itself: {copier.output[-3:]}")
         copier.kill()
@@ -139,6 +139,6 @@ class _Load:
                 try:
                     consumer.commit(asynchronous=False)
                 except KafkaException:
-                    continue  # the other member has it now, or the coordinator moves: the next one commits
+                    continue  # another member owns it now, or the coordinator moves: the next one commits
                 self.has_read.set()
         consumer.close()

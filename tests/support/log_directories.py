@@ -1,4 +1,4 @@
-"""What is asked of a node with several log directories, and a start without the second of them."""
+"""Requests to a node with several log directories, and a start without the second of them."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ async def described(client: Any, version: int = 5) -> dict[str, tuple[int, list[
 
 
 async def start_with_one_in_each(start_node: Any, disks: tuple[MemoryDisk, MemoryDisk]) -> tuple[Any, int]:
-    """A node whose topic t has a partition with one record in each of two log directories, as the metadata says; and
-    the partition in the second."""
+    """A node whose topic t has a partition with one record in each of two log directories, by the metadata; and the
+    partition in the second."""
     node = await start_node(disk=disks[0], further_disks=disks[1:])
     await node.create_topic("t", 2)
     client = node.connect()
@@ -50,7 +50,8 @@ async def start_with_one_in_each(start_node: Any, disks: tuple[MemoryDisk, Memor
 
 
 async def start_without_second(start_node: Any, disks: tuple[MemoryDisk, MemoryDisk], reason: str) -> Any:
-    """A node whose second log directory cannot be opened, or fails at once. It gives other ids than the last life."""
+    """A node whose second log directory cannot be opened, or fails at once. Its ids differ from those of the last
+    life."""
     if reason == "unopened":
         return await start_node(disk=disks[0], unopened_paths=("/disk1",), seed=8)
     disks[1].fail(Fault("open", "io"))

@@ -1,4 +1,4 @@
-"""What tests do with a log of a partition."""
+"""Operations of tests on a partition's log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from moldau.wire.records.record import Record, read_records
 
 
 def flush(log: Log | FutureLog, now_ms: int) -> None:
-    """Makes everything that is in the log durable, as the flusher of a broker does."""
+    """Makes everything in the log durable, as a broker's flusher does."""
     plan = log.unflushed()
     if plan is not None:
         plan.run()
@@ -19,12 +19,12 @@ def flush(log: Log | FutureLog, now_ms: int) -> None:
 
 
 def records_from(log: Log, offset: int) -> bytes:
-    """The batches from the one that holds the offset on, as far as a MiB goes."""
+    """The batches from the one that holds the offset on, up to a MiB."""
     return bytes(log.read(offset, max_bytes=1 << 20, end_offset=log.log_end_offset, may_wait=True).records or b"")
 
 
 def batches_in(log: Log) -> Iterator[tuple[BatchHeader, bytes]]:
-    """Every batch of the log, behind its header."""
+    """Every batch of the log, without its header."""
     offset = log.log_start_offset
     while offset < log.log_end_offset and (data := records_from(log, offset)):
         for position, header in iterate_batches(data):
@@ -33,5 +33,5 @@ def batches_in(log: Log) -> Iterator[tuple[BatchHeader, bytes]]:
 
 
 def records_in(log: Log) -> list[Record]:
-    """Every record of a client."""
+    """Every client record."""
     return [record for header, batch in batches_in(log) if not header.is_control for record in read_records(batch)]

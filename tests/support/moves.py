@@ -15,7 +15,7 @@ NAME_OF_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 
 
 def write(running: Any, count: int) -> None:
-    """So many batches of one record, all with one key."""
+    """That many batches of one record, all with one key."""
     partition = running.node.broker.partitions.find("t", 0)
     now_ms = running.clock.now_ms()
     for number in range(count):
@@ -24,7 +24,7 @@ def write(running: Any, count: int) -> None:
 
 
 async def seal(running: Any) -> None:
-    """What was written is flushed, and stands in segments that grow no more."""
+    """Flushes the written records into segments that no longer grow."""
     log = running.node.broker.partitions.find("t", 0).log
     log.roll(running.clock.now_ms())
     flush(log, running.clock.now_ms())
@@ -33,7 +33,7 @@ async def seal(running: Any) -> None:
 async def two_directories(
     start_node: Any, settings: dict[str, str] | None = None, **configs: str
 ) -> tuple[Any, Any, Any]:
-    """A node with the topic `t`, the directory that it lies in, and the other one."""
+    """A node with the topic `t`, its log directory, and the other one."""
     running = await start_node(settings, disk=MemoryDisk(), further_disks=(MemoryDisk(),))
     await running.create_topic("t", **configs)
     logs = running.node.broker.partitions.logs

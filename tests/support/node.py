@@ -1,4 +1,4 @@
-"""What a node in the process of the test is asked, and what it is told of its metadata."""
+"""Requests to a node in the test's process, and changes of its metadata."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def produce(
 def produce_bytes(
     records: bytes, *, topic: str = "t", partition: int = 0, acks: int = -1, timeout_ms: int = 30_000
 ) -> ProduceRequest:
-    """As `produce`, of a batch that is there."""
+    """As `produce`, for an existing batch."""
     data = (TopicProduceData(name=topic, partition_data=(PartitionProduceData(partition, records),)),)
     return ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=data)
 
@@ -57,13 +57,13 @@ def fetch(offset: int, *, topic: str = "t", **fields: Any) -> FetchRequest:
 def offset_commit(
     offset: int, *, group: str = "g", topic: str = "t", partitions: Iterable[int] = (0,)
 ) -> OffsetCommitRequest:
-    """The same offset for all of the partitions."""
+    """The same offset for all the partitions."""
     rows = tuple(OffsetCommitRequestPartition(index, offset) for index in partitions)
     return OffsetCommitRequest(group, topics=(OffsetCommitRequestTopic(topic, partitions=rows),))
 
 
 async def committed(client: Any, topic: str = "t") -> int:
-    """The position of group g in the first partition; -1: it has none."""
+    """The committed offset of group g in the first partition; -1: it has none."""
     request = OffsetFetchRequest(group_id="g", topics=(OffsetFetchRequestTopic(topic, partition_indexes=(0,)),))
     answer = await client.ask(ApiKey.OFFSET_FETCH, 7, request)
     assert answer.error_code == 0
@@ -76,7 +76,7 @@ def long_poll(offset: int) -> FetchRequest:
 
 
 async def finalize(node: Any, transaction_version: int) -> None:
-    """The level of `transaction.version` from now on."""
+    """Sets the level of `transaction.version`."""
     now = node.node.broker.image.features.get("transaction.version", 0)
     kind = 1 if transaction_version > now else 2
     update = FeatureUpdateKey("transaction.version", transaction_version, upgrade_type=kind)
@@ -101,7 +101,7 @@ def values_of(answer: FetchResponse) -> list[bytes | None]:
 
 
 def tell(node: Any, image: PartitionImage, topic: str = "t", index: int = 0, topic_id: Uuid | None = None) -> None:
-    """The broker hears that the metadata log says this of a partition."""
+    """The broker learns that the metadata log has this for a partition."""
     broker = node.node.broker
     known = broker.image.topics_by_name.get(topic)
     partitions = {} if known is None else dict(known.partitions)
@@ -111,7 +111,7 @@ def tell(node: Any, image: PartitionImage, topic: str = "t", index: int = 0, top
 
 
 def register(node: Any, broker_id: int, *, rack: str | None = None, is_fenced: bool = False) -> None:
-    """The broker hears of another one, at a listener of the name that clients of this one use."""
+    """The broker learns of another one, with a listener of the name that this one's clients use."""
     listener = BrokerListener(node.node.settings.listeners[0].name, f"host-{broker_id}", 9)
     other = BrokerImage(BrokerId(broker_id), BROKER_EPOCH, Uuid(b"i" * 16), (listener,), rack=rack, is_fenced=is_fenced)
     _hear(node.node.broker, brokers={broker_id: other})

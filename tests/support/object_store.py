@@ -1,4 +1,4 @@
-"""Stores that speak Amazon's protocol on this machine: moto's server, and one whose answers a test says."""
+"""Stores with Amazon's protocol on this machine: moto's server, and one whose responses a test scripts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.talking_process import TalkingProcess
 
 
 def environment_of(address: str) -> dict[str, str]:
-    """What who asks this store has in the environment."""
+    """The environment of this store's clients."""
     return {
         "AWS_ACCESS_KEY_ID": "moldau",
         "AWS_SECRET_ACCESS_KEY": "secret",
@@ -41,7 +41,7 @@ def environment_of(address: str) -> dict[str, str]:
 @contextmanager
 def moto_server(environment: Mapping[str, str] | None = None, port: int = 0) -> Iterator[str]:
     """The address of a store without buckets. `environment`: of the server. `port`: 0 is any."""
-    # a process of its own: deltalake may wait for the store while it holds this interpreter's lock
+    # a separate process: deltalake may wait for the store while it holds this interpreter's lock
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     server = TalkingProcess(command, environment)
     try:
@@ -74,10 +74,10 @@ class Bucket:
 
 
 class ScriptedStore:
-    """One bucket with `objects`, by their keys, that are listed a thousand at a time; all of them are there before the
-    server runs; `replace` gives one another content. `fails`: asked with each request's method and key ("" for a list);
-    where it is true, the store says that it is too busy. `bucket`: no other store has its name, for whoever asks keeps
-    what a name leads to. `lists`: how many requests for a part of the list were answered."""
+    """One bucket with `objects`, by their keys, listed a thousand at a time; all of them exist before the server runs;
+    `replace` changes the content of one. `fails`: called with each request's method and key ("" for a list); if it is
+    true, the store answers that it is too busy. `bucket`: no other store has its name, because clients cache by name.
+    `lists`: the number of answered requests for a part of the list."""
 
     def __init__(self, objects: Mapping[str, bytes], fails: Callable[[str, str], bool] = lambda method, key: False):
         self.objects = dict(sorted(objects.items()))
@@ -153,4 +153,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, *_arguments: Any) -> None:
-        """Nothing of it is for the terminal."""
+        """Silent: nothing goes to the terminal."""

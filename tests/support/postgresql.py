@@ -1,4 +1,4 @@
-"""A real PostgreSQL server that a wheel brings, reached through a socket in a directory of its own."""
+"""A real PostgreSQL server from a wheel, reached through a socket in its own directory."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ PAUSE_S = 0.5
 
 
 class PostgresqlServer:
-    """It runs from the constructor's return to `close`; `stop` and `start` keep its data. PostgreSQL refuses to run as
-    root: the package then makes a user for it, and lets that one enter the directories above."""
+    """It runs from the constructor's return to `close`; `stop` and `start` keep its data. PostgreSQL does not run as
+    root: the package then creates a user for it, and lets that user enter the directories above."""
 
     def __init__(self) -> None:
         self._directory = Path(tempfile.mkdtemp(prefix="moldau-postgresql-"))
         try:
             self.start()
         except BaseException:
-            shutil.rmtree(self._directory)  # a server that is slow to start ends without it
+            shutil.rmtree(self._directory)  # a server that is slow to start is ended here
             raise
 
     def start(self) -> None:
@@ -35,11 +35,12 @@ class PostgresqlServer:
                 self._server.start()
                 break
             except (subprocess.SubprocessError, AssertionError):
-                # the package waits ten seconds, and refuses a server that is still starting; the server goes on
+                # the package waits ten seconds, and then fails for a server that is still starting; the server
+                # continues
                 if time.monotonic() > end_s:
                     raise
                 pause.wait(PAUSE_S)
-        self.url = self._server.get_uri().replace(":@", "@")  # it names an empty password
+        self.url = self._server.get_uri().replace(":@", "@")  # it contains an empty password
 
     def stop(self) -> None:
         self._server.cleanup()

@@ -1,4 +1,4 @@
-"""A quorum role on its ports, and what it is asked."""
+"""A quorum role on its ports, and requests to it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ METADATA_LOG = "__cluster_metadata-0/00000000000000000000.log"
 
 
 class GatedWorkers:
-    """The Workers port that does the work only while its gate is open."""
+    """The Workers port that works only while its gate is open."""
 
     def __init__(self, *, is_open: bool = False) -> None:
         self.gate = asyncio.Event()
@@ -54,7 +54,7 @@ class GatedWorkers:
         return work()
 
     async def drain(self) -> None:
-        """No caller of a test is cancelled."""
+        """Nothing to do: no caller of a test is cancelled."""
 
     def close(self) -> None:
         """Nothing to close."""
@@ -113,13 +113,13 @@ class Node:
 
 
 async def stop(role: QuorumRole) -> None:
-    """As a node that stops cleanly."""
+    """Like a node that stops cleanly."""
     await role.settle()
     role.close()
 
 
 async def turn() -> None:
-    """Lets the loop do what is ready."""
+    """Lets the loop run what is ready."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
     loop.call_soon(done.set_result, None)
@@ -146,5 +146,5 @@ async def codes(role: QuorumRole, request: CreateTopicsRequest) -> list[int]:
 async def grow(role: QuorumRole, prefix: str, count: int) -> None:
     for number in range(count):
         assert await codes(role, create(f"{prefix}{number}")) == [0]
-        for _ in range(20):  # lets the writer go on between two requests
+        for _ in range(20):  # lets the writer continue between two requests
             await turn()

@@ -1,4 +1,4 @@
-"""Three nodes of one quorum, each a role on a disk of its own with a controller's listener, on any network."""
+"""Three nodes of one quorum, each a role on its own disk with a controller listener, on any network."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ LISTENER = "CONTROLLER"
 
 
 class QuorumNode:
-    """One of them. `start` begins a new life on the same disk; `die` ends it as kill -9 does. `disk_seed`: another one
-    is another disk, with another directory id."""
+    """One node. `start` begins a new life on the same disk; `die` ends it like kill -9. `disk_seed`: another seed is
+    another disk, with another directory id."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class QuorumNode:
         )
 
     async def listen(self, host: str, port: int) -> None:
-        """Takes its address; nobody is answered yet."""
+        """Binds its address; it does not answer yet."""
         log, telemetry = EventLog(self.clock), Telemetry(1_000)
         self._lives += 1
         random = SeededRandom(100 * self.node_id + self._lives)
@@ -89,7 +89,7 @@ class QuorumNode:
         self._random = random
 
     def start(self, voters: VoterSet | None) -> None:
-        """Begins, with these configured voters; `starting` is done when the role knows of the cluster."""
+        """Starts with these configured voters; `starting` is done when the role knows the cluster."""
         properties = read_meta_properties(self.disk)
         assert properties is not None
         pauses = Pauses(asyncio.get_running_loop(), None)
@@ -119,7 +119,7 @@ class QuorumNode:
         self._listener.close()
 
     def die(self, power_lost: SeededRandom | None = None) -> None:
-        """`power_lost`: its machine loses power, and with it what was not flushed."""
+        """`power_lost`: its machine loses power, and unflushed data with it."""
         self.starting.cancel()
         self.role.abort()
         self._listener.abort()
@@ -150,7 +150,7 @@ class QuorumOfThree:
         self.voters: VoterSet
 
     async def start(self, *node_ids: int) -> None:
-        """All of them, or these. They take all addresses first: a voter must be known before it is asked."""
+        """Starts all of them, or these. They bind all addresses first: a voter must be known before requests to it."""
         for node_id in node_ids or NODE_IDS:
             node = self.nodes[node_id]
             await node.listen(*(self._host_of(node_id) if not hasattr(node, "address") else _place(node)))
@@ -170,13 +170,13 @@ def _place(node: QuorumNode) -> tuple[str, int]:
 
 
 def quota(user: str, value: float) -> AlterClientQuotasRequest:
-    """A change that the metadata log takes from any active controller."""
+    """A change that the metadata log accepts from any active controller."""
     entry = AlterQuotaEntry((AlterQuotaEntity("user", user),), (AlterQuotaOperation("producer_byte_rate", value),))
     return AlterClientQuotasRequest((entry,))
 
 
 def quotas_of(role: QuorumRole) -> dict[str, float]:
-    """By user, what is committed as this node knows it."""
+    """By user: the committed quotas in this node's view."""
     found = {}
     for ((_, user),), values in role.image.client_quotas.items():
         found[str(user)] = values["producer_byte_rate"]

@@ -1,4 +1,4 @@
-"""Random executions of a cluster that keeps its promises, as histories; and ways to break one of the promises."""
+"""Random executions of a correct cluster, as histories; and ways to break one of its guarantees."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class Written(msgspec.Struct):
 
 
 class World:
-    """A cluster, two plain and two transactional producers, two members of a group, and who reads all at the end."""
+    """A cluster, two plain and two transactional producers, two members of a group, and a reader of everything at the
+    end."""
 
     def __init__(self, seed: int) -> None:
         self.choices = random.Random(seed)
@@ -78,7 +79,7 @@ class World:
         return operation, name
 
     def end_send(self, process: str, where: str, operation: int, offset: int | None, *, is_told: bool) -> None:
-        """`offset` None: it is not there."""
+        """`offset` None: it is not stored."""
         if is_told and offset is not None:
             self.tell(ev.Sent(process=process, operation=operation, partition=int(where[-1]), offset=offset))
         elif is_told:
@@ -91,7 +92,7 @@ class World:
         return len(self.logs[where]) - 1
 
     def send_some(self) -> None:
-        """Several sends at once; their answers come in their order or not."""
+        """Several sends at once; their responses come in order or not."""
         process, where = self.choices.choice(("p1", "p2")), self.choices.choice(list(self.logs))
         begun = [self.begin_send(process, where, None) for _ in range(self.choices.randrange(1, 5))]
         written = [
@@ -102,7 +103,7 @@ class World:
             self.end_send(process, where, operation, offset, is_told=self.choices.random() < 0.8)
 
     def run_transaction(self) -> None:
-        """With reads of others in the middle, which end below its first record."""
+        """With reads by others in the middle, which end below its first record."""
         process = self.choices.choice(list(self.transactions))
         self.transactions[process] += 1
         number = self.transactions[process]
@@ -163,7 +164,7 @@ class World:
         self.positions[member][where] = self.committed[where]
 
     def rebalance(self) -> None:
-        """All partitions change hands, or a member is killed and comes back."""
+        """All partitions change members, or a member is killed and comes back."""
         members = list(self.positions)
         if self.choices.random() < 0.5:
             member = self.choices.choice(members)
@@ -186,11 +187,11 @@ class World:
         self.tell(ev.EndReached(process=JUDGE, positions={where: len(log) for where, log in self.logs.items()}))
 
 
-# -- breaking a promise: each gives the broken history, or None where this one has nothing to break
+# -- breaking a guarantee: each gives the broken history, or None if this history has nothing to break
 
 
 def _last_poll(history: list[Event]) -> tuple[int, Records]:
-    """Where the last reader's poll stands, and what it has."""
+    """The position of the last reader's poll, and its records."""
     poll = history[-2]
     assert isinstance(poll, ev.Poll)
     return len(history) - 2, dict(poll.records)
@@ -206,7 +207,7 @@ def _with_last_poll(history: list[Event], records: Records) -> list[Event]:
 
 
 def _without(history: list[Event], where: str, name: str) -> list[Event]:
-    """Nobody gets this record any more."""
+    """Removes this record from all reads."""
 
     def cleaned(event: Event) -> Event:
         if not isinstance(event, ev.Poll):
@@ -248,7 +249,7 @@ def double(history: list[Event], choices: random.Random) -> list[Event] | None:
 
 
 def swap(history: list[Event], choices: random.Random) -> list[Event] | None:
-    """Two records of one producer that were under way at one time change places, for everybody."""
+    """Two concurrent sends of one producer change places, for all readers."""
     sends = _sends(history)
     by_way: dict[tuple[str, int], list[ev.Sent]] = {}
     for event in history:
@@ -350,7 +351,7 @@ def invent(history: list[Event], choices: random.Random) -> list[Event] | None:
 
 
 def skip(history: list[Event], choices: random.Random) -> list[Event] | None:
-    """A second reader of everything passes over one record."""
+    """A second reader of everything skips one record."""
     _, records = _last_poll(history)
     there = [(where, index) for where, some in records.items() for index in range(len(some))]
     if not there:
@@ -390,7 +391,7 @@ def forget_offset(history: list[Event], choices: random.Random) -> list[Event] |
 
 
 def read_in_a_circle(history: list[Event], choices: random.Random) -> list[Event] | None:
-    """Two more transactions, each of which reads what the other one writes."""
+    """Two more transactions, each of which reads the other one's records."""
     ends = history[-1]
     assert isinstance(ends, ev.EndReached)
     where = choices.choice(list(ends.positions))

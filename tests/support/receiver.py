@@ -1,4 +1,4 @@
-"""An HTTP server that keeps what is posted to it."""
+"""An HTTP server that keeps POSTed bodies."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ NO_HTTP = 0
 
 
 class Receiver(ThreadingHTTPServer):
-    """Keeps what is posted. `answers`: the statuses of the next requests, before 200; rows with `bad` get 400.
-    `retry_after`: a header of each answer but 200."""
+    """Keeps POSTed bodies. `answers`: the statuses of the next requests, before 200; rows with `bad` get 400.
+    `retry_after`: a header of each response but 200."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)

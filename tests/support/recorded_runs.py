@@ -1,4 +1,4 @@
-"""Which files have changed since a suite last ran whole: the commit of that run is kept in a committed file."""
+"""Finds the files that have changed since a suite's last complete run: a committed file has that run's commit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def git(*arguments: str, root: Path = ROOT) -> str | None:
-    """The output of the command; None where it fails or git is missing."""
+    """The output of the command; None if it fails or git is missing."""
     command = ["git", "-C", str(root), *arguments]
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
@@ -18,7 +18,7 @@ def git(*arguments: str, root: Path = ROOT) -> str | None:
 
 
 def changed_since(commit: str, *paths: str, root: Path = ROOT) -> frozenset[str] | None:
-    """The files under `paths` that differ from `commit`, uncommitted ones too. None where the history lacks it."""
+    """The files under `paths` that differ from `commit`, uncommitted ones too. None if the history lacks it."""
     if not commit or git("merge-base", "--is-ancestor", commit, "HEAD", root=root) is None:
         return None
     changed = git("diff", "--name-only", "--no-renames", commit, "--", *paths, root=root)
@@ -29,6 +29,6 @@ def changed_since(commit: str, *paths: str, root: Path = ROOT) -> frozenset[str]
 
 
 def clean_commit(*paths: str, root: Path = ROOT) -> str:
-    """The commit of the working tree; "" where files under `paths` are not as committed, or git is missing."""
+    """The commit of the working tree; "" if files under `paths` are not as committed, or git is missing."""
     changed = git("status", "--porcelain", "--", *paths, root=root)
     return "" if changed is None or changed else (git("rev-parse", "HEAD", root=root) or "").strip()

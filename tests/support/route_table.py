@@ -1,7 +1,7 @@
-"""All services over one cluster, and the table of their routes: who may call which.
+"""All services over one cluster, and the table of their routes with the roles that may call them.
 
-`least`: the role that a row needs; `of`: whether a role on the subject of the path is enough (SUBJECT), a role on any
-subject (ANY), or none but a role for everything (ALL).
+`least`: the role that a row needs. `of`: whether a role on the subject of the path is enough (SUBJECT), a role on any
+subject (ANY), or only a role for everything (ALL).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ WAIT_S = 60
 
 @dataclass(frozen=True)
 class Row:
-    """`path`: as it is called, where it is not the route's; `body`: of a POST or PUT, as JSON or as a form."""
+    """`path`: the called path, if it differs from the route; `body`: of a POST or PUT, as JSON or as a form."""
 
     service: str
     method: str
@@ -119,12 +119,12 @@ TABLE = [
     Row("registry", "GET", "/metrics", VIEWER),
 ]
 WITH_PAGES = ("console", "board")
-"""People log in there by a form."""
+"""Users log in there by a form."""
 SERVICES = (*WITH_PAGES, "registry")
 WHO = {"nobody": NOBODY, "viewer": VIEWER, "editor": EDITOR, "admin": ADMIN}
 USERS = {name: f"{name}'s" for name in WHO if name != "nobody"}
 TOKENS = {name: new_secret() for name in (*USERS, "prefixed")}
-"""Of machines: a secret, and what the file has of it. A machine hides the user of its name."""
+"""Of machines: the secret, and its entry in the file. A machine hides the user of the same name."""
 PEOPLE = '[login]\nwithout_tokens = "service"\nmechanism = "SCRAM-SHA-512"\n[roles]\n'
 PEOPLE += "".join(f'{name} = ["{name}"]\n' for name in USERS)
 PEOPLE += "".join(f'[machines.{name}-program]\nrole = "{name}"\nsha256 = "{TOKENS[name][1]}"\n' for name in USERS)
@@ -132,7 +132,7 @@ PEOPLE += f'[machines.prefixed]\nsubjects = {{"orders-" = "admin"}}\nsha256 = "{
 
 
 class Running:
-    """All services over one cluster. `routes`: as each service has them, by method and path."""
+    """All services over one cluster. `routes`: of each service, by method and path."""
 
     def __init__(self, cluster: Cluster, directory: Path, life: ExitStack) -> None:
         self.routes: dict[str, dict[tuple[str, str], ServedRoute | ServedFiles]] = {}
@@ -174,7 +174,7 @@ class Running:
     def ask(
         self, service: str, method: str, path: str, headers: Mapping[str, str], body: bytes | None = None
     ) -> tuple[int, Mapping[str, str]]:
-        """The status and the headers. Of a stream nothing is read."""
+        """The status and the headers. A stream is not read."""
         connection = http.client.HTTPConnection("127.0.0.1", self.ports[service], timeout=WAIT_S)
         try:
             connection.request(method, path, body, dict(headers))
@@ -184,7 +184,7 @@ class Running:
             connection.close()
 
     def page(self, service: str, path: str, headers: Mapping[str, str]) -> tuple[str, str]:
-        """The text, and the cookies that come with it."""
+        """The text, and its cookies."""
         connection = http.client.HTTPConnection("127.0.0.1", self.ports[service], timeout=WAIT_S)
         connection.request("GET", path, headers=dict(headers))
         answer = connection.getresponse()
@@ -202,7 +202,7 @@ class Running:
         return headers["set-cookie"].partition(";")[0]
 
     def call(self, row: Row, who: str) -> int:
-        """The status of the row's request as this one."""
+        """The status of the row's request with this login."""
         headers: dict[str, str] = {}
         body = None
         if row.service not in WITH_PAGES:

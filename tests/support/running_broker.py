@@ -1,4 +1,4 @@
-"""`moldau up` as a process of its own, for tests that stop it, kill it and start it again."""
+"""`moldau up` as a process, for tests that stop it, kill it and start it again."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ PATIENCE_S = 60.0
 
 
 class RunningBroker:
-    """One `moldau up`, or another `command` that serves. `output` has its lines so far; `address` is what its `ready`
-    line said. `prefix`: the words that run it elsewhere, say in a namespace."""
+    """One `moldau up`, or another `command` that serves. `output` has its lines so far; `address` is that of its
+    `ready` line. `prefix`: the words that run it elsewhere, for example in a namespace."""
 
     def __init__(
         self, *arguments: str, cwd: Path | None = None, command: str = "up", prefix: Sequence[str] = ()
@@ -44,7 +44,7 @@ class RunningBroker:
             self._changed.notify_all()
 
     def wait_until_ready(self, seconds: float = PATIENCE_S) -> RunningBroker:
-        """Kills it where it does not serve in this time: who waits for its start does not know it yet."""
+        """Kills it if it does not serve within this time: the caller has no process yet to end."""
         try:
             assert self._wait(lambda: self.address != "", seconds), f"it ended without serving: {''.join(self.output)}"
         except BaseException:
@@ -53,11 +53,11 @@ class RunningBroker:
         return self
 
     def wait_until_told(self, text: str) -> None:
-        """Until a line has `text` in it."""
+        """Waits until a line contains `text`."""
         assert self._wait(lambda: any(text in line for line in self.output), PATIENCE_S), "".join(self.output)
 
     def wait_until_ended(self) -> int:
-        """Until it ends by itself; gives its exit code."""
+        """Waits until it ends by itself; gives its exit code."""
         self._finish()
         return self.process.returncode
 

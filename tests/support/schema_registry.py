@@ -1,4 +1,4 @@
-"""A schema registry of ours in this process, over real HTTP and a real topic."""
+"""Our schema registry in this process, over real HTTP and a real topic."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from moldau.products.service.serving import served_in_thread
 
 
 class SchemaRegistry:
-    """Runs from the constructor's return to `close`. `asked`: the paths of all requests; `login`: the file of
-    people."""
+    """Runs from the constructor's return to `close`. `asked`: the paths of all requests; `login`: the file of users."""
 
     def __init__(self, cluster: ClusterAccess | str, topic: str = "_schemas", *, login: Path | None = None) -> None:
         self.asked: list[str] = []

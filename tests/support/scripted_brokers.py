@@ -1,4 +1,4 @@
-"""Brokers that answer a blocking client as a test says, without sockets and in a time of their own."""
+"""Brokers that answer a blocking client by a test's script, without sockets and in their own time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ Script = Callable[[Any], msgspec.Struct]
 
 
 class ScriptedBrokers:
-    """A Dialer: `scripts` by address. A pause passes at once and counts; nobody listens where there is no script."""
+    """A Dialer: `scripts` by address. A pause passes at once and counts; an address without a script does not
+    listen."""
 
     def __init__(self, scripts: dict[tuple[str, int], Script]) -> None:
         self.scripts = scripts
@@ -85,4 +86,4 @@ class _ScriptedStream:
         return False
 
     def close(self) -> None:
-        """Nothing to end."""
+        """Nothing to close."""

@@ -1,4 +1,4 @@
-"""Looks for planted secrets in bytes, files, answers over HTTP, and what the system shows of processes."""
+"""Looks for planted secrets in bytes, files, HTTP responses, and the system's view of processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
 PLANTED = "PLANTED"
-"""How each secret begins that is hunted."""
+"""The prefix of each hunted secret."""
 MOST_PAGES = 60
 MOST_BYTES = 4 << 20
 ANSWER_S = 3
@@ -22,7 +22,7 @@ _LINKS = re.compile(r"""(?:href|src|action|hx-get)=["']([^"'#]+)""")
 
 
 def forms(secret: str) -> list[bytes]:
-    """As it is, in hexadecimal digits, and in base64 wherever it stands there."""
+    """As it is, in hexadecimal digits, and in base64 at any alignment."""
     data = secret.encode()
     found = [data, data.hex().encode()]
     for before in range(3):
@@ -32,7 +32,7 @@ def forms(secret: str) -> list[bytes]:
 
 
 class Hunt:
-    """`secrets`: by a name for what was planted. `found` has a line for each place that shows one."""
+    """`secrets`: by the name of the planted value. `found` has a line for each place that shows one."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
         assert all(secret.startswith(PLANTED) for secret in secrets.values())
@@ -51,12 +51,12 @@ class Hunt:
         }
 
     def files(self, kind: str, directory: Path) -> None:
-        """All below the directory."""
+        """All files below the directory."""
         for path in (one for one in directory.rglob("*") if one.is_file()):
             self.look_at(kind, str(path), path.read_bytes())
 
     def pages(self, kind: str, address: str, *paths: str) -> None:
-        """What a service answers at these paths, and at all links that lead on from them to itself."""
+        """The responses of a service at these paths, and at all its own links from there."""
         waiting, seen = [urljoin(address, path) for path in ("/", *paths)], set[str]()
         while waiting and len(seen) < MOST_PAGES:
             url = waiting.pop(0)
@@ -69,7 +69,7 @@ class Hunt:
 
 
 def answer_of(url: str) -> bytes:
-    """Headers and body, also of an error; of a stream that goes on, what comes in ANSWER_S."""
+    """Headers and body, also of an error; of an endless stream, what comes within ANSWER_S."""
     body = bytearray()
     try:
         with urllib.request.urlopen(url, timeout=ANSWER_S) as answer:
@@ -84,8 +84,8 @@ def answer_of(url: str) -> bytes:
 
 
 class ProcessWatch:
-    """The command lines and environments of all processes that this one has started, looked at until `stop`. `given`:
-    the variables in which a secret was given."""
+    """Watches the command lines and environments of all processes that this one has started, until `stop`. `given`: the
+    variables in which a secret was given."""
 
     def __init__(self, hunt: Hunt, given: Iterable[str], own_pid: int) -> None:
         self._hunt = hunt
@@ -118,7 +118,7 @@ class ProcessWatch:
 
 
 def descendants(pid: int) -> Iterator[int]:
-    """Of a process, by the parents that the system names."""
+    """Of a process, by the system's table of parents."""
     parents: dict[int, list[int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:

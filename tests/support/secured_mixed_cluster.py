@@ -1,4 +1,4 @@
-"""Nodes of both kinds with SASL_SSL on all listeners, and ACLs: their settings, their users, what a user asks them."""
+"""Nodes of both kinds with SASL_SSL on all listeners, and ACLs: their settings, their users, and users' requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EVERY_ACL = DescribeAclsRequest(ANY, None, ANY, None, None, ANY, ANY)
 
 
 def settings(scratch: Path) -> dict[str, str]:
-    """Nodes log in by PLAIN: Apache Kafka's controllers know no user of SCRAM before they have found each other."""
+    """Nodes log in by PLAIN: Apache Kafka's controllers know no SCRAM user before they have found each other."""
     users = " ".join(f'user_{name}="{PASSWORDS[name]}"' for name in ("node", "admin"))
     plain = f'{PLAIN_MODULE} required username="node" password="{PASSWORDS["node"]}" {users};'
     return {
@@ -57,7 +57,7 @@ def client(scratch: Path, user: str) -> dict[str, str]:
 
 
 class Asking:
-    """One user at one broker after the other."""
+    """One user who asks one broker after the other."""
 
     def __init__(self, scratch: Path, cluster: ClusterOfThree, user: str) -> None:
         self._client = client(scratch, user)
@@ -71,7 +71,7 @@ class Asking:
             return connection.request(request)
 
     def may_log_in(self, node_id: int) -> bool:
-        """Whether the broker knows the user: it hears of a new one a moment later."""
+        """Whether the broker knows the user: it learns of a new one a moment later."""
         try:
             self.at(node_id, MetadataRequest(topics=()))
         except SaslAuthenticationFailedError:
@@ -79,7 +79,7 @@ class Asking:
         return True
 
     def topics(self, node_id: int) -> dict[str, int]:
-        """Those that the broker knows, each with its partitions."""
+        """The topics that the broker knows, each with its partitions."""
         answer = self.at(node_id, MetadataRequest(topics=None))
         return {topic.name: len(topic.partitions) for topic in answer.topics if not topic.name.startswith("__")}
 
@@ -89,7 +89,7 @@ class Asking:
 
 
 def code_of(answer: Any) -> int:
-    """Of an answer about one thing."""
+    """The error code of a response for one thing."""
     for name in ("topics", "responses", "results", "filter_results", "entries"):
         rows = getattr(answer, name, ())
         if rows:

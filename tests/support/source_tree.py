@@ -17,7 +17,7 @@ Check = Callable[[Path], object]
 
 
 def found_in(paths: Iterable[Path], what_is_wrong: Check) -> dict[str, object]:
-    """What is wrong with each file, by its name. A rule is one test: one for each file costs several times more."""
+    """The errors in each file, by its name. A rule is one test: one test for each file costs several times more."""
     found = {str(path.relative_to(ROOT)): what_is_wrong(path) for path in paths}
     return {name: wrong for name, wrong in found.items() if wrong}
 

@@ -1,4 +1,4 @@
-"""A Spark Connect server on this machine, started from the installed pyspark, with two tasks at once."""
+"""A Spark Connect server on this machine, from the installed pyspark, with two tasks at once."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ SETTINGS = {
 
 
 class ConnectServer:
-    """`url` is what `spark.remote` must be. `environment`: what the server and its Python have beside this process's.
-    Stop it."""
+    """`url` is the value for `spark.remote`. `environment`: additions to this process's environment for the server and
+    its Python. Stop it."""
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         words = [word for name, value in SETTINGS.items() for word in ("--conf", f"{name}={value}")]
         own = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "SPARK_DAEMON_MEMORY": "1g"}
-        # Spark gives each Python process 10 s to come up: a server that is faster starts more of them at once
+        # Spark gives each Python process 10 s to start: a faster server starts more of them at once
         own["SPARK_SUBMIT_OPTS"] = ""
         submit = ("org.apache.spark.deploy.SparkSubmit", "--class", CLASS, *words, "spark-internal")
         self._process = start_spark({**own, **(environment or {})}, *submit)

@@ -1,4 +1,4 @@
-"""Statements, and the relations of one name that each reads: ours and Spark's own parser are asked for them."""
+"""Statements, and the one-part relations that each reads, for our parser and Spark's own."""
 
 from __future__ import annotations
 

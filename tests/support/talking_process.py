@@ -1,4 +1,4 @@
-"""A program that runs beside a test, says how far it is, and is killed."""
+"""A program that runs next to a test, prints its progress, and is killed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import IO, AnyStr
 
 
 def line_of(stream: IO[AnyStr] | None, seconds: float = 60) -> AnyStr:
-    """The next line that a program writes into this pipe. Raises queue.Empty where none comes in this time."""
+    """The next line that a program writes into this pipe. Raises queue.Empty if none comes in this time."""
     assert stream is not None
     lines: queue.Queue[AnyStr] = queue.Queue()
     threading.Thread(target=lambda: lines.put(stream.readline()), daemon=True).start()
@@ -24,7 +24,7 @@ def line_of(stream: IO[AnyStr] | None, seconds: float = 60) -> AnyStr:
 def running(
     command: list[str], *, stdin: int | None = None, stdout: int | None = None, stderr: int | None = None
 ) -> Iterator[subprocess.Popen[str]]:
-    """A program with its pipes, ended with the block: `with Popen(...)` would wait for it also where the test fails."""
+    """A program with its pipes, ended with the block: `with Popen(...)` would wait for it even if the test fails."""
     process = subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=stderr, text=True)
     try:
         yield process
@@ -37,7 +37,7 @@ def running(
 
 
 class TalkingProcess:
-    """A program, and the lines that it writes. `environment`: what it gets beside this process's."""
+    """A program, and its lines. `environment`: additions to this process's."""
 
     def __init__(self, command: list[str], environment: Mapping[str, str] | None = None) -> None:
         self._process = subprocess.Popen(
@@ -61,7 +61,7 @@ class TalkingProcess:
         self._lines.put(None)
 
     def next_line(self, end_s: float) -> str | None:
-        """None behind the last one, each time. Raises queue.Empty where none has come until then."""
+        """None after the last one, each time. Raises queue.Empty if none has come until then."""
         line = self._lines.get(timeout=max(0.0, end_s - time.monotonic()))
         if line is None:
             self._lines.put(None)
@@ -86,7 +86,7 @@ class TalkingProcess:
         self._process.terminate()
 
     def kill(self) -> int:
-        """Its exit code; that of one that had ended stays."""
+        """Its exit code; that of a process that had already ended stays."""
         self._process.kill()
         code = self._process.wait(60)
         self._reader.join(60)

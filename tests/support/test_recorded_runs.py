@@ -1,4 +1,4 @@
-"""Which files have changed since a recorded run, in a repository of git."""
+"""Finds the files that have changed since a recorded run, in a git repository."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ CLUSTER_ID = "tBkDQh1jQTWVvPkPqJ9o1w"
 
 
 class Cluster:
-    """`nodes`: those that run, by id. `kill` ends one as kill -9 does; `start` begins another life on the same disk."""
+    """`nodes`: the running ones, by id. `kill` ends one like kill -9; `start` begins another life on the same disk."""
 
     def __init__(
         self,
@@ -39,8 +39,8 @@ class Cluster:
         texts: Mapping[int, dict[str, str]] = MappingProxyType({}),
         machine: str = "",
     ) -> None:
-        """All nodes are brokers, those of `voter_ids` controllers too. `texts`: settings of some nodes, in the place of
-        those that all have. `machine`: what each calls itself, in the place of the name by which the others find it."""
+        """All nodes are brokers, those of `voter_ids` controllers too. `texts`: settings of some nodes, which override
+        the common ones. `machine`: the host name that each node reports, if the others reach it by another one."""
         self._voter_ids = voter_ids
         self.loop = loop
         self._texts = texts
@@ -51,7 +51,7 @@ class Cluster:
         self.nodes: dict[int, Node] = {}
         self.further_disks: dict[int, tuple[MemoryDisk, ...]] = {}
         self.unopened_paths: dict[int, tuple[str, ...]] = {}
-        """The further log directories of the next life of a node: those that it opens, and those that it cannot."""
+        """The further log directories of a node's next life: those that it opens, and those that it cannot open."""
         self._processes: dict[int, SimulatedProcess] = {}
         self._lives = 0
         for node_id, disk in self.disks.items():
@@ -66,7 +66,7 @@ class Cluster:
             )
 
     async def start(self, *node_ids: int, settings: dict[str, str] | None = None) -> None:
-        """Returns when they serve; `settings`: more, of this life."""
+        """Returns when they serve; `settings`: further ones, of this life."""
         await asyncio.gather(*(self._start(node_id, settings or {}) for node_id in node_ids))
 
     async def _start(self, node_id: int, settings: dict[str, str]) -> None:
@@ -105,7 +105,7 @@ class Cluster:
         del self.nodes[node_id]
 
     async def metrics(self, node_id: int) -> dict[str, float]:
-        """What `/metrics` of the node has, by name and labels."""
+        """The samples of the node's `/metrics`, by name and labels."""
         operations = self.nodes[node_id].operations
         assert operations is not None
         page = (await collect(operations.status)).decode()
@@ -116,7 +116,7 @@ class Cluster:
         await self.nodes.pop(node_id).stop()
 
     async def create(self, name: str, *replicas: int, by: int) -> None:
-        """A topic of one partition, asked of a broker."""
+        """Creates a topic of one partition by a request to a broker."""
         topic = CreatableTopic(name, -1, -1, (CreatableReplicaAssignment(0, replicas),))
         response = await self.nodes[by].broker.submit(CreateTopicsRequest((topic,), 10_000))
         assert [result.error_code for result in response.topics] == [0]
@@ -129,7 +129,7 @@ class Cluster:
         return self.nodes[as_known_to].broker.image.partition(TopicPartition(name, 0))
 
     def epochs_led_by(self, node_id: int) -> list[int]:
-        """Of the partitions of a node that may still be starting, those that it leads."""
+        """Of the partitions that a node leads; it may still be starting."""
         try:
             partitions = self.nodes[node_id].broker.partitions
         except MoldauError:
@@ -159,7 +159,7 @@ def tell(
     settings: dict[str, str] | None = None,
     machine: str = "",
 ) -> None:
-    """Runs `story` with three nodes that serve. `settings`: of all nodes; the others: see Cluster."""
+    """Runs `story` with three nodes that serve. `settings`: of all nodes; for the others see Cluster."""
     loop = VirtualLoop()
     texts = {node_id: {**(settings or {}), **texts.get(node_id, {})} for node_id in NODE_IDS}
 

@@ -1,4 +1,4 @@
-"""Settings of TLS for tests, with what `tests.support.certificates` has issued."""
+"""TLS settings for tests, with certificates of `tests.support.certificates`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A key-value store as a log-backed machine, with what its owner keeps: a partition on a disk in memory."""
+"""A key-value store as a log-backed machine, with its owner's part: a partition on a disk in memory."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from tests.support.logs import flush
 TOPIC_PARTITION = TopicPartition("__store", 0)
 EPOCH = ProducerEpoch(4)
 LIMIT = 100
-"""The longest value that the machine takes."""
+"""The longest value that the machine accepts."""
 
 
 class Put(msgspec.Struct, frozen=True):
-    """Answers with the value that was there. With a producer it counts when the transaction commits."""
+    """Answers with the earlier value. With a producer it counts when the transaction commits."""
 
     key: str
     value: str
@@ -42,7 +42,7 @@ class Put(msgspec.Struct, frozen=True):
 
 
 class PutMany(msgspec.Struct, frozen=True):
-    """One decision, with a pause behind each key."""
+    """One decision, with a pause after each key."""
 
     keys: tuple[str, ...]
     value: str
@@ -72,7 +72,7 @@ class NotWritten(msgspec.Struct, frozen=True):
 
 
 class Break(msgspec.Struct, frozen=True):
-    """A mistake of ours."""
+    """A bug of ours."""
 
     error: Exception
 
@@ -184,7 +184,7 @@ def _set(state: Store, key: str, value: str | None) -> None:
 
 
 def encode_entry(entry: Entry) -> tuple[bytes, bytes | None]:
-    """Raises ProtocolError for a key that cannot be written, ZeroDivisionError for one that we forgot."""
+    """Raises ProtocolError for a key that cannot be written, ZeroDivisionError for an unforeseen one."""
     if entry.key == "unwritable":
         raise ProtocolError("a key that cannot be written")
     if entry.key == "forgotten":
@@ -197,7 +197,7 @@ def decode_entry(key: Buffer | None, value: Buffer | None) -> Entry | None:
 
 
 class ToyLog(PartitionLog[Entry]):
-    """Its owner flushes when a test says so."""
+    """Its owner flushes on the test's request."""
 
     def __init__(self, owner: Owner, partition: Partition) -> None:
         super().__init__(partition, InlineWorkers(), owner.pauses, encode_entry, decode_entry)
@@ -252,13 +252,13 @@ class Owner:
         await self.runtime.load(self.log.replay, MetadataImage(), "values")
 
     def flush(self) -> None:
-        """What is in the log goes to the disk, and counts."""
+        """Flushes the log to the disk, and counts it."""
         flush(self.partition.log, self.clock.now_ms())
         self.partition.flushed(self.clock.now_ms())
         self.runtime.committed(self.partition.high_watermark)
 
     async def restarted(self, **settings: int) -> Owner:
-        """The process ended, and another one reads what is in the log."""
+        """The process ended, and another one reads the log."""
         self.runtime.abort()
         self.partition.log.release()
         self.disk.crash_process()

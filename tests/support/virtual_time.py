@@ -1,4 +1,4 @@
-"""Waiting on a loop whose time is virtual."""
+"""Waits on a loop with virtual time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PATIENCE_S = 60
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Returns when `condition` holds; it is looked at every 20 ms of virtual time."""
+    """Returns when `condition` holds; it is checked every 20 ms of virtual time."""
     assert isinstance(asyncio.get_running_loop(), VirtualLoop)
     for _ in range(PATIENCE_S * 50):
         if condition():

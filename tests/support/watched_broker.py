@@ -1,4 +1,4 @@
-"""A broker in a process of its own, with its memory and its bounds in view."""
+"""A broker in its own process, with its memory and its bounds in view."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ StartBroker = Callable[..., "WatchedBroker"]
 
 
 class WatchedBroker:
-    """A broker in a process of its own with a canary on it, and its memory as the kernel counts it."""
+    """A broker in its own process with a canary, and its memory as the kernel counts it."""
 
     def __init__(self, *settings: str, directory: Path) -> None:
         arguments = ["--data-dir", str(directory), "--listen", "127.0.0.1:0"]
@@ -35,13 +35,13 @@ class WatchedBroker:
         return self.opened[-1]
 
     def peak_bytes(self) -> int:
-        """The most memory that was ever resident."""
+        """The peak resident memory."""
         status = Path(f"/proc/{self.running.process.pid}/status").read_text()
         line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
         return int(line.split()[1]) * 1024
 
     def open_files(self) -> list[str]:
-        """What its descriptors stand for now."""
+        """The present targets of its descriptors."""
         found = []
         for link in Path(f"/proc/{self.running.process.pid}/fd").iterdir():
             with contextlib.suppress(FileNotFoundError):

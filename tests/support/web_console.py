@@ -1,4 +1,4 @@
-"""A web console of ours with logins, in this process, and a browser without scripts that asks it over HTTP."""
+"""Our web console with logins, in this process, and a browser without scripts that uses it over HTTP."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ACTS_AS_SERVICE = '[login]\nwithout_tokens = "service"\nmechanism = "SCRAM-SHA-5
 
 @contextmanager
 def console_of(access: ClusterAccess, tmp_path: Path, text: str = ACTS_AS_SERVICE + ROLES) -> Iterator[str]:
-    """Its address, without the slash at the end. `text`: of the file of people."""
+    """Its address, without the trailing slash. `text`: of the file of users."""
     path = tmp_path / "people.toml"
     path.write_text(text)
     path.chmod(0o600)
@@ -39,7 +39,7 @@ def console_of(access: ClusterAccess, tmp_path: Path, text: str = ACTS_AS_SERVIC
 
 
 class WebBrowser:
-    """Keeps cookies and follows redirects. `address`: as `console_of` gives it."""
+    """Keeps cookies and follows redirects. `address`: from `console_of`."""
 
     def __init__(self, address: str, tls: ssl.SSLContext | None = None) -> None:
         self.address = address

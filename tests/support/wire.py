@@ -1,4 +1,4 @@
-"""A socket that says exactly what it is told, and what a broker answers to that."""
+"""A socket that sends exactly the given bytes, and a broker's responses to them."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from moldau.wire.protocol.headers import RequestHeader, decode_response_header, 
 from moldau.wire.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 TIMEOUT_S = 60.0
-"""For a whole frame of 100 MiB on a busy machine, too: only a broker that is mute makes a test wait so long."""
+"""Enough for a whole frame of 100 MiB on a busy machine: only a silent broker makes a test wait so long."""
 
 
 class Closed(Exception):
-    """The broker ended the connection without an answer."""
+    """The broker closed the connection without a response."""
 
 
 class RawConnection:
-    """One connection. `send` writes bytes as they are; `ask` sends a message and decodes the answer."""
+    """One connection. `send` writes bytes as they are; `ask` sends a message and decodes the response."""
 
     def __init__(self, bootstrap_servers: str, source_address: str = "", kernel_buffer_bytes: int = 0) -> None:
         host, _, port = bootstrap_servers.rpartition(":")
         self.socket = socket.socket()
         self.socket.settimeout(TIMEOUT_S)
         if kernel_buffer_bytes:
-            # what the kernels of both sides keep: the sender's grows with the size of a segment, 64 KiB on loopback
+            # the buffers of both kernels: the sender's grows with the size of a segment, 64 KiB on loopback
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1_400)
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, kernel_buffer_bytes)
         self.socket.bind((source_address, 0))
@@ -54,7 +54,7 @@ class RawConnection:
         self.send(struct.pack(">i", len(payload)) + payload)
 
     def receive_frame(self) -> bytes:
-        """The next answer without its length. Raises Closed at the end, TimeoutError where the broker is mute."""
+        """The next response without its length. Raises Closed at the end, TimeoutError if the broker is silent."""
         return self._exactly(struct.unpack(">i", self._exactly(4))[0])
 
     def _exactly(self, size: int) -> bytes:
@@ -102,7 +102,7 @@ class RawConnection:
 
 
 def log_in(connection: RawConnection, credentials: Credentials) -> None:
-    """By SASL. Raises KafkaError where the broker refuses."""
+    """By SASL. Raises KafkaError if the broker rejects it."""
     exchange = authenticating(credentials, os.urandom(NONCE_BYTES), "the broker")
     request = go_on(exchange)
     while not isinstance(request, int):

@@ -1,4 +1,4 @@
-"""Fetch, ListOffsets and the requests of groups for a RawConnection."""
+"""Fetch, ListOffsets and group requests for a RawConnection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests about the log of a partition for a RawConnection."""
+"""Requests about a partition's log for a RawConnection."""
 
 from __future__ import annotations
 

@@ -45,7 +45,8 @@ def request_of(topic: str, records: bytes | None, *, acks: int = -1, partition: 
 def produce(
     raw: RawConnection, topic: str, records: bytes | None, version: int = VERSION, **options: int
 ) -> tuple[int, int]:
-    """The error code and the base offset. A broker may need a moment to lead a new partition (6): asked again."""
+    """The error code and the base offset. A broker may need a moment to lead a new partition (6): then it is
+    repeated."""
     for _ in range(100):
         answer = raw.ask(request_of(topic, records, **options), version)
         partition = answer.responses[0].partition_responses[0]
@@ -55,7 +56,7 @@ def produce(
 
 
 def stored(raw: RawConnection, topic: str) -> bytes:
-    """Everything that the partition holds."""
+    """All records that the partition holds."""
     partition = FetchPartition(partition=0, partition_max_bytes=1 << 24)
     request = FetchRequest(max_bytes=1 << 24, max_wait_ms=0, topics=(FetchTopic(topic=topic, partitions=(partition,)),))
     return bytes(raw.ask(request, 11).responses[0].partitions[0].records or b"")

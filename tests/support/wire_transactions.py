@@ -1,4 +1,4 @@
-"""One transactional producer on a RawConnection, and what its group is told."""
+"""One transactional producer on a RawConnection, and its group's responses."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ TRIES = 2_000
 
 
 def asked_until(ask: Callable[[], int], other_than: tuple[int, ...]) -> int:
-    """The first answer with another error code than these."""
+    """The first response with an error code other than these."""
     return next((code for _ in range(TRIES) if (code := ask()) not in other_than), other_than[0])
 
 
 class Producer:
     """One transactional id, on a broker that may still be ending its last transaction (51). `above` and `other` of a
-    request: how far from its own epoch and producer id it is sent."""
+    request: the differences from its own epoch and producer id."""
 
     def __init__(self, raw: RawConnection, *, timeout_ms: int = 60_000) -> None:
         self.raw = raw
@@ -86,18 +86,18 @@ class Producer:
         def ask() -> int:
             return int(self.raw.ask(request, version).responses[0].partition_responses[0].error_code)
 
-        # 6: a new partition is not led yet
+        # 6: a new partition has no leader yet
         return asked_until(ask, (*STILL_ENDING, 6))
 
     def add_group(self) -> int:
-        """The group's positions become part of the transaction, as before TxnOffsetCommit v5."""
+        """Adds the group's offsets to the transaction, as before TxnOffsetCommit v5."""
         request = AddOffsetsToTxnRequest(self.name, *self.ids, self.group)
         return asked_until(lambda: int(self.raw.ask(request, 3).error_code), STILL_ENDING)
 
     def commit(
         self, version: int, *rows: tuple[str, int], above: int = 0, name: str | None = None, **fields: Any
     ) -> list[int]:
-        """Position 5 for each topic and partition, in the transaction."""
+        """Commits offset 5 for each topic and partition, in the transaction."""
         partition = {"committed_metadata": fields.pop("metadata", "")}
         topics = tuple(
             TxnOffsetCommitRequestTopic(
@@ -121,6 +121,6 @@ class Producer:
         return found.committed_offset, found.error_code
 
     def settled_position(self, topic: str) -> tuple[int, int]:
-        """Once the marker is written, which is after EndTxn is answered."""
+        """Once the marker is written, which happens after EndTxn is answered."""
         asked_until(lambda: self.position(topic)[1], (88,))
         return self.position(topic)

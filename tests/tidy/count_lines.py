@@ -1,6 +1,6 @@
 """The size of the product: non-blank lines of `src/moldau`, by package. `python -m tests.tidy.count_lines`.
 
-Replication and the client are counted apart: they hold what the product did not do before.
+Replication and the client are counted separately: they are later features.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[2] / "src" / "moldau"
 APART = ("core/raft/", "core/replication/leader.py", "core/replication/follower.py", "client/")
 MOVED = ("client/admin/",)
-"""What stood elsewhere before: it is no addition."""
+"""Moved from elsewhere: this is not an addition."""
 
 
 def counted() -> tuple[Counter[str], Counter[str]]:
-    """Lines by package: those that count, and those apart."""
+    """Lines by package: those that count, and the separate ones."""
     product: Counter[str] = Counter()
     apart: Counter[str] = Counter()
     for path in sorted(SOURCE.rglob("*.py")):

@@ -1,7 +1,7 @@
-"""Draws sentences at random from docs, docstrings and messages, to be read as a stranger reads them.
+"""Draws sentences at random from docs, docstrings and messages, for a review with a stranger's eyes.
 
-`python -m tests.tidy.sentences --seed 1 --count 60` prints each with its file. The reference pages that code writes
-count through that code.
+`python -m tests.tidy.sentences --seed 1 --count 60` prints each with its file. Generated reference pages count through
+their code.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def of_documents() -> list[tuple[Path, str]]:
 
 
 def of_docstrings() -> list[tuple[Path, str]]:
-    """Of modules, classes and functions whose name is public."""
+    """Of modules, classes and functions with a public name."""
     found = []
     for path in MODULES:
         for node in nodes_of(path):
@@ -46,7 +46,7 @@ def of_docstrings() -> list[tuple[Path, str]]:
 
 
 def of_messages() -> list[tuple[Path, str]]:
-    """The texts of errors that are raised, with `…` for what is filled in."""
+    """The texts of raised errors, with `…` for filled-in values."""
     found = []
     for path in MODULES:
         for node in nodes_of(path):

@@ -1,4 +1,4 @@
-"""docs/reference/bounds.md: each constant that it names has the value that it says."""
+"""docs/reference/bounds.md: each named constant has the value there."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Every function and method that others may call says what it does.
+"""Every public function and method has a description.
 
-A method may leave that to another place: to the method of a base class or a Protocol that it implements, or, where it
-is a property of one line, to the docstring of its class.
+A method may have it elsewhere: at the method of a base class or a Protocol that it implements, or, for a one-line
+property, in the docstring of its class.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ CLASSES_OF_PYTHON: dict[str, type] = {
     "asyncio.SelectorEventLoop": asyncio.SelectorEventLoop,
     "logging.Formatter": logging.Formatter,
 }
-"""Base classes whose methods Python's own pages describe."""
+"""Base classes whose methods Python's own documentation describes."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Class(NamedTuple):
-    """A class, and the module in which the names of its bases are looked up."""
+    """A class, and the module that resolves the names of its bases."""
 
     path: Path
     node: ast.ClassDef
@@ -41,7 +41,7 @@ class Class(NamedTuple):
         return [ast.unparse(base).partition("[")[0] for base in self.node.bases]
 
     def methods(self) -> dict[str, Function]:
-        """The methods of its own by name; of overloads the last one, which has the body."""
+        """Its own methods by name; of overloads the last one, which has the body."""
         return {node.name: node for node in self.node.body if isinstance(node, Function)}
 
 
@@ -52,7 +52,7 @@ def classes_of(path: Path) -> dict[str, Class]:
 
 @cache
 def imported_into(path: Path) -> dict[str, tuple[Path, str]]:
-    """The names that a module imports from modules of ours: the file, and the name there."""
+    """The names that a module imports from our modules: the file, and the name there."""
     found = {}
     for node in nodes_of(path):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("moldau."):
@@ -63,14 +63,14 @@ def imported_into(path: Path) -> dict[str, tuple[Path, str]]:
 
 
 def class_named(path: Path, name: str) -> Class | None:
-    """What a name means in a module; None: no class of ours."""
+    """The class that a name refers to in a module; None: no class of ours."""
     if name in classes_of(path):
         return classes_of(path)[name]
     return class_named(*imported_into(path)[name]) if name in imported_into(path) else None
 
 
 def bases_of(own: Class) -> Iterator[Class]:
-    """The base classes of ours, and theirs."""
+    """Our base classes, and their base classes."""
     for name in own.base_names:
         base = class_named(own.path, name)
         if base is not None:
@@ -88,7 +88,7 @@ def argument_names(method: Function) -> list[str]:
 
 def protocols_of(own: Class) -> Iterator[Class]:
     """The Protocols that a class implements without naming them: it has all their methods, with the same arguments. A
-    Protocol of one method counts only where it is named: `close` alone is no sign of a Listener."""
+    Protocol of one method counts only if it is named: `close` alone does not make a Listener."""
     methods = {name: method for base in (*bases_of(own), own) for name, method in base.methods().items()}
     for protocol in PROTOCOLS:
         wanted = {name: argument_names(method) for name, method in protocol.methods().items()}
@@ -98,7 +98,7 @@ def protocols_of(own: Class) -> Iterator[Class]:
 
 
 def is_said_above(own: Class, name: str) -> bool:
-    """Whether a base class or a Protocol says what the method does."""
+    """Whether a base class or a Protocol describes the method."""
     if any(hasattr(CLASSES_OF_PYTHON.get(base), name) for base in own.base_names):
         return True
     declared = (above.methods().get(name) for above in (*bases_of(own), *protocols_of(own)) if above != own)
@@ -106,7 +106,7 @@ def is_said_above(own: Class, name: str) -> bool:
 
 
 def is_said_by_its_class(own: Class, method: Function) -> bool:
-    """Whether it is a property of one line that the docstring of the class names."""
+    """Whether it is a one-line property that the docstring of the class names."""
     is_short_property = [*map(ast.unparse, method.decorator_list)] == ["property"] and len(method.body) == 1
     return is_short_property and f"`{method.name}`" in (ast.get_docstring(own.node) or "")
 
@@ -116,7 +116,7 @@ def is_silent(node: Function) -> bool:
 
 
 def silent_functions(path: Path) -> list[str]:
-    """Functions of the module, and methods of its public classes, which say nowhere what they do."""
+    """Functions of the module, and methods of its public classes, without a description anywhere."""
     functions = [node.name for node in tree_of(path).body if isinstance(node, Function) and is_silent(node)]
     return functions + [
         f"{own.node.name}.{name}"

@@ -1,4 +1,4 @@
-"""Who knows whom, and who changes what."""
+"""Rules about imports, and about the code that may change an object's attributes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def name_of(path: Path) -> str:
 
 @cache
 def imports() -> dict[str, set[str]]:
-    """What each module imports of ours: also within functions, and for the type checker alone."""
+    """Each module's imports of ours: also within functions, and for the type checker only."""
     paths = {name_of(path): path for path in MODULES}
     found: dict[str, set[str]] = {}
     for name, path in paths.items():
@@ -41,7 +41,7 @@ def test_no_files_import_each_other_in_a_circle() -> None:
 
 
 STATE_RECORDS = SOURCE / "core"
-"""A machine's state is plain records, in modules beside the decisions that change them."""
+"""A machine's state is plain records, in separate modules from the decisions that change them."""
 SIMULATED_WORLD = SOURCE / "simulation"
 """Its stories set the knobs of simulated ports, and keep ledgers of plain records."""
 OF_A_LIBRARY = {
@@ -63,8 +63,8 @@ OF_THE_HOT_PATH: dict[str, set[str]] = {
     "shell/network/server_connection.py": {"filled"},
     "testing/injector.py": {"on_abandoned"},
 }
-"""Counts, what a connection keeps of its client, who hears of a response: a call costs more than it would hide.
-The list only shrinks."""
+"""Counts, a connection's data about its client, callbacks of a response: a call costs more than it would hide. The list
+only shrinks."""
 
 
 def set_in(node: ast.AST) -> Iterator[ast.Attribute]:
@@ -95,7 +95,7 @@ def declared_in(path: Path) -> set[str]:
 
 
 def test_an_object_is_changed_by_the_module_of_its_class() -> None:
-    """Others call its methods: what is set from outside after construction belongs to nobody."""
+    """Other code calls its methods: an attribute that is set from outside after construction has no owner."""
 
     def set_from_outside(path: Path) -> list[str]:
         name = str(path.relative_to(SOURCE))

@@ -1,5 +1,5 @@
-"""No test replaces a part of our own code: it asks for another bound by an argument, reaches the real one, or comes
-through a port (CONTRIBUTING.md)."""
+"""No test replaces a part of our own code: it passes another bound as an argument, reaches the real one, or uses a port
+(CONTRIBUTING.md)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.source_tree import ROOT, found_in, nodes_of
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
 MAY_STAY = {
-    # Python's own list of where the modules of a package lie: a target of the reader's is found there, not installed
+    # Python's own list of folders of a package's modules: a reader's target is found there without an installation
     ("tests/products/test_pipeline_spec.py", "targets.__path__"),
     ("tests/spark/pipelines/test_guides.py", "targets.__path__"),
 }
@@ -24,7 +24,7 @@ def is_ours(module: str) -> bool:
 
 
 def foreign_names(path: Path) -> set[str]:
-    """What the module imports that is not ours."""
+    """The module's imports that are not ours."""
     names: set[str] = set()
     for node in nodes_of(path):
         if isinstance(node, ast.Import):
@@ -47,7 +47,7 @@ def replaced_parts(path: Path) -> list[str]:
             is_foreign = not is_ours(part)
         else:
             part = f"{ast.unparse(first)}.{ast.literal_eval(node.args[1])}"
-            # `disk_module.os` is Python's `os` as one of our modules sees it
+            # `disk_module.os` is Python's `os` in one of our modules
             is_seen_through = isinstance(first, ast.Attribute) and first.attr in sys.stdlib_module_names
             is_foreign = is_seen_through or part.partition(".")[0] in foreign_names(path)
         if not is_foreign:

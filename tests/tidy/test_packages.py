@@ -1,4 +1,4 @@
-"""Each package says what belongs there, and names every module and sub-package of its folder with what it holds."""
+"""Each package describes its purpose, and names every module and sub-package of its folder with its content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a release is called: CHANGELOG.md alone says so."""
+"""CHANGELOG.md alone has the name of a release."""
 
 from __future__ import annotations
 

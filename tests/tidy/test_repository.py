@@ -1,4 +1,4 @@
-"""Rules about the repository itself, so that it stays readable without anybody watching."""
+"""Rules about the repository itself, to keep it readable."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_nothing_is_left_unfinished() -> None:
 
 
 def test_error_codes_stand_in_one_table() -> None:
-    """Elsewhere a code is looked up by Kafka's name for it, so that no number can be mistyped."""
+    """Other code looks a code up by Kafka's name, so that no number can be mistyped."""
 
     def numbers(path: Path) -> list[str]:
         return [
@@ -117,7 +117,7 @@ def test_assert_is_not_used_because_it_can_be_switched_off() -> None:
 
 
 def is_on_the_virtual_loop(path: Path) -> bool:
-    """Whether a module runs its coroutines on the simulator's loop only, where `asyncio.sleep` costs no time."""
+    """Whether a module runs its coroutines only on the simulator's loop, where `asyncio.sleep` takes no time."""
     nodes = nodes_of(path)
     tests = [node for node in nodes if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
     asks_for_it = [any(argument.arg == "in_virtual_time" for argument in test.args.args) for test in tests]
@@ -129,13 +129,14 @@ def is_on_the_virtual_loop(path: Path) -> bool:
 
 
 WAITS_FOR_APACHE_KAFKA = ROOT / "tests/differential/brokers.py"
-"""It answers a change before it acts by it, and tells nobody when it does."""
+"""It answers a change before it applies it, and does not report when it does."""
 TROUBLED = {ROOT / "tests" / "torture", ROOT / "tests" / "chaos", ROOT / "tests" / "machines"}
-"""Programs with real processes, hardly tests: they pause between two acts."""
+"""Programs with real processes rather than tests: they pause between two actions."""
 
 
 def test_no_test_lets_real_time_pass() -> None:
-    """`asyncio.sleep(0)` is a turn of the loop and no time; any other wait is for a condition, or on virtual time."""
+    """`asyncio.sleep(0)` is a turn of the loop and takes no time; any other wait is for a condition, or on virtual
+    time."""
 
     def sleeps(path: Path) -> list[int]:
         refused = {"time.sleep"} if is_on_the_virtual_loop(path) else {"time.sleep", "asyncio.sleep"}
@@ -154,7 +155,7 @@ def test_no_test_lets_real_time_pass() -> None:
 
 
 def test_a_test_module_imports_no_other() -> None:
-    """What several of them need stands in tests/support, or in a module beside them that holds no tests."""
+    """Shared code is in tests/support, or in a neighbouring module without tests."""
 
     def imported_tests(path: Path) -> list[str]:
         modules = [node.module or "" for node in nodes_of(path) if isinstance(node, ast.ImportFrom)]
@@ -167,7 +168,7 @@ OUTPUT_LINES = ("stdout.readline", "stderr.readline")
 
 
 def test_no_test_waits_for_a_thread_or_process_without_a_bound() -> None:
-    """pytest-timeout ends what hangs all the same; a bound at the wait says what hung."""
+    """pytest-timeout ends a hanging test anyway; a bound at the wait names the cause."""
 
     def unbounded(path: Path) -> list[int]:
         awaited = {id(node.value) for node in nodes_of(path) if isinstance(node, ast.Await)}
@@ -201,8 +202,8 @@ def test_no_test_runs_a_program_without_a_bound() -> None:
 
 
 def test_no_test_waits_at_the_end_of_a_block_for_a_program() -> None:
-    """`with Popen(...)` waits for its program, also where the test has failed: `tests.support.talking_process.running`
-    ends it."""
+    """`with Popen(...)` waits for its program even if the test has failed: `tests.support.talking_process.running` ends
+    it."""
 
     def waiting(path: Path) -> list[int]:
         items = [item.context_expr for node in nodes_of(path) if isinstance(node, ast.With) for item in node.items]
@@ -238,7 +239,7 @@ def test_the_documents_name_only_files_that_exist() -> None:
 
 
 def test_the_documents_stay_short() -> None:
-    """A guide is read in order and in one go; what was measured, and every key of a file, stand in docs/reference."""
+    """A guide is read in order and in one go; measurements, and every key of a file, are in docs/reference."""
     guides = [*(ROOT / "docs" / "use").glob("*.md"), *(ROOT / "docs" / "operate").glob("*.md")]
     words = {guide.name: len(guide.read_text().split()) for guide in guides}
     assert {name: count for name, count in words.items() if count > MAX_GUIDE_WORDS} == {}
@@ -249,7 +250,8 @@ def test_the_documents_stay_short() -> None:
 
 
 def anchors_of(text: str) -> set[str]:
-    """What a link can name after `#`: a heading in lower case, without punctuation, with dashes for blanks."""
+    """The names that a link can have after `#`: a heading in lower case, without punctuation, with dashes for
+    blanks."""
     headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE)
     plain = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings]
     return {re.sub(r"[^\w\- ]", "", heading).strip().replace(" ", "-") for heading in plain}
@@ -270,7 +272,7 @@ def test_the_makefile_has_the_promised_targets() -> None:
 
 
 def test_the_compatibility_page_lists_what_is_served() -> None:
-    """Key, name and versions: of ApiVersions, where older ones are only listed and close the connection."""
+    """Key, name and versions; of ApiVersions too, where older versions are only listed and close the connection."""
     page = (ROOT / "docs/reference/compatibility.md").read_text()
     rows = re.findall(r"^\| (\d+) \| (\w+) \| (\d+)-(\d+)", page, re.MULTILINE)
     told = [(int(key), name.upper(), int(low), int(high)) for key, name, low, high in rows]
@@ -300,7 +302,7 @@ def test_every_client_is_green_on_both_brokers_and_on_three() -> None:
 
 
 def test_a_setting_that_is_honoured_is_read() -> None:
-    """Somewhere else than in its row: by the typed field, by its name, or as what a topic setting falls back to."""
+    """Other than in its row: by the typed field, by its name, or as the fallback of a topic setting."""
     text = "\n".join(path.read_text() for path in MODULES if not path.name.endswith("_setting_rows.py"))
     read = set(re.findall(r"\.(\w+)", text)) | set(re.findall(r'"([\w.]+)(?=")', text))
     read |= {name for row in TOPIC_SETTING_ROWS if row[5] == HONOURED for name in row[4]}

@@ -1,4 +1,4 @@
-"""Who may wait, and for what."""
+"""Rules about the code that may wait, and its reasons."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def imported_by(path: Path) -> set[str]:
 
 
 def test_a_handler_has_two_waits() -> None:
-    """`wait` and `pause` (`finish`: a pause behind each step) of its context, and its own functions; what a handler
-    knows of its node by a Protocol is not its own."""
+    """`wait` and `pause` (`finish`: a pause after each step) of its context, and its own functions; methods of its node
+    that a handler knows by a Protocol are not its own."""
     declared = {
         id(method)
         for path in HANDLERS

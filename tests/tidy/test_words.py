@@ -36,7 +36,7 @@ BETTER_OUTSIDE_OF_HEADS = {
     "those who": "a noun",
     "is not there": "does not exist, is missing",
 }
-"""As BETTER, where the heads of modules still have it."""
+"""As BETTER, but heads of modules still have these."""
 
 
 def idioms_in(text: str, better: dict[str, str]) -> list[str]:

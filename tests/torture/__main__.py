@@ -1,11 +1,11 @@
-"""`make torture [MINUTES=15]`: one broker is killed, stopped and frozen under load; nothing that it promised may break.
+"""`make torture [MINUTES=15]`: kills, stops and freezes one broker under load; no guarantee may break.
 
     python -m tests.torture [--minutes 15] [--seed N]
 
 Eight idempotent producers with five requests in flight, one of a compacted topic, two consumer groups that commit, raw
-connections that write many requests at once (also while the broker starts), and an operator who makes and deletes
-topics and changes settings. The broker dies by kill -9, also inside its starts, stops by SIGTERM and stands still by
-SIGSTOP. At the end everything is read. A problem is printed and makes the exit code 1; the data directory stays then.
+connections that pipeline many requests (also while the broker starts), and an operator who creates and deletes topics
+and changes settings. The broker dies by kill -9, also during its starts, stops by SIGTERM and freezes by SIGSTOP. At
+the end everything is read. A problem is printed and makes the exit code 1; the data directory is kept then.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def counted(ledger: Ledger) -> str:
 
 def run(seed: str, minutes: float, folder: Path) -> Ledger:
     ledger, choices = Ledger(), random.Random(seed)
-    # A client whose thread dies would go missing without a word.
+    # A client whose thread dies would otherwise be missing silently.
     threading.excepthook = lambda end: ledger.problem(
         f"the thread {end.thread and end.thread.name} died: {end.exc_value!r}"
     )
@@ -94,7 +94,7 @@ def run(seed: str, minutes: float, folder: Path) -> Ledger:
         wait_until_all_is_read(readers, ledger)
         reading.set()
         wait_for(list(readers), ledger)
-        # One more life, so that what is judged is what a start finds.
+        # One more life: the check reads what a start finds.
         broker.stop_and_start()
         judge(broker.address, ledger)
     finally:

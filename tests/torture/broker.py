@@ -112,7 +112,7 @@ class TorturedBroker:
         os.kill(self.process.pid, signal.SIGCONT)
 
     def torment(self) -> str:
-        """One act of violence, drawn by chance. Gives its name."""
+        """One random act of violence. Gives its name."""
         acts = {
             "kill -9": self.kill_and_start,
             "kill -9 inside starts": self.kill_inside_starts,

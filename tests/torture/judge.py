@@ -1,4 +1,4 @@
-"""After the storm: reads everything and compares it with what was promised."""
+"""After the run: reads everything and compares it with the acknowledgements."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def read_partition(address: str, topic: str, partition: int, ledger: Ledger) -> 
     try:
         silence = 0
         while silence < SILENCE_S:
-            # librdkafka returns before its time-out only with as many messages as were asked for.
+            # librdkafka returns before its time-out only with the requested number of messages.
             messages = consumer.consume(10_000, timeout=1)
             silence = 0 if messages else silence + 1
             for message in messages:
@@ -40,7 +40,7 @@ def read_partition(address: str, topic: str, partition: int, ledger: Ledger) -> 
 
 
 def judge_plain(address: str, ledger: Ledger) -> None:
-    """Each producer's records are there once, in order, at the offsets that were acknowledged."""
+    """Each producer's records are there once, in order, at the acknowledged offsets."""
     for topic in TOPICS:
         for partition in range(PARTITIONS):
             next_sequence: dict[int, int] = {}
@@ -66,7 +66,7 @@ def judge_plain(address: str, ledger: Ledger) -> None:
 
 
 def judge_compacted(address: str, ledger: Ledger) -> None:
-    """The last record of each key is the last that was acknowledged; a key that ended in a tombstone may be absent."""
+    """The last record of each key is the last acknowledged one; a key that ended in a tombstone may be missing."""
     last: dict[bytes, int] = {}
     records = 0
     for partition in range(COMPACTED_PARTITIONS):
@@ -82,7 +82,7 @@ def judge_compacted(address: str, ledger: Ledger) -> None:
 
 
 def judge_order(address: str, ledger: Ledger) -> None:
-    """What a raw connection wrote stands in the order in which it was sent."""
+    """The records of a raw connection are in the order of its requests."""
     last: dict[bytes, int] = {}
     for message in read_partition(address, ORDERED, 0, ledger):
         connection, number = (message.value() or b"").split(b":")

@@ -1,4 +1,4 @@
-"""What the clients of a torture run did and saw, and the problems that were found while it ran."""
+"""The actions and results of a torture run's clients, and the problems found while it ran."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An operator who makes and deletes topics, adds partitions, changes settings and deletes records meanwhile."""
+"""An operator who creates and deletes topics, adds partitions, changes settings and deletes records meanwhile."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SETTINGS = {
 
 
 class Operator(threading.Thread):
-    """What it asks for may fail while the broker is away; a broker that does something else is found by the judge."""
+    """Its requests may fail while the broker is away; the final check finds a broker that does something else."""
 
     def __init__(self, address: str, seed: str, ledger: Ledger, stop: threading.Event) -> None:
         super().__init__(name="operator", daemon=True)

@@ -1,4 +1,5 @@
-"""Idempotent producers with five requests in flight, and one of a compacted topic: what they were promised is noted."""
+"""Idempotent producers with five requests in flight, and one of a compacted topic: their acknowledgements are
+recorded."""
 
 from __future__ import annotations
 
@@ -107,7 +108,7 @@ class KeyedProducer(threading.Thread):
             self.ledger.last_version[key] = -version if is_tombstone else version
             self.ledger.count("acknowledged")
 
-        # The partition hangs on the key alone, so versions of a key have one order.
+        # The partition depends only on the key, so versions of a key have one order.
         partition = int(key.removeprefix(b"key-")) % COMPACTED_PARTITIONS
         try:
             value = None if is_tombstone else b"%d" % version

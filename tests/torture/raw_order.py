@@ -1,4 +1,4 @@
-"""Raw connections that write many requests at once, also while the broker starts: the answers come in their order."""
+"""Raw connections that pipeline many requests, also while the broker starts: the responses come in order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def encoded(api_key: int, version: int, correlation_id: int, body: object) -> by
 
 
 class RawOrder(threading.Thread):
-    """Each connection writes its number and a counter into the topic `ordered`; the judge compares their order."""
+    """Each connection writes its number and a counter into the topic `ordered`; the final check compares their
+    order."""
 
     def __init__(self, number: int, port: int, seed: str, ledger: Ledger, stop: threading.Event) -> None:
         super().__init__(name=f"raw connection {number}", daemon=True)
@@ -47,7 +48,7 @@ class RawOrder(threading.Thread):
             except TimeoutError:
                 self.ledger.problem(f"{self.name}: no answer within {ANSWER_TIMEOUT_S} s on a connection that is open")
             except OSError:
-                # The broker was killed, or is not there yet: the next connection tries again at once.
+                # The broker was killed, or does not run yet: the next connection tries again at once.
                 self.ledger.count("raw connections that were cut")
 
     def exchange(self, connection: socket.socket) -> None:

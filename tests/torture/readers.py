@@ -1,4 +1,4 @@
-"""Consumers of two groups that commit, and sometimes leave and come back: no offset may be passed over."""
+"""Consumers of two groups that commit, and sometimes leave and return: no offset may be skipped."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ CATCHES_UP_WITHIN_S = 120
 
 
 class TorturedReader(threading.Thread):
-    """The only member of its group. Offsets may come again (at least once), but a gap is a problem, and so is a
-    committed offset that goes back."""
+    """The only member of its group. Offsets may repeat (at least once), but a gap is a problem, and so is a committed
+    offset that goes back."""
 
     def __init__(self, group: str, address: str, seed: str, ledger: Ledger, stop: threading.Event) -> None:
         super().__init__(name=f"group {group}", daemon=True)
@@ -89,7 +89,7 @@ class TorturedReader(threading.Thread):
 
 
 def wait_until_all_is_read(readers: list[TorturedReader], ledger: Ledger) -> None:
-    """Once nobody writes any more, each group comes to the end of what was acknowledged."""
+    """After the end of all writes each group reads to the end of the acknowledged records."""
     ends: dict[Partition, int] = {}
     for (_, where), offsets in ledger.offsets.items():
         ends[where] = max(ends.get(where, 0), offsets[-1] + 1)

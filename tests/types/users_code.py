@@ -1,4 +1,4 @@
-"""What a type checker sees of the package in code of users: mypy reads this file (`make lint`), nothing runs it."""
+"""The package's types in users' code, for a type checker: mypy reads this file (`make lint`), nothing runs it."""
 
 from __future__ import annotations
 

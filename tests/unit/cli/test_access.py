@@ -1,4 +1,4 @@
-"""Which cluster a command reaches: flags, profiles, files and the environment, in their order."""
+"""The cluster that a command reaches: flags, profiles, files and the environment, in order of priority."""
 
 from __future__ import annotations
 

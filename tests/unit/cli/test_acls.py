@@ -1,4 +1,4 @@
-"""`moldau acls` and `moldau kafka-acls`, against a cluster whose clients are super users."""
+"""`moldau acls` and `moldau kafka-acls`, with a cluster whose clients are super users."""
 
 from __future__ import annotations
 

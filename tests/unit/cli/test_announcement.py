@@ -1,4 +1,4 @@
-"""What a start prints: where clients connect to is what the cluster tells them, not where the process listens."""
+"""The output of a start: clients connect to the advertised address, not to the listening one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times and durations as people write them after a flag."""
+"""Times and durations in flags, as users write them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What completion offers: commands, then their flags and choices."""
+"""The words that completion offers: commands, then their flags and choices."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_the_script_is_one_that_the_shell_can_read(shell: str) -> None:
 
 COMPLETE_TOPICS_CR = {
     "bash": 'eval "$(moldau completion bash)"; COMP_WORDS=(moldau topics cr); COMP_CWORD=2; _moldau; echo $COMPREPLY',
-    # outside of its line editor zsh has no compadd: the test's own prints what is offered
+    # outside of its line editor zsh has no compadd: the test's own prints the offered words
     "zsh": 'eval "$(moldau completion zsh)"; compadd() { print -r -- ${(P)2} }; '
     "words=(moldau topics cr); CURRENT=3; ${_comps[moldau]}",
     "fish": "moldau completion fish | source; complete -C 'moldau topics cr'",

@@ -1,4 +1,4 @@
-"""What is told of two looks at what a broker knows."""
+"""The events between two views of a broker's metadata."""
 
 from __future__ import annotations
 

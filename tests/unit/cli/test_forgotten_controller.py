@@ -1,4 +1,4 @@
-"""`kafka-cluster unregister-controller`: a controller that will not come back is forgotten, from 4.4-IV2 on."""
+"""`kafka-cluster unregister-controller` removes a controller that will not come back, from 4.4-IV2 on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from moldau.testing import Cluster
 
 
 def told(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
-    """The exit code, and what was printed."""
+    """The exit code, and the output."""
     code = main(list(words))
     printed = capsys.readouterr()
     return code, printed.out + printed.err

@@ -1,4 +1,4 @@
-"""The file of client settings is read under each name that Kafka's tools have for its flag."""
+"""The client settings file is read under each name that Kafka's tools have for its flag."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the console tools cannot read ends them with a sentence."""
+"""The console tools end with one sentence for unreadable input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kafka-dump-log` beyond what Kafka's own tool was recorded to print (tests/conformance/kafka_tools/dump_cases.py)."""
+"""`kafka-dump-log` beyond the recorded output of Kafka's own tool (tests/conformance/kafka_tools/dump_cases.py)."""
 
 from __future__ import annotations
 

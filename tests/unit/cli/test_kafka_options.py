@@ -1,4 +1,4 @@
-"""Flags are read as Kafka's tools read them, which is not as argparse does."""
+"""Flags are read as Kafka's tools read them, which differs from argparse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kafka-storage` gives the directories of a node to a cluster, in Kafka's words, and changes nothing that has one."""
+"""`kafka-storage` gives a node's directories to a cluster, in Kafka's words, and never changes a formatted one."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def test_a_password_is_kept_salted_and_each_time_with_another_salt(config: Path)
 
 
 def test_a_node_starts_with_credentials_and_levels_that_it_was_formatted_with(config: Path) -> None:
-    """The first records of its metadata log are those of the file."""
+    """They are the first records of its metadata log."""
     levels = ("-r", "4.1", "-f", "group.version=0", "-S", "SCRAM-SHA-256=[name=alice,password=secret]")
     assert storage("format", "-t", CLUSTER, "-c", config, "-s", *levels) == 0
     records = load_bootstrap_records(OsDisk(str(config.parent / "a")))

@@ -1,4 +1,4 @@
-"""What `kafka-topics --describe` reports of partitions that are being reassigned."""
+"""The output of `kafka-topics --describe` for partitions that are being reassigned."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WORDS = ("--describe", "--topic-id", "AAAAAAAAAAAAAAAAAAAABw", "--under-replicat
 def test_the_replicas_that_a_reassignment_adds_are_not_missed(
     capsys: pytest.CaptureFixture[str], isr: tuple[int, ...], is_reported: bool
 ) -> None:
-    """Replicas 1 and 2, and 3 is added."""
+    """Replicas 1 and 2, and 3 is being added."""
 
     def script(request: Any) -> msgspec.Struct:
         if isinstance(request, MetadataRequest):

@@ -1,4 +1,4 @@
-"""The directory of a cluster on one machine: what is made at the first start, kept at the next ones, and refused."""
+"""The directory of a cluster on one machine: created at the first start, kept at later ones, and rejected layouts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def identity(directory: Path, node_id: int) -> tuple[int, str]:
 
 
 def first_voters(directory: Path, node_id: int) -> Path:
-    """What a node has that was there when the quorum was made."""
+    """The voters of a node that existed when the quorum was formed."""
     return directory / f"node-{node_id}" / METADATA_DIRECTORY / snapshot_file_name(Offset(0), 0)
 
 
@@ -86,7 +86,7 @@ def test_an_interrupted_format_starts_again_and_a_complete_one_is_finished(tmp_p
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_loss_of_power_takes_no_log_directory_its_name(seed: int) -> None:
-    """What lies under `forming` at a start is removed, and the nodes have written acknowledged records since."""
+    """A start removes everything under `forming`, and the nodes have written acknowledged records since."""
     disk = MemoryDisk()
     disk.make_directory("forming/node-1")
     disk.replace_file("forming/node-1/meta.properties", b"version=1")

@@ -1,4 +1,4 @@
-"""`moldau log dump` tells a segment, its index and a checkpoint as Kafka's dump-log tool does."""
+"""`moldau log dump` prints a segment, its index and a checkpoint as Kafka's dump-log tool does."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_what_is_not_there_is_said(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_a_reader_that_has_seen_enough_is_no_problem_of_the_file(segment: Path) -> None:
-    with segment.open("ab") as file:  # more than a pipe holds
+    with segment.open("ab") as file:  # more than fits into a pipe
         file.write(segment.read_bytes() * 3000)
     command = [sys.executable, "-m", "moldau.cli.main", "log", "dump", "--print-data-log", str(segment)]
     with running(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

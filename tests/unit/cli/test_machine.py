@@ -1,4 +1,4 @@
-"""`moldau machine NAME`: what it prints is what services and brokers read."""
+"""`moldau machine NAME` prints an entry that services and brokers read."""
 
 from __future__ import annotations
 
@@ -36,4 +36,4 @@ def test_a_secret_in_a_file_is_not_printed(tmp_path: Path, capsys: pytest.Captur
     table = tomllib.loads(text.partition("# for moldau.http")[0])["machines"]["b.1"]
     assert table["subjects"] == {'o"-': "editor"}
     assert "role" not in table
-    assert told(capsys, "b.1", "--secret-file", str(path))[0] == 1  # it is not written over
+    assert told(capsys, "b.1", "--secret-file", str(path))[0] == 1  # it is not overwritten

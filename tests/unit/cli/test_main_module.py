@@ -1,4 +1,4 @@
-"""`python -m moldau` is the command `moldau`, with the Python that is named."""
+"""`python -m moldau` is the command `moldau`, with the given Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the parser takes, what it says of a misspelt word, and that every help ends with an example that works."""
+"""The parser's arguments, its message for a misspelt word, and a working example at the end of every help text."""
 
 from __future__ import annotations
 

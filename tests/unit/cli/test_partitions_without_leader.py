@@ -1,4 +1,4 @@
-"""A partition without a leader keeps nobody from what is known of the others."""
+"""A partition without a leader does not hide the results of the others."""
 
 from __future__ import annotations
 

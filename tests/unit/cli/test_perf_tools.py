@@ -1,4 +1,4 @@
-"""The figures of the performance tools, without a cluster: each expected line is what Kafka's tools write for it."""
+"""The figures of the performance tools, without a cluster: each expected line is that of Kafka's tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A change of voters is asked again while the leader cannot make it, and no longer than it is wanted."""
+"""A change of voters is retried while the leader cannot make it, until a time limit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from moldau.errors import KafkaError, kafka_error
 
 
 class Leader:
-    """Answers with these errors in turn, then without one. `asked`: how often."""
+    """Answers with these errors in turn, then without one. `asked`: the number of requests."""
 
     def __init__(self, *names: str) -> None:
         self.asked = 0
@@ -26,7 +26,7 @@ class Leader:
 
 
 def change(leader: Leader, is_done: Callable[[], bool] = lambda: False) -> list[float]:
-    """Gives the pauses, which are all the time that passes."""
+    """Gives the pauses; no other time passes."""
     pauses: list[float] = []
     change_voters(leader.ask, is_done, lambda: sum(pauses), pauses.append)
     return pauses

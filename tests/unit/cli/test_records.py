@@ -1,4 +1,4 @@
-"""Records as JSON lines, which come back as they were, and output templates."""
+"""Records as JSON lines, which give the same records again, and output templates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/reference/command-line.md tells the commands that there are."""
+"""docs/reference/command-line.md lists the existing commands."""
 
 from __future__ import annotations
 

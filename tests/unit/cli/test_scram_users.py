@@ -1,4 +1,4 @@
-"""What `kafka-configs` sends for a password is what a login with that password is checked against."""
+"""A login with a password succeeds with the credentials that `kafka-configs` sends for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`moldau storage` gives directories to a cluster and tells whose they are; `moldau node` runs those only."""
+"""`moldau storage` gives directories to a cluster and shows their owners; `moldau node` runs only such directories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`moldau tokens` and `moldau kafka-delegation-tokens`, on a cluster whose clients log in and are ruled by ACLs."""
+"""`moldau tokens` and `moldau kafka-delegation-tokens`, on a cluster with logins and ACLs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_settings_of_a_new_token_log_in_as_its_owner(run: Run, cluster: Clus
     where = ("-b", cluster.bootstrap_servers, "--command-config", str(config))
     assert main(["topics", "list", *where]) == 0
     capsys.readouterr()
-    # a token makes no tokens
+    # a token cannot create tokens
     assert main(["tokens", "create", *where]) == 1
     assert "not allowed on PLAINTEXT/1-way SSL channels and on delegation token" in capsys.readouterr().err
     assert main(["produce", "orders", "x", *where]) == 1
@@ -94,7 +94,7 @@ def test_a_token_of_another_owner_takes_a_right_that_the_refusal_names(run: Run)
     assert run(None, *line.split())[0] == 0
     token = created(run, "eve", "--owner", "ann")
     assert (token["owner"], token["requester"]) == ("User:ann", "User:eve")
-    for owner in ("ann", "eve"):  # who has asked for a token sees it, and does not renew it
+    for owner in ("ann", "eve"):  # the requester of a token sees it, but does not renew it
         assert token["token_id"] in run("eve", "tokens", "list", "--owner", owner)[1]
     code, _, err = run("eve", "tokens", "renew", token["token_id"])
     assert (code, "Specified Principal is not valid Owner/Renewer." in err) == (1, True)

@@ -1,4 +1,4 @@
-"""What commands say of a cluster in trouble is true: of partitions without a leader, an old view, clocks."""
+"""Commands report a cluster in trouble correctly: partitions without a leader, an old view, clocks."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_broker_that_died_with_the_majority_of_controllers_does_not_seem_to_se
         assert "no controller answers" in err
         assert code == 1
         with open_admin(ClusterAccess(own, client_id="test")) as admin:
-            assert not read_state(admin, ()).has_controller  # and the page says so
+            assert not read_state(admin, ()).has_controller  # and the console shows it
         cluster.revive()
 
 

@@ -1,4 +1,4 @@
-"""How a client gets at a cluster, as a value: what makes two of them equal, and what others are told of one."""
+"""A client's access to a cluster, as a value: its equality, and its text for others."""
 
 from __future__ import annotations
 

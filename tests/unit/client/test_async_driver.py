@@ -20,7 +20,7 @@ from moldau.wire.protocol.messages.produce import ProduceRequest
 
 
 class LostError(Exception):
-    """What this test makes of a lost connection."""
+    """This test's error for a lost connection."""
 
 
 def decode(pending: PendingRequest, body: memoryview) -> msgspec.Struct:
@@ -54,7 +54,7 @@ def test_answers_come_in_the_order_of_the_requests_and_are_noted_when_they_arriv
     async def ask() -> list[str]:
         connection = await connect(broker)
         noted: list[str] = []
-        # what the broker does not answer must not shift the answers of the others
+        # a missing response must not shift the responses of the others
         connection.send_unanswered(ProduceRequest(acks=0))
         request = MetadataRequest(topics=())
         sent = [
@@ -85,7 +85,7 @@ def test_a_request_without_an_answer_fails_when_the_connection_is_closed(broker:
 
 
 class Wire(asyncio.Transport):
-    """Where requests end; answers are handed to the connection by the test."""
+    """The end of requests; the test hands responses to the connection."""
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         pass
@@ -95,7 +95,7 @@ class Wire(asyncio.Transport):
 
 
 def hand(connection: AsyncConnection, data: bytes, piece_bytes: int) -> None:
-    """Gives `data` as a socket does that has so many bytes at a time."""
+    """Gives `data` like a socket with that many bytes at a time."""
     left = memoryview(data)
     while left:
         room = connection.get_buffer(-1)

@@ -1,4 +1,4 @@
-"""The blocking connection against a broker that follows a script: versions, order, timeouts, answers that are none."""
+"""The blocking connection with a scripted broker: versions, order, timeouts, invalid responses."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from moldau.wire.protocol.messages.api_versions import ApiVersion, ApiVersionsRe
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
 Answer = Callable[[int, int, int], bytes | None]
-"""(api key, version, correlation id) -> the frame to send back; None closes the connection, b"" says nothing."""
+"""(api key, version, correlation id) -> the response frame; None closes the connection, b"" sends nothing."""
 
 
 class ScriptedBroker:
-    """Answers each request of each connection as the script says."""
+    """Answers each request of each connection by the script."""
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer

@@ -1,4 +1,4 @@
-"""A client that logs in: when it does so again, what is in flight meanwhile, and what it does after a refusal."""
+"""A client that logs in: repeated logins, requests in flight meanwhile, and rejected logins."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOGIN = [HANDSHAKE, AUTHENTICATE]
 
 
 class LoginScript:
-    """`asked`: the requests so far. Each Metadata is answered with the number of those before it."""
+    """`asked`: the requests so far. Each Metadata request is answered with the number of those before it."""
 
     def __init__(self) -> None:
         self.asked: list[ApiKey] = []

@@ -1,4 +1,4 @@
-"""What a client knows of a cluster, answer by answer."""
+"""A client's knowledge of a cluster, response by response."""
 
 from __future__ import annotations
 

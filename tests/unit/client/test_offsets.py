@@ -1,4 +1,4 @@
-"""What is asked about offsets, and what is taken from the answers."""
+"""Requests about offsets, and the use of their responses."""
 
 from __future__ import annotations
 

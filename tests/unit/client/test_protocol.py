@@ -1,4 +1,4 @@
-"""One connection without a socket: versions, correlation, frames, answers that are none."""
+"""One connection without a socket: versions, correlation, frames, invalid responses."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_answers_belong_to_requests_in_their_order():
     ids = [asked(protocol.request(MetadataRequest(), version))[2] for version in (8, 9)]
     assert len(protocol.pending) == 2
     assert bytes(answer(protocol, ids[0], 0, b"first")) == b"first"
-    # from v9 on the header of the answer ends in tagged fields
+    # from v9 on the response header ends in tagged fields
     assert bytes(answer(protocol, ids[1], 1, b"second")) == b"second"
     assert not protocol.pending
 

@@ -1,4 +1,4 @@
-"""How long a client tries: for a broker that never answered, for a host without an address, for one that was lost."""
+"""How long a client retries: a broker that never answered, a host without an address, a lost broker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ABSENT = kafka_error("UNKNOWN_TOPIC_OR_PARTITION", "no topic")
 
 
 class Trying:
-    """One action that fails again and again with the same error; time passes only in the pauses."""
+    """An action that always fails with the same error; time passes only in the pauses."""
 
     def __init__(self, error: KafkaError, *, has_contact: bool, retry_timeout_ms: int = RETRY_TIMEOUT_MS) -> None:
         self.pauses: list[int] = []
@@ -54,7 +54,7 @@ class Trying:
 )
 def test_the_time_depends_on_the_error_and_on_whether_a_broker_has_answered(error, has_contact, allowed_ms):
     trying = Trying(error, has_contact=has_contact)
-    # the last pause would end after the time that is allowed, and no pause is longer than a second
+    # the last pause would end after the time limit, and no pause is longer than a second
     assert allowed_ms - 1_000 <= trying.spent_ms <= allowed_ms
 
 

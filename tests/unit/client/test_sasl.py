@@ -1,4 +1,4 @@
-"""SASL on the client's side: what it sends, and which server it follows."""
+"""SASL on the client's side: its messages, and the servers that it trusts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PENCIL = Credentials("SCRAM-SHA-512", "a,b=c", "pencil")
 
 
 def tokens(credentials: Credentials | BearerToken) -> Any:
-    """An exchange behind its handshake, and its first token."""
+    """An exchange after its handshake, and its first token."""
     mechanism = credentials.mechanism if isinstance(credentials, Credentials) else OAUTHBEARER
     exchange = authenticating(credentials, b"n" * 24, "broker:9092")
     assert go_on(exchange) == SaslHandshakeRequest(mechanism)

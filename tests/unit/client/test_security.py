@@ -1,4 +1,4 @@
-"""How a client is secured, as a value: what Kafka's settings say, and where its secrets are."""
+"""A client's security as a value: Kafka's settings, and the places of secrets."""
 
 from __future__ import annotations
 

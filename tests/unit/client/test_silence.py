@@ -1,4 +1,4 @@
-"""A broker that says nothing is waited for once, whoever asks."""
+"""A silent broker is waited for once, in all requests together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from moldau.types import Buffer
 
 
 class Brokers:
-    """A Dialer. `answers`: what each read of a connection gives; without one it times out."""
+    """A Dialer. `answers`: the result of each read of a connection; without one it times out."""
 
     def __init__(self) -> None:
         self.now_ms = 0
@@ -77,7 +77,7 @@ def test_a_slow_answer_makes_a_broker_suspect_until_a_new_connection_works() -> 
     second.receive(9, 100)
     with pytest.raises(TimeoutError):
         first.receive(9, 100)
-    assert dialer.silent() == []  # it may wait for somebody else
+    assert dialer.silent() == []  # it may wait for another client
     with pytest.raises(ConnectionResetError):
         second.send(b"question", 100)
     brokers.answers = [b"versions"]

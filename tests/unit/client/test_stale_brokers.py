@@ -1,4 +1,4 @@
-"""A broker that lags behind the cluster does not hold a client: others are asked, and what is newer is kept."""
+"""A broker that lags behind the cluster does not hold a client up: the client asks others, and keeps newer metadata."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OLD, NEW = 1, 2
 
 
 def knows(leader_id: int) -> Script:
-    """A broker that knows of this leader."""
+    """A broker that knows this leader."""
     brokers = tuple(MetadataResponseBroker(node_id, *address) for node_id, address in ADDRESSES.items())
     row = MetadataResponsePartition(partition_index=0, leader_id=leader_id, leader_epoch=4 + leader_id)
     topic = MetadataResponseTopic(name="t", topic_id=Uuid(bytes(15) + b"\x07"), partitions=(row,))
@@ -31,7 +31,7 @@ def knows(leader_id: int) -> Script:
 
 
 def leader_that_answers(client: ClusterClient) -> int:
-    """As a writer finds one: NOT_LEADER_OR_FOLLOWER of the old leader makes the client ask again."""
+    """As a writer finds one: NOT_LEADER_OR_FOLLOWER from the old leader makes the client ask again."""
 
     def ask() -> int:
         found = client.leader_of(PARTITION).leader_id
@@ -52,7 +52,7 @@ def test_another_broker_is_asked_after_an_error_that_is_worth_a_retry(bootstrap:
 
 
 def test_a_broker_that_is_not_reached_is_tried_once_while_another_answers() -> None:
-    """Each try at a machine that is gone takes the whole time for a connection."""
+    """Each attempt at a machine that is gone takes the full connection timeout."""
     brokers = ScriptedBrokers({ADDRESSES[1]: knows(OLD), ADDRESSES[3]: knows(OLD)})
     with ClusterClient(brokers, ClusterAccess("one:9092", retry_timeout_ms=5_000)) as client:
         with pytest.raises(KafkaError, match="tried for"):
@@ -66,7 +66,7 @@ def test_a_broker_that_was_not_reached_is_tried_again_although_another_answers()
     with ClusterClient(brokers, ClusterAccess("one:9092", retry_timeout_ms=60_000)) as client:
         client.refresh(["t"])
         client.close()
-        brokers.scripts[ADDRESSES[3]] = brokers.scripts.pop(ADDRESSES[1])  # "one" goes, "two" was never there
+        brokers.scripts[ADDRESSES[3]] = brokers.scripts.pop(ADDRESSES[1])  # "one" is gone, "two" never existed
         client.any_connection()
         brokers.scripts[ADDRESSES[2]] = knows(NEW)
         assert leader_that_answers(client) == NEW

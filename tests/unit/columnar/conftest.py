@@ -1,4 +1,4 @@
-"""A broker for the reader and the writer, and a wire to it that breaks."""
+"""A broker for the reader and the writer, and a connection to it that breaks."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class BreakingWire:
 
 
 class Broker:
-    """A cluster of one and what tests ask of it."""
+    """A cluster of one, and requests of tests to it."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self.bootstrap_servers = bootstrap_servers
@@ -103,7 +103,7 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture
 def wire() -> Iterator[tuple[BreakingWire, Broker]]:
-    """A broker that is reached only through a wire which can be made to break."""
+    """A broker that is reached only through a wire that the test can break."""
     relay = BreakingWire()
     try:
         with Cluster(settings={"advertised.listeners": f"PLAINTEXT://127.0.0.1:{relay.port}"}) as cluster:

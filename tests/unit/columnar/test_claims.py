@@ -1,4 +1,5 @@
-"""Of several writers of one producer one goes on in each partition: two attempts of a task, one believed lost."""
+"""Of several writers of one producer only one continues in each partition: two attempts of a task, one believed
+lost."""
 
 from __future__ import annotations
 
@@ -107,7 +108,7 @@ def test_claims_of_any_size_and_compression_are_read_back(moldau_own_cluster, tr
 
 
 def test_a_topic_in_whose_batches_no_claim_is_left_is_refused(moldau_own_cluster, transaction):
-    """What Apache Kafka leaves of a batch that it compresses anew: the timestamps count from the first record."""
+    """Apache Kafka leaves this of a batch that it compresses again: timestamps relative to the first record."""
     producer: TransactionalProducer = transaction.share()
     with TopicWriter(moldau_own_cluster.bootstrap_servers, TOPIC, producer=producer) as writer:
         writer.write(rows(ROWS[:1], 0))
@@ -121,7 +122,7 @@ def test_a_claim_is_read_back_from_the_new_leader_where_the_old_one_is_lost():
     with Cluster(brokers=3) as cluster:
         partition = TopicPartition(cluster.topic(), 0)
         cluster.wait_for(topic=partition.topic, isr={1, 2, 3})
-        # the broker that is asked for metadata must live on
+        # the broker that answers metadata must stay alive
         alive = next(one for one in (1, 2, 3) if one not in (cluster.leader(partition.topic), cluster.controller))
         servers = cluster.bootstrap_servers.split(",")[alive - 1]
         with (

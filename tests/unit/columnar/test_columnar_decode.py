@@ -1,4 +1,4 @@
-"""Columns hold what the records hold: against the scalar reader, for every codec, hole, marker and damage."""
+"""Columns contain exactly the records: compared with the scalar reader, for every codec, hole, marker and damage."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_aborted_transactions_and_markers_are_not_shown():
             transaction(2, 11, [b"2 last"]),
         ]
     )
-    # the list of a Fetch answer, as a broker may order it
+    # the list of a Fetch response, in an order that a broker may choose
     aborted = [(2, 8), (1, 0), (1, 7)]
     shown = decode(buffer, aborted=aborted)["value"].to_pylist()
     assert shown == [b"2 committed", b"plain", b"1 committed", b"2 last"]
@@ -251,12 +251,12 @@ def test_a_wrong_crc_is_refused_unless_not_asked_for():
         (57, b"\x7f\xff\xff\xff"),  # record count
         (57, b"\xff\xff\xff\xff"),
         (57, b"\x00\x00\x00\x01"),
-        (22, b"\x02"),  # says snappy
+        (22, b"\x02"),  # claims snappy
         (22, b"\x06"),  # codec 6
         (HEADER_SIZE, b"\x7e"),  # record lengths
         (HEADER_SIZE, b"\x01"),
         (HEADER_SIZE, b"\xff\xff\xff\xff\xff\x7f"),
-        (HEADER_SIZE + 2, b"\xff" * 11),  # a timestamp that never ends
+        (HEADER_SIZE + 2, b"\xff" * 11),  # a timestamp without an end
         (HEADER_SIZE + 4, b"\x7e"),  # key length
         (HEADER_SIZE + 4, b"\xfe\xff\xff\xff\x0f"),
         (HEADER_SIZE + 6, b"\x7e"),  # value length

@@ -1,4 +1,4 @@
-"""Arrow columns become Kafka's own record batches: byte for byte the builder's, read back by both readers."""
+"""Arrow columns become Kafka's own record batches: byte for byte like the builder's, and readable by both readers."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_slices_and_other_types_of_the_same_columns():
 
 
 def test_a_slice_of_a_column_of_more_than_2_gib_is_encoded(tmp_path):
-    """Its offsets need 64 bits. The file has holes: only the pages of the last row take place."""
+    """Its offsets need 64 bits. The file has holes: only the pages of the last row occupy space."""
     start = 1 << 31
     with open(tmp_path / "column", "wb+") as file:
         file.truncate(start)

@@ -1,4 +1,4 @@
-"""A key goes to the partition where every Kafka client looks for it."""
+"""A key goes to the partition in which every Kafka client looks for it."""
 
 from __future__ import annotations
 

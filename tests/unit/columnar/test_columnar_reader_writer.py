@@ -1,4 +1,4 @@
-"""Tables go to a broker and come back; ranges end by offsets; a wire that breaks loses and doubles nothing."""
+"""Tables go to a broker and come back; ranges end by offsets; a breaking wire loses and duplicates nothing."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_an_answer_about_a_topic_that_was_made_again_since_ends_no_writer(broker
         writer.write(pa.table({"value": ["before"]}))
         broker.delete_topic(topic)
         broker.create_topic(2, name=topic)
-        # the writer looks at the topic again, while the answer to its first request is still to come
+        # the writer reads the topic's metadata again before the response to its first request comes
         writer.write(pa.table({"value": ["after"], "partition": [1]}))
         writer.flush()
     assert read(broker, topic, partitions=[1])["value"].to_pylist() == [b"after"]
@@ -203,7 +203,7 @@ def test_batches_are_made_smaller_where_the_topic_takes_only_small_ones(compress
             outer.begin()
             producer = outer.share() if is_transactional else None
             with TopicWriter(servers, topic, compression=compression, producer=producer, claim=claim) as writer:
-                # the broker would take a second batch as small as this one
+                # the broker would accept a second batch as small as this one
                 for start, count in ((0, 990), (990, 10), (1_000, 2_000)):
                     writer.write(table.slice(start, count))
                 assert {at.record_count for at in writer.flush().values()} == {1_500}
@@ -400,7 +400,7 @@ def test_offsets_of_timestamps_and_of_groups(broker):
 def test_records_deleted_while_a_topic_is_read_are_named_or_left_out(broker):
     topic = broker.create_topic()
     write_table(broker.bootstrap_servers, topic, table_of(10))
-    # the start offset is taken at the call; the first request is sent when the iterator is asked
+    # the start offset is read at the call; the first request is sent when the iterator is used
     strict = read_topic(broker.bootstrap_servers, topic)
     tolerant = read_topic(broker.bootstrap_servers, topic, on_data_loss="skip")
     broker.delete_records(topic, 4)
@@ -440,7 +440,7 @@ def test_a_reader_of_what_is_not_there_yet_waits_at_the_broker():
         begin_s = time.monotonic()
         reading.start()
         cluster.wait_for(lambda: asked.times_happened >= 4)
-        # what there is, nothing, and from then on an answer behind half a second
+        # the present records, none, and from then on a response after half a second
         assert asked.times_happened <= 3 + (time.monotonic() - begin_s) / 0.4
         cluster.produce("later", *[b"then"] * 10)
         reading.join(30)
@@ -460,7 +460,7 @@ def test_a_range_beyond_a_truncated_log_is_lost_after_a_long_silence(broker):
 
 
 def test_a_range_behind_an_open_transaction_is_waited_for_until_the_transaction_ends(caplog):
-    """And says so once nothing has come for `retry_timeout_ms`."""
+    """It reports that once no record has come for `retry_timeout_ms`."""
     span = PartitionRange("held", 0, 0, 11)
     with Cluster() as cluster, TransactionalWriter(cluster.bootstrap_servers, "open", "held") as writer:
         cluster.create_topic("held")
@@ -496,7 +496,7 @@ def test_breaks_lose_and_double_nothing(wire):
     relay, broker = wire
     topic = broker.create_topic(3)
     table = table_of(30_000)
-    relay.break_every(2_000)  # answers to Produce are small
+    relay.break_every(2_000)  # Produce responses are small
     with TopicWriter(broker.bootstrap_servers, topic, batch_bytes=20_000) as writer:
         for start in range(0, 30_000, 3_000):
             writer.write(table.slice(start, 3_000))

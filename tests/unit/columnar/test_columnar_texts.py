@@ -1,4 +1,4 @@
-"""Texts that are no UTF-8 are found at any depth, and other arrays stay as they are."""
+"""Texts with invalid UTF-8 are found at any depth, and other arrays stay unchanged."""
 
 from __future__ import annotations
 

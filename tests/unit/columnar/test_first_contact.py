@@ -1,4 +1,4 @@
-"""How long a client tries: for a broker that never answered, for a host without an address, for one that was lost."""
+"""How long a client retries: a broker that never answered, a host without an address, a lost broker."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from moldau.errors import KafkaError
 from moldau.testing import Cluster
 
 UNKNOWN_HOST = "-nowhere-:9092"
-"""No host can have this name, so no name service is asked: the test runs without a network."""
+"""No host can have this name, so the test needs no name service and no network."""
 
 
 @pytest.fixture
 def refused() -> Iterator[str]:
-    """An address where connections are refused: a bound socket that does not listen keeps the port for itself."""
+    """An address that refuses connections: a bound socket that does not listen reserves the port."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{bound.getsockname()[1]}"

@@ -1,4 +1,5 @@
-"""Large batches are walked in pieces: each start is right whatever values hold, and damage is named as by a walk."""
+"""Large batches are walked in pieces: each start is right with any values, and damage is reported as by a plain
+walk."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ def record(offset_delta: int, value: bytes, timestamp_delta: int = 0, key: bytes
 
 
 def payload_of(records: Sequence[bytes]) -> tuple[bytes, list[int]]:
-    """The bytes of a batch behind its header, and where each record begins."""
+    """The bytes of a batch after its header, and the start of each record."""
     starts, position = [], 0
     for one in records:
         starts.append(position)
@@ -44,7 +45,7 @@ def records_within(chance: random.Random, size: int) -> bytes:
 
 
 def check(records: Sequence[bytes]) -> None:
-    """Twice the batch in one buffer that holds other bytes too: all starts come back, none is wrong."""
+    """Twice the batch in one buffer with other bytes: all starts are found, and none is wrong."""
     payload, starts = payload_of(records)
     data = b"?" * 61 + payload + b"?" * 61 + payload
     begin = 61 + len(payload) + 61

@@ -1,4 +1,4 @@
-"""Readers and writers of columns at a broker with TLS and logins."""
+"""Readers and writers of columns with a broker that has TLS and logins."""
 
 from __future__ import annotations
 

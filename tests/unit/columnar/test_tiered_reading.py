@@ -1,6 +1,6 @@
-"""Tiered storage that is slow answers without records, as a compacted tail does: a reader takes neither for the other.
+"""Slow tiered storage answers without records, as a compacted tail does: a reader distinguishes both.
 
-Moldau has no tiered storage, so the broker here is one of canned answers, as Apache Kafka 4 gives them.
+Moldau has no tiered storage, so the broker here has canned responses like those of Apache Kafka 4.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SPAN = PartitionRange(TOPIC, 0, 0, COUNT)
 
 
 class TieringBroker(socketserver.ThreadingTCPServer):
-    """One partition of COUNT records. `empty_answers`: so many Fetches are answered without them."""
+    """One partition of COUNT records. `empty_answers`: the number of Fetch responses without them."""
 
     daemon_threads = True
     allow_reuse_address = True

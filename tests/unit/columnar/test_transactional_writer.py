@@ -53,7 +53,7 @@ def test_committed_rows_are_read_and_aborted_ones_are_not(
         else:
             writer.abort()
     assert values(moldau_own_cluster) == ["0-a", "0-b", "2-a", "2-b"]
-    # what was aborted is there for who asks for everything, unless the abort overtook the records
+    # a reader of uncommitted records sees aborted records, unless the abort overtook them
     assert {"0-a", "0-b", "2-a", "2-b"} <= set(values(moldau_own_cluster, isolation="read_uncommitted"))
 
 

@@ -1,4 +1,4 @@
-"""Offsets of many partitions: one that cannot be told keeps nobody from the others."""
+"""Offsets of many partitions: one failure does not hide the others."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from tests.support.scripted_brokers import ScriptedBrokers
 ONE, TWO = ("one", 9092), ("two", 9092)
 PARTITIONS = [TopicPartition("t", index) for index in range(4)]
 LEADERS = (1, -1, 2, 1)
-"""Of partition 1 there is none, and that of partition 2 is not reached."""
+"""Partition 1 has none, and that of partition 2 is unreachable."""
 NOT_LEADER, NOT_ALLOWED = 6, 29
 
 
 class Answers:
-    """Broker 1. `codes`: those of the answers for partition 3 in turn, then 0."""
+    """Broker 1. `codes`: of the responses for partition 3 in turn, then 0."""
 
     def __init__(self, *codes: int) -> None:
         self.codes = list(codes)
@@ -57,7 +57,7 @@ class Answers:
 
 
 def asked(answers: Answers) -> tuple[dict[int, int | str], int]:
-    """By partition its offset or the name of its error; and how long that took."""
+    """By partition its offset or the name of its error; and the time that it took."""
     brokers = ScriptedBrokers({ONE: answers})
     with ClusterAdmin(brokers, ClusterAccess("one:9092", client_id="test")) as admin:
         found = each_at_time(admin, PARTITIONS, -1)
@@ -70,7 +70,7 @@ def asked(answers: Answers) -> tuple[dict[int, int | str], int]:
 def test_partitions_that_answer_are_told_beside_those_that_do_not() -> None:
     found, took_ms = asked(Answers())
     assert found == {0: 10, 1: "LEADER_NOT_AVAILABLE", 2: "NETWORK_EXCEPTION", 3: 13}
-    assert 10_000 < took_ms <= 15_000  # a leader may come
+    assert 10_000 < took_ms <= 15_000  # a leader may be elected meanwhile
 
 
 def test_leaderless_partitions_are_skipped_at_once_and_unreachable_ones_at_the_end() -> None:

@@ -1,4 +1,4 @@
-"""What administration asks of a coordinator or controller that moves or loads is asked again, where it is then."""
+"""A request to a coordinator or controller that moves or loads is retried at its new place."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_coordinator_that_is_not_ready_is_asked_again(admin_of, code):
     delete_group(admin_of(cluster_of(2, deleted, code, code)), "g")
     error, rows = delete_offsets(admin_of(cluster_of(2, offsets_deleted, code)), "g", [PARTITION])
     assert error is None
-    assert [row and row.code for row in rows.values()] == [UNKNOWN_TOPIC]  # of a partition: its own matter
+    assert [row and row.code for row in rows.values()] == [UNKNOWN_TOPIC]  # of a partition: not of the coordinator
     admin = admin_of(cluster_of(2, described, code, code))
     assert describe_group(admin, "g").coordinator_id == 2
     assert state_of(admin_of(cluster_of(2, described, code)), "g") == "Empty"
@@ -130,12 +130,12 @@ def test_a_group_of_the_brokers_own_assignment_is_asked_for_again_too(admin_of):
         assert isinstance(request, ConsumerGroupDescribeRequest)
         return ConsumerGroupDescribeResponse(groups=(DescribedConsumerGroup(group_id="g", error_code=code),))
 
-    # one code goes with each request: those of DescribeGroups do not count
+    # one code for each request: requests of DescribeGroups do not count
     assert describe_group(admin_of(cluster_of(2, answer, 0, LOADING)), "g").coordinator_id == 2
 
 
 def of_brokers_own_assignment(*codes: int, state: str = "Stable") -> Callable[[Any, int], msgspec.Struct]:
-    """A group that is no classic one. `codes`: of each ConsumerGroupDescribe in turn, then 0; -1: its connection is
+    """A group that is not a classic one. `codes`: of each ConsumerGroupDescribe in turn, then 0; -1: its connection is
     lost."""
     left = iter(codes)
 
@@ -180,7 +180,7 @@ def test_a_broker_that_calls_a_group_of_another_kind_dead_is_asked_for_that_kind
 
 
 def test_a_coordinator_that_has_just_died_is_not_taken_for_a_broker_that_never_was(admin_of):
-    """The brokers' list has lost it already, and FindCoordinator still names it."""
+    """The list of brokers lacks it already, but FindCoordinator still names it."""
 
     def answer(request: Any, code: int) -> msgspec.Struct:
         if isinstance(request, DescribeTransactionsRequest):

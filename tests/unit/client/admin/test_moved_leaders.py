@@ -1,4 +1,4 @@
-"""What administration asks of the leader of a partition that moves is asked again, of the broker that leads it then."""
+"""A request to the leader of a partition that moves is retried at its new leader."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ Answer = Callable[[Any, int], msgspec.Struct]
 
 
 def cluster_of(answer: Answer, *firsts: int | Exception) -> ScriptedBrokers:
-    """Broker 1 leads partition 1 of topic t. It leads partition 0 too until it has answered as each of `firsts` says,
-    an error code of that partition; from then on broker 2 leads it."""
+    """Broker 1 leads partition 1 of topic t. It also leads partition 0 until it has answered with each of `firsts`,
+    error codes of that partition; then broker 2 leads it."""
     left = list(firsts)
 
     def script(broker_id: int, request: Any) -> msgspec.Struct:
@@ -149,7 +149,7 @@ def test_an_unreachable_leader_hides_no_producers_of_other_partitions(admin_of):
 
 
 def test_what_may_have_been_deleted_is_not_asked_for_again(admin_of):
-    """A leader that has died with the request; -1 would delete what has come since."""
+    """The leader died during the request; -1 would delete records that have come since."""
     brokers = cluster_of(deleted, LOST)
     found = delete_records(admin_of(brokers), dict.fromkeys(PARTITIONS, -1))
     assert [str(each) for each in found.values()] == ["lost the connection to one:9092: it has crashed"] * 2

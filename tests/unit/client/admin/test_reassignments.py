@@ -1,4 +1,4 @@
-"""Where the replicas of a broker go that is taken out, and those of partitions that are placed anew."""
+"""The new places of a removed broker's replicas, and of partitions that are placed again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Delegation tokens as values, and what is refused before a broker is asked."""
+"""Delegation tokens as values, and requests that are rejected without a broker."""
 
 from __future__ import annotations
 

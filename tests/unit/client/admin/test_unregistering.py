@@ -1,4 +1,4 @@
-"""A broker is forgotten in as many requests as the controller needs for its partitions."""
+"""A broker is removed in as many requests as the controller needs for its partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the audit log says of changes. Every API that changes something has its rows; secrets stand in none."""
+"""The audit log's lines for changes. Every changing API has its rows; none contains a secret."""
 
 from __future__ import annotations
 

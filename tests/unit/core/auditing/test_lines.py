@@ -1,4 +1,4 @@
-"""Lines of the audit log: one for each event, whatever clients call themselves and things."""
+"""Lines of the audit log: one for each event, with any names of clients and things."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often refusals are written."""
+"""How often repeated denials are written."""
 
 from __future__ import annotations
 

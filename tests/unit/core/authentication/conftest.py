@@ -1,4 +1,4 @@
-"""A directory of SCRAM users, and what a client of SCRAM sends."""
+"""A directory of SCRAM users, and the messages of a SCRAM client."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SALT = b"a salt of twenty byt"
 
 
 class Users:
-    """Their credentials, as the metadata holds them."""
+    """Their credentials, as in the metadata."""
 
     def __init__(self) -> None:
         self.kept = LoginRecords()
@@ -42,7 +42,7 @@ class Users:
 
 
 class ScramClient:
-    """What a client sends that knows a password."""
+    """The messages of a client that knows a password."""
 
     def __init__(self, name: str, password: str, mechanism: str = "SCRAM-SHA-256", header: str = "n,,") -> None:
         self.mechanism = mechanism
@@ -54,7 +54,7 @@ class ScramClient:
         return (self.header + self.bare).encode()
 
     def final(self, answer: bytes, *, header: str | None = None, nonce: str | None = None) -> bytes:
-        """With a proof for `answer`; `header` and `nonce`: in place of those that it should have."""
+        """With a proof for `answer`; `header` and `nonce` replace the correct ones."""
         said = decode_server_first(answer)
         salted = salted_password(self.mechanism, self.password, said.salt, said.iterations)
         key = client_key(self.mechanism, salted)

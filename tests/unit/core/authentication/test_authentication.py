@@ -1,4 +1,4 @@
-"""One connection that authenticates: which frames it may send, and what becomes of it."""
+"""One connection that authenticates: the frames that it may send, and their results."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ RIGHT = b"\0alice\0secret"
 
 
 class Connection:
-    """A machine, and what its client sends. Answers come decoded."""
+    """A machine, and its client's frames. Responses come decoded."""
 
     def __init__(self, *, session_ms: int = 0, attempts: FailedAttempts | None = None) -> None:
         self.users = Users()
@@ -274,7 +274,7 @@ def test_a_handshake_on_a_session_without_an_end_goes_to_the_handlers() -> None:
     assert connection.handshake("PLAIN") == (Serve(),)
 
 
-# -- strangers
+# -- unauthenticated clients
 
 
 @given(st.sampled_from(["nothing", "handshake 0", "handshake 1", "first message", "session"]), st.binary(max_size=64))

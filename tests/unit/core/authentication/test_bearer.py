@@ -1,4 +1,4 @@
-"""SASL OAUTHBEARER on the server's side: one token, its refusal in two steps, and when keys are fetched again."""
+"""SASL OAUTHBEARER on the server's side: one token, its rejection in two steps, and when keys are fetched again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a failed attempt to authenticate costs its address."""
+"""The delay after a failed authentication, by address."""
 
 from __future__ import annotations
 

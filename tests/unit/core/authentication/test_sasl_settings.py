@@ -1,4 +1,4 @@
-"""What the settings say of SASL, and which are refused."""
+"""The settings of SASL: their meaning, and rejected ones."""
 
 from __future__ import annotations
 

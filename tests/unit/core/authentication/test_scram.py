@@ -1,4 +1,4 @@
-"""SCRAM on the server's side: RFC 5802, RFC 7677, and users that do not exist."""
+"""SCRAM on the server's side: RFC 5802, RFC 7677, and missing users."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def begin(users: Users, token: bytes) -> tuple[ScramExchange, bytes]:
 
 
 def refusal(users: Users, *tokens: bytes) -> AuthenticationRefusedError:
-    """Of the last token."""
+    """The error for the last token."""
     begun = exchange(users)
     for token in tokens[:-1]:
         begun.evaluate(token)
@@ -107,7 +107,7 @@ def test_a_malformed_first_message_or_one_that_asks_for_more_is_refused(first: b
     ],
 )
 def test_a_long_first_message_takes_memory_for_its_bytes_alone(head: bytes, repeated: bytes, tail: bytes) -> None:
-    """The stack of the engine of regular expressions took 300 bytes for each."""
+    """The stack of the regular expression engine took 300 bytes for each byte."""
     token = head + repeated * (100_000 // len(repeated)) + tail
     tracemalloc.start()
     try:
@@ -228,7 +228,7 @@ def test_a_credential_with_too_few_iterations_belongs_to_nobody() -> None:
 
 
 def calls_of(users: Users, name: str) -> Counter[str]:
-    """How often each function runs, of Python and of C, while an attempt fails."""
+    """The number of calls of each function, of Python and of C, during a failed attempt."""
     client, found = ScramClient(name, "wrong"), Counter[str]()
 
     def note(frame: Any, event: str, argument: Any) -> None:
@@ -259,8 +259,8 @@ def test_attempts_of_known_and_unknown_users_are_the_same_work() -> None:
     users = Users()
     users.add("alice", "pencil")
     users.add("bob00", "pencil")
-    calls_of(users, "alice")  # the first one looks at all users
+    calls_of(users, "alice")  # the first attempt looks at all users
     known, unknown = calls_of(users, "bob00"), calls_of(users, "nobod")
-    # what makes the record's values a ScramSecrets, and nothing else
+    # only converts the record's values into a ScramSecrets
     assert sum((known - unknown).values()) + sum((unknown - known).values()) <= 1, (known - unknown, unknown - known)
     assert known["hmac_digest"] == unknown["hmac_digest"] >= 6

@@ -46,7 +46,7 @@ class Cluster:
 
 
 def bearer(token_id: str, mechanism: str = "SCRAM-SHA-256", password: str = "", flag: str = "true") -> ScramClient:
-    """What a client sends that has the HMAC of a token, or another password."""
+    """The messages of a client that has a token's HMAC, or another password."""
     hmac = base64.b64encode(token_hmac(KEY, token_id)).decode()
     client = ScramClient(token_id, password or hmac, mechanism)
     client.bare = f"{encode_client_first(token_id, 'rOprNGfwEbeRWgbNEkqO')},tokenauth={flag}"
@@ -121,7 +121,7 @@ def test_a_bearer_asks_for_no_other_identity(first: bytes) -> None:
 
 
 def test_a_change_of_tokens_alone_changes_nothing_of_unknown_users() -> None:
-    """Each change of users has all credentials looked at once more."""
+    """Each change of users makes it look at all credentials again."""
     cluster = Cluster()
     cluster.users.add("ann", "pencil")
     cluster.users.add("ben", "pencil", iterations=8_192)

@@ -1,4 +1,4 @@
-"""Whose token it is that a client sends: claims that Apache Kafka asks for beside those of every token."""
+"""The user of a token: claims that Apache Kafka requires in addition to those of every token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decisions by ACLs, one rule of Kafka's each."""
+"""Decisions by ACLs: each test is one of Kafka's rules."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DESCRIBE_CONFIGS, ALTER_CONFIGS = AclOperation.DESCRIBE_CONFIGS, AclOperation.AL
 
 @cache
 def crowded_to_the_end() -> StandardAuthorizer:
-    """Made once; who changes it changes it back."""
+    """Made once; a test that changes it changes it back."""
     return crowded(100_000)
 
 
@@ -231,7 +231,7 @@ def test_until_the_acls_are_known_super_users_alone_may_do_anything() -> None:
 
 
 def steps_of(work: Callable[[], object]) -> int:
-    """How many functions, of Python and of C, it calls."""
+    """The number of functions, of Python and of C, that it calls."""
     steps = 0
 
     def note(frame: object, event: str, argument: object) -> None:
@@ -247,7 +247,7 @@ def steps_of(work: Callable[[], object]) -> int:
 
 
 def crowded(count: int) -> StandardAuthorizer:
-    """With so many ACLs of every kind, of which ann has a tenth."""
+    """With that many ACLs of every kind, a tenth of which are ann's."""
     acls = []
     for number in range(count):
         who = "User:ann" if number % 10 == 0 else f"User:u{number % 997}"

@@ -1,4 +1,4 @@
-"""20,000 random decisions by ACLs are those of Apache Kafka 4.4's authorizer; `make acl-decisions` asks it anew."""
+"""20,000 random decisions by ACLs equal those of Apache Kafka 4.4's authorizer; `make acl-decisions` asks it again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The index of ACLs for filters: what it names is what a look at each ACL names."""
+"""The index of ACLs for filters gives the same ACLs as a check of each."""
 
 from __future__ import annotations
 
@@ -68,4 +68,4 @@ def test_a_filter_with_a_name_a_principal_or_a_host_looks_at_few() -> None:
         AclFilter(principal="User:u7"),
         AclFilter(host="10.0.0.7"),
     ):
-        assert len(list(catalogue.named(wanted))) <= 1  # pauses: one for each few ACLs that are looked at
+        assert len(list(catalogue.named(wanted))) <= 1  # pauses: one for every few checked ACLs

@@ -1,4 +1,5 @@
-"""Broker settings that change while a broker runs: which layer counts, and what Kafka refuses (asked of 4.3.1)."""
+"""Broker settings that change while a broker runs: which layer has priority, and what Kafka rejects (asked of
+4.3.1)."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ def test_broker_before_cluster_before_start(cluster: dict[str, int], broker: dic
 
 
 def test_what_another_program_wrote_is_passed_over_and_told() -> None:
-    """A value that cannot be, a setting that does not change, and two that contradict each other."""
+    """An impossible value, a setting that is not dynamic, and two that contradict each other."""
     made, notices = effective_broker_settings(STATIC, {"message.max.bytes": "x", "log.segment.bytes": "2097152"}, {})
     assert (made.message_max_bytes, made.log_segment_bytes) == (1_048_588, 2_097_152)
     assert len(notices) == 1
@@ -62,7 +63,7 @@ def test_what_another_program_wrote_is_passed_over_and_told() -> None:
 
 
 def test_one_setting_that_fits_no_more_leaves_the_others_in_force() -> None:
-    """A directory left `log.dirs` while the broker was down, and is still named as cordoned."""
+    """A directory left `log.dirs` while the broker was down, but is still named as cordoned."""
     static = parse_broker_settings({"log.dirs": "/a"})
     cluster = {"log.retention.ms": "2592000000"}
     broker = {"cordoned.log.dirs": "/b", "message.max.bytes": "5000000"}

@@ -1,4 +1,4 @@
-"""Broker settings: texts in, a typed view out, Kafka's sentences for what is wrong."""
+"""Broker settings: texts in, a typed view out, Kafka's messages for errors."""
 
 from __future__ import annotations
 

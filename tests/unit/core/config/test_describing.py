@@ -1,4 +1,4 @@
-"""What is shown of settings: value, source, synonyms from the nearest to the default (asked of Apache Kafka 4.4.0)."""
+"""Described settings: value, source, synonyms from the nearest to the default (asked of Apache Kafka 4.4.0)."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_broker_shows_everything_public_and_what_was_set() -> None:
 
 
 def test_the_broker_id_is_the_node_id() -> None:
-    """Kafka's populateSynonyms: who sets one of them has set both."""
+    """Kafka's populateSynonyms: setting one of them sets both."""
     view, _ = made({}, {}, {"node.id": "7"})
     layers = SettingLayers({}, {}, {"node.id": "7", "broker.id": "7"})
     item = {item.name: item for item in describe_broker(view, layers)}["broker.id"]  # type: ignore[arg-type]

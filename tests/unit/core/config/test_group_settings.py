@@ -1,4 +1,4 @@
-"""Settings of groups and of client metrics subscriptions: Kafka's sentences and codes (asked of 4.4.0)."""
+"""Settings of groups and of client metrics subscriptions: Kafka's messages and codes (asked of 4.4.0)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/reference/settings.md is what the tables of settings say, and they say what Apache Kafka 4.4 says."""
+"""docs/reference/settings.md equals the tables of settings, and these equal Apache Kafka 4.4's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings of TLS: which listener has which, and which cannot be together."""
+"""TLS settings: their listeners, and combinations that are rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topic settings: Kafka's sentences (asked of Apache Kafka 4.3.1), and what a topic works by."""
+"""Topic settings: Kafka's messages (asked of Apache Kafka 4.3.1), and a topic's effective settings."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ READ_ELSEWHERE = (
     *("internal.segment.bytes", "min.insync.replicas", "unclean.leader.election.enable"),
     *("leader.replication.throttled.replicas", "follower.replication.throttled.replicas"),
 )
-"""Acting settings that are no field of the view: the first five become others, replicas and controller ask for the last
-four."""
+"""Effective settings that are not fields of the view: the first five become other fields, replicas and controller read
+the last four."""
 
 REFUSALS = [
     ("foo.bar", "1", "Unknown topic config name: foo.bar"),

@@ -1,4 +1,4 @@
-"""What a broker asks the controller for where a topic is missing."""
+"""A broker's request to the controller when a topic is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brokers that come, serve, stop and crash: the records that Apache Kafka 4.3.1 was seen to write."""
+"""Brokers that register, serve, stop and crash: the records that Apache Kafka 4.3.1 was seen to write."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Controller:
         self.crash()
 
     def crash(self) -> None:
-        """The process that has the broker and the controller ends, and another one begins."""
+        """The process with the broker and the controller ends, and another one begins."""
         self.machine = ControllerMachine("cluster", parse_broker_settings({}), SeededRandom(1), lambda: 0)
         self.ask(ActivateController(BOOTSTRAP))
 
@@ -90,7 +90,7 @@ class Controller:
         return decision.records, response
 
     def repeat(self, request: BrokerRegistrationRequest | BrokerHeartbeatRequest) -> list[tuple[MetadataRecord, ...]]:
-        """As a broker does, until the controller has nothing left to do for it."""
+        """Like a broker, until the controller has nothing left to do for it."""
         batches = []
         while True:
             records, response = self.ask(request)
@@ -109,7 +109,7 @@ class Controller:
                 return batches
 
     def start(self, broker_epoch: int, previous_broker_epoch: int = -1) -> list[tuple[MetadataRecord, ...]]:
-        """The broker's epoch is where the log ends when it registers."""
+        """The broker's epoch is the end of the log when it registers."""
         self.state.take_delta(Offset(broker_epoch), 0)
         batches = self.repeat(registration(previous_broker_epoch, Uuid(broker_epoch.to_bytes(16))))
         return batches + self.repeat(BrokerHeartbeatRequest(1, broker_epoch, broker_epoch, cordoned_log_dirs=()))
@@ -295,7 +295,7 @@ def test_each_replica_of_an_assignment_has_its_answer_and_what_is_new_its_record
 
 
 def test_a_partition_gets_its_leader_when_the_broker_finds_its_directory() -> None:
-    """The id of the directory may have changed, by a flipped bit of `meta.properties` or by hand."""
+    """The directory's id may have changed, by a flipped bit of `meta.properties` or by hand."""
     controller = Controller()
     controller.start(13)
     topic_id = controller.create("t", 2)
@@ -371,7 +371,7 @@ def delete(name: str) -> ControllerRequest:
     return DeleteTopicsRequest((DeleteTopicState(name),), (), 1000)
 
 
-# elections with more than one replica: what a cluster will ask of the same rules
+# elections with more than one replica: a cluster uses the same rules
 
 
 def partition(isr: Sequence[int], leader: int, elr: Sequence[int] = (), known: Sequence[int] = ()) -> PartitionImage:
@@ -443,7 +443,8 @@ def test_a_replica_that_lost_what_it_had_is_not_eligible() -> None:
 
 
 def test_of_a_partition_without_a_leader_the_last_in_sync_replica_is_known() -> None:
-    """All nodes were killed: the leader's life ended first, then that of the last replica in sync. It is waited for."""
+    """All nodes were killed: the leader's life ended first, then that of the last in-sync replica, which is waited
+    for."""
     old = partition((3,), -1)
     after = changed(old, (), (), lost=(3,))
     assert (after.isr, after.eligible_leader_replicas, after.last_known_elr) == ((), (), (3,))

@@ -1,4 +1,4 @@
-"""Partitions, elections, reassignments and features as the controller decides them, on a cluster of three brokers."""
+"""The controller's decisions about partitions, elections, reassignments and features, on a cluster of three brokers."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_an_unclean_election_needs_a_leaderless_partition_and_a_live_replica():
 
 
 def without_leader(**changes) -> Cluster:
-    """The partition on 1 and 2 that nobody leads, nobody is in sync with, with `changes`."""
+    """The partition on 1 and 2 without a leader or in-sync replicas, with `changes`."""
     cluster = Cluster()
     cluster.apply(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, **({"isr": (), "leader": -1} | changes)))
     return cluster
@@ -337,7 +337,7 @@ def test_only_a_broker_that_is_gone_is_forgotten():
 
 
 def unregistered(cluster: Cluster, controller_id: int) -> str:
-    """The name of the error; none where the controller is gone."""
+    """The name of the error; none if the controller is removed."""
     try:
         records, _ = unregister_controller(cluster.fold.image, SETTINGS, UnregisterControllerRequest(controller_id))
     except KafkaError as error:

@@ -1,4 +1,4 @@
-"""Alterations of settings: what is written to the metadata log, and Kafka's answers (asked of 4.3.1)."""
+"""Alterations of settings: records in the metadata log, and Kafka's responses (asked of 4.3.1)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Change = tuple[int, str, str | None]
 
 
 class Cluster:
-    """A metadata log with one topic "t"; what is decided is applied."""
+    """A metadata log with one topic "t"; decisions are applied."""
 
     def __init__(self, *, has_elr: bool = True) -> None:
         self.fold = MetadataFold("cluster")
@@ -197,7 +197,7 @@ def test_with_elr_replacing_everything_keeps_the_minimum() -> None:
 
 
 class ClusterWithEligible(Cluster):
-    """One partition each of "t" and "u", with a replica that is eligible and one that was."""
+    """One partition each of "t" and "u", with an eligible replica and a formerly eligible one."""
 
     def __init__(self, *, has_elr: bool = True) -> None:
         super().__init__(has_elr=has_elr)
@@ -310,7 +310,8 @@ CHANGES = st.lists(
 
 @given(st.lists(CHANGES, max_size=6))
 def test_a_refused_alteration_writes_nothing_and_a_taken_one_all(requests: list[list[Change]]) -> None:
-    """Against a plain dictionary: after each answered 0 the settings are those of the changes, else as before."""
+    """Compared with a plain dictionary: after each response 0 the settings are the changed ones, else the earlier
+    ones."""
     cluster, model = Cluster(), dict[str, str]()
     for changes in requests:
         code, _ = cluster.change(TOPIC, "t", *changes)
@@ -326,7 +327,7 @@ def test_a_refused_alteration_writes_nothing_and_a_taken_one_all(requests: list[
 
 
 class WatchedImage(MetadataImage):
-    """Counts who looks at what the cluster sets for all brokers."""
+    """Counts the reads of the settings for all brokers."""
 
     looked = 0
 
@@ -336,7 +337,7 @@ class WatchedImage(MetadataImage):
 
 
 def test_the_view_in_force_is_worked_out_once_for_a_request() -> None:
-    """It takes longer than to judge a resource by it, and a request may name thousands."""
+    """It takes longer than checking a resource with it, and a request may name thousands."""
     image = WatchedImage("cluster")
     image.apply_delta(Cluster().fold.image.as_delta())
     change = (IncrementalAlterableConfig("retention.ms", SET, "5"),)
@@ -350,7 +351,7 @@ def test_the_view_in_force_is_worked_out_once_for_a_request() -> None:
 
 
 def test_directories_are_cordoned_only_where_the_controller_can_write_it_down() -> None:
-    """KIP-1066: below metadata.version 4.3 new replicas would still be placed there."""
+    """KIP-1066: below metadata.version 4.3 the controller would still place new replicas there."""
     cluster = Cluster()
     cluster.fold.apply(FeatureLevelRecord("metadata.version", METADATA_VERSION_4_3 - 1))
     for change in ((SET, "cordoned.log.dirs", "*"), (DELETE, "cordoned.log.dirs", None)):
@@ -379,7 +380,7 @@ def test_a_broker_s_own_minimum_is_in_force_unless_elr_makes_it_one_for_all() ->
 
 
 def test_what_depends_on_the_file_of_another_broker_is_left_to_that_broker() -> None:
-    """The node that decides has other directories and other numbers of threads."""
+    """The deciding node has other directories and other numbers of threads."""
     cluster = Cluster()
     cluster.fold.apply(FeatureLevelRecord("metadata.version", METADATA_VERSION_4_3))
     cluster.fold.apply(RegisterBrokerRecord(broker_id=2, broker_epoch=1))

@@ -1,4 +1,4 @@
-"""What the controller decides about delegation tokens: times, who may, bounds, the sweep (KIP-48, KIP-373)."""
+"""The controller's decisions about delegation tokens: times, rights, bounds, the sweep (KIP-48, KIP-373)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SETTINGS = {
 
 
 class Tokens:
-    """The tokens of a cluster, as they are decided and applied."""
+    """The tokens of a cluster: decided and applied."""
 
     def __init__(self, level: int = 25, **changed: str | None) -> None:
         self.fold = MetadataFold("cluster")

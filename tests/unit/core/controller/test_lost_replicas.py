@@ -1,4 +1,4 @@
-"""Replicas that their broker reports as lost, since its disk is full: others lead, and all comes back (KIP-858)."""
+"""Replicas that their broker reports as lost because its disk is full: others lead, and all return (KIP-858)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.controller import SESSION_MS, Controller, directory
 
 
 def lies_in(cluster: Controller, broker_id: int, topic_id: Uuid, directory_id: Uuid) -> None:
-    """The broker says so of its replica of partition 0."""
+    """The broker reports this directory for its replica of partition 0."""
     directories = (AssignedDirectory(directory_id, (AssignedTopic(topic_id, (AssignedPartition(0),)),)),)
     cluster.ask(AssignReplicasToDirsRequest(broker_id, cluster.epoch(broker_id), directories))
 

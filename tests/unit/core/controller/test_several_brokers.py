@@ -1,4 +1,4 @@
-"""Three brokers and their controller: who is alive, who is in sync, who leads."""
+"""Three brokers and their controller: live brokers, in-sync replicas, leaders."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ def test_a_broker_that_is_not_known_here_is_no_eligible_leader() -> None:
     topic_id = cluster.create(2, 3, min_insync_replicas="2")
     cluster.beat(3, want_fence=True)
     assert cluster.partition.eligible_leader_replicas == (3,)
-    # as the controller of Apache Kafka does, which leaves eligible whom it forgets
+    # as the controller of Apache Kafka does, which leaves a removed replica eligible
     cluster.state.apply(UnregisterBrokerRecord(3, cluster.epoch(3)))
     cluster.register(3, life=2, previous_broker_epoch=-1)
     assert cluster.last[0] == PartitionChangeRecord(0, topic_id, eligible_leader_replicas=())
@@ -320,7 +320,7 @@ def test_the_replicas_of_a_failed_directory_are_neither_leader_nor_in_sync() -> 
 
 
 def test_a_replica_in_a_failed_directory_is_neither_leader_nor_in_sync() -> None:
-    """No controller took the report before the one of the failure."""
+    """No controller accepted the report before that of the failure."""
     cluster, other = with_two_directories()
     topic_id = cluster.create(2, 1)
     cluster.beat(2, offline_log_dirs=(other,))

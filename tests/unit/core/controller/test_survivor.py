@@ -1,4 +1,4 @@
-"""What is left of a cluster when one node is: which partitions it leads, and what may be missing."""
+"""The rest of a cluster on one surviving node: the partitions that it leads, and what they may lack."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SURVIVOR = BrokerId(1)
 
 
 def folded() -> MetadataFold:
-    """Partition 0 is in sync on broker 1, 1 is not, 2 was until a moment ago (ELR), 3 has no replica there."""
+    """Partition 0 is in sync on broker 1; 1 is not; 2 was until a moment ago (ELR); 3 has no replica there."""
     fold = MetadataFold("cluster")
     for broker_id in (1, 2, 3):
         fold.apply(RegisterBrokerRecord(broker_id=broker_id, broker_epoch=broker_id, fenced=True))

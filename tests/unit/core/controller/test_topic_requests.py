@@ -1,4 +1,4 @@
-"""Creating and deleting topics: the answers of Apache Kafka 4.3.1, as it gave them on a raw socket."""
+"""Creating and deleting topics: the responses of Apache Kafka 4.3.1 on a raw socket."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ UNKNOWN_ID = Uuid(b"\x09" * 16)
 
 
 class Cluster:
-    """One unfenced broker, and the records that requests lead to, applied."""
+    """One unfenced broker, and the records of requests, applied."""
 
     def __init__(self, settings: BrokerSettings = SETTINGS) -> None:
         self.settings = settings

@@ -26,7 +26,7 @@ class Expire(msgspec.Struct, frozen=True):
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Parked until the counter is added to."""
+    """Parked until the counter grows."""
 
     name: str
 
@@ -99,7 +99,7 @@ def new_host() -> Host:
 
 
 class Driver:
-    """What a role of the shell does, with a list as the log."""
+    """Does the work of a shell role, with a list as the log."""
 
     def __init__(self) -> None:
         self.host = new_host()

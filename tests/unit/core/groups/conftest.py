@@ -72,27 +72,27 @@ class Shard:
 
     def __init__(self, **settings: int) -> None:
         self.batch_sizes: list[int] = []
-        """How many records each decision wrote."""
+        """The number of records of each decision."""
         self.counts: Counter[str] = Counter()
-        """What the decisions count that stand in the log."""
+        """The counts of decisions that are in the log."""
         self.settings = msgspec.structs.replace(DEFAULTS, **{"group_initial_rebalance_delay_ms": 0, **settings})
         self.random = SeededRandom(7)
         self.now_ms = 1_000_000
         self.log: list[tuple[bytes, bytes | None]] = []
         """Key and value; of a marker b"" and None."""
         self.producers: dict[int, tuple[ProducerId, ProducerEpoch]] = {}
-        """Offset to whose transaction the record belongs to."""
+        """By offset: the transaction that the record belongs to."""
         self.markers: dict[int, bool] = {}
-        """Offset to whether the marker there commits."""
+        """By offset: whether the marker there commits."""
         self.replies: dict[int, Reply] = {}
         self.parked: dict[int, int] = {}
-        """Requests without a reply, with the time at which they came."""
+        """Requests without a reply, with the times of their arrival."""
         self.is_append_failing = False
         self.max_batches: int | None = None
-        """So many are written, and the next ones refused."""
+        """That many are written; later ones are rejected."""
         self.last_request_id = 0
         self.max_message_bytes = 1 << 30
-        """Of the log: a batch whose keys and values are larger is refused."""
+        """Of the log: a batch with larger keys and values is rejected."""
         self.memory_limit_bytes = 1 << 40
         self.bounds_reached: list[str] = []
         self.host = self._new_host()
@@ -107,7 +107,7 @@ class Shard:
         return Now(self.now_ms, self.now_ms)
 
     def _begin(self) -> None:
-        """The log is folded; the metadata names every topic that has positions."""
+        """The log is replayed; the metadata names every topic with committed offsets."""
         image = MetadataImage()
         for name in topics_with_offsets(self.state):
             image.topics_by_name[name] = TopicImage(name, ZERO_UUID, {})
@@ -115,7 +115,7 @@ class Shard:
         self._take(NO_REQUEST_ID, decision)
 
     def reload(self) -> None:
-        """As after a crash: what was parked is gone, the log is folded anew."""
+        """As after a crash: parked requests are gone, the log is replayed."""
         self.parked.clear()
         self.host = self._new_host()
         self.host.load(self.loaded())
@@ -124,7 +124,7 @@ class Shard:
         self.wait(0)
 
     def loaded(self) -> Iterator[LoadedRecord[GroupRecord] | LoadedTransactionEnd]:
-        """What a load reads from the log."""
+        """The records of the log that a load reads."""
         for position, (key, value) in enumerate(self.log):
             offset = Offset(position)
             if offset in self.markers:
@@ -140,10 +140,10 @@ class Shard:
     def state(self) -> GroupsState:
         return self.host.state
 
-    # asking
+    # requests
 
     def post(self, message: GroupMessage, version: int = 9, client_id: str | None = "client") -> int:
-        """Sends, and lets what is due at once happen; gives the request id."""
+        """Sends, and runs what is due at once; gives the request id."""
         return self._post(GroupRequest(message, version, client_id, "127.0.0.1"))
 
     def _post(self, request: AnyGroupRequest) -> int:
@@ -161,7 +161,7 @@ class Shard:
         assert self.is_append_failing or self.reply(request_id) == TransactionEnded()
 
     def tell(self, request: AnyGroupRequest) -> None:
-        """A request that nobody waits for."""
+        """A request whose response is not awaited."""
         self._submit(NO_REQUEST_ID, request)
         self.wait(0)
 
@@ -291,7 +291,7 @@ class Shard:
         retention_time_ms: int = -1,
         topic_id: bytes = bytes(16),
     ) -> OffsetCommitRequest:
-        """Of `partition`, and of those behind it up to `partition_count`."""
+        """Of `partition`, and of the next ones up to `partition_count`."""
         partitions = tuple(
             OffsetCommitRequestPartition(partition_index=index, committed_offset=offset, committed_metadata=metadata)
             for index in range(partition, partition + partition_count)
@@ -316,7 +316,7 @@ class Shard:
     def leaving(self, *members: tuple[str, str | None], group_id: str = "g") -> LeaveGroupRequest:
         return LeaveGroupRequest(group_id, members=tuple(MemberIdentity(*member) for member in members))
 
-    # short ways
+    # shortcuts
 
     def joined(self, request_id: int) -> JoinGroupResponse:
         reply = self.reply(request_id)
@@ -329,7 +329,7 @@ class Shard:
         return reply
 
     def code(self, message: GroupMessage, version: int = 9) -> int:
-        """The error code of a response that has one on top, of the first member or of the first partition."""
+        """The top-level error code of a response, or that of the first member or of the first partition."""
         response = self.ask(message, version)
         if isinstance(response, LeaveGroupResponse) and response.members:
             return response.members[0].error_code
@@ -338,7 +338,7 @@ class Shard:
         return int(response.topics[0].partitions[0].error_code)
 
     def begin(self, *, version: int = 3, **join: object) -> str:
-        """A group of one member, stable at its first generation; gives the member's id."""
+        """Creates a group of one member, stable at its first generation; gives the member's id."""
         response = self.ask(self.joining(**join), version)  # type: ignore[arg-type]
         assert isinstance(response, JoinGroupResponse)
         assert response.error_code == 0
@@ -369,7 +369,7 @@ class Shard:
         return generation
 
     def second(self, first: str, group_id: str = "g") -> str:
-        """A second member beside `first`; gives its id, with the group stable."""
+        """Adds a second member to `first`; gives its id, with the group stable."""
         waiting = self.post(self.joining(group_id=group_id), 3)
         self.post(self.joining(first, group_id=group_id), 3)
         member_id = self.joined(waiting).member_id
@@ -377,7 +377,7 @@ class Shard:
         return member_id
 
     def recorded(self, group_id: str = "g") -> GroupMetadataValue:
-        """What the log says of the group's members at last."""
+        """The last record of the group's members in the log."""
         key = encode_group_key(GroupMetadataKey(group=group_id))
         value = next(value for present, value in reversed(self.log) if present == key)
         record = decode_group_record(key, value)

@@ -1,4 +1,4 @@
-"""JoinGroup, example by example; every answer here was seen from Apache Kafka 4.3.1, except where it says so."""
+"""JoinGroup by examples; every response here was seen from Apache Kafka 4.3.1, unless the test says otherwise."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def test_refusals_before_there_is_a_group(shard, version: int) -> None:
     for message, code, member_id in cases:
         expected = JoinGroupResponse(error_code=code, member_id=member_id, protocol_name=name)
         assert shard.ask(message, version) == expected
-    # better than Kafka, which keeps an empty group for a refused member
+    # better than Kafka, which keeps an empty group for a rejected member
     assert shard.log == []
     assert shard.ask(ListGroupsRequest()).groups == ()
 
 
 @pytest.mark.parametrize("version", [3, 4])
 def test_a_group_that_cannot_be_recorded_is_not_there(shard, version: int) -> None:
-    """With v3 the member is in the group at once, with v4 its id is given out: who was refused knows of neither."""
+    """With v3 the member is in the group at once, with v4 its id is issued: a rejected client knows neither."""
     shard.is_append_failing = True
     assert isinstance(shard.reply(shard.post(shard.joining(), version)), KafkaError)
     shard.is_append_failing = False
@@ -46,7 +46,7 @@ def test_a_group_that_cannot_be_recorded_is_not_there(shard, version: int) -> No
 @pytest.mark.parametrize("version", [0, 3, 4, 9])
 @pytest.mark.parametrize("character", ["L", "é"])
 def test_a_member_id_that_would_be_too_long_for_a_string_is_refused(shard, version: int, character: str) -> None:
-    """Kafka takes the member in, and then can neither encode the answer to the leader nor that to DescribeGroups."""
+    """Kafka adds the member, and then can encode neither the response to the leader nor that to DescribeGroups."""
     honest = shard.ask(shard.joining(), 3)
     log = list(shard.log)
     size = len(character.encode())
@@ -108,7 +108,7 @@ def test_the_initial_delay_lets_others_in_and_is_prolonged_by_them(shard_class) 
     third = shard.post(shard.joining(rebalance_timeout_ms=7_500), 3)
     shard.wait(2_500)
     assert shard.reply(first) is None
-    # 3,000 + 3,000 + what was left of the rebalance timeout
+    # 3,000 + 3,000 + the rest of the rebalance timeout
     shard.wait(1_500)
     assert {shard.joined(waiting).generation_id for waiting in (first, second, third)} == {1}
     assert len(shard.joined(first).members) == 3
@@ -209,7 +209,7 @@ def test_groups_and_unclaimed_member_ids_are_bounded(shard_class) -> None:
 
 
 def test_a_second_join_of_the_same_member_takes_the_place_of_the_first(shard) -> None:
-    """Kafka never answers the first; we say 27."""
+    """Kafka never answers the first; Moldau answers 27."""
     first = shard.begin()
     second = shard.second(first)
     changed = shard.protocols("range", metadata=b"new")
@@ -227,7 +227,7 @@ def test_a_group_of_another_kind_is_not_joined(shard) -> None:
 
 
 def test_a_new_members_parked_join_fails_after_five_minutes(shard) -> None:
-    """Nobody would notice that its client is gone."""
+    """Otherwise a lost client would not be noticed."""
     first = shard.begin(session_timeout_ms=600_000, rebalance_timeout_ms=900_000)
     waiting = shard.post(shard.joining(rebalance_timeout_ms=900_000), 3)
     shard.wait(299_999)

@@ -1,4 +1,4 @@
-"""Heartbeat, LeaveGroup and sessions, example by example."""
+"""Heartbeat, LeaveGroup and sessions by examples."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_leaving_member_that_waits_is_answered(shard) -> None:
 
 
 def test_a_leaving_member_that_waits_for_its_assignment_is_answered(shard) -> None:
-    """Kafka leaves its SyncGroup without an answer."""
+    """Kafka does not answer its SyncGroup."""
     first = shard.begin()
     waiting = shard.post(shard.joining(), 3)
     shard.ask(shard.joining(first), 3)

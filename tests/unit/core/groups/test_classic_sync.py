@@ -1,4 +1,4 @@
-"""SyncGroup, example by example."""
+"""SyncGroup by examples."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_members_that_never_sync_are_out(shard) -> None:
 
 
 def test_a_second_sync_of_the_same_member_takes_the_place_of_the_first(shard) -> None:
-    """Kafka never answers the first; we say 27."""
+    """Kafka never answers the first; Moldau answers 27."""
     first = shard.begin()
     waiting = shard.post(shard.joining(), 3)
     shard.ask(shard.joining(first), 3)

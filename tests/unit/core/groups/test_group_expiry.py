@@ -1,4 +1,4 @@
-"""Positions and groups that end: by age, by DeleteGroups, by OffsetDelete. Asked of Apache Kafka 4.3.1."""
+"""Committed offsets and groups that end: by age, by DeleteGroups, by OffsetDelete. Asked of Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_much_that_expires_goes_in_batches_of_a_size(shard) -> None:
 
 
 def test_a_check_looks_at_so_many_positions_in_one_decision(shard) -> None:
-    """Nothing has expired: only what is looked at ends a stretch."""
+    """Nothing has expired: only checked offsets end a stretch."""
     for number in range(4):
         shard.ask(shard.committing(group_id=f"g{number}", partition_count=MAX_POSITIONS_A_DECISION // 2))
     now_ms, state = shard.now_ms, shard.state
@@ -222,7 +222,7 @@ LONG = "x" * 32_000
 
 
 def commit_with_long_ids(shard) -> tuple[str, ...]:
-    """Two groups whose positions make more tombstones than the log takes in one batch, and one of another name."""
+    """Two groups whose committed offsets need more tombstones than fit into one batch, and one of another name."""
     shard.max_message_bytes = 1 << 20
     group_ids = (LONG, "\U0001f30a" * 8_000, "g")
     for group_id in group_ids:
@@ -307,7 +307,7 @@ def test_a_large_group_is_deleted_in_several_batches_and_answered_at_the_end(sha
     assert len(tombstones(shard, before)) == 2 * MAX_TOMBSTONES + 3
     assert shard.batch_sizes[-3:] == [MAX_TOMBSTONES, MAX_TOMBSTONES, 3]
     assert shard.state.groups == {}
-    # the rest of them too, though a timer goes on with it
+    # the rest of them too, though a timer continues with it
     assert shard.counts == {OFFSET_DELETIONS: 2 * MAX_TOMBSTONES + 2}
 
 

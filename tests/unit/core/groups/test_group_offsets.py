@@ -48,7 +48,7 @@ def test_a_simple_consumer_commits_without_a_group(shard, version: int) -> None:
 
 
 def test_no_field_of_a_commit_is_lost(shard) -> None:
-    """Another value gives another record in the log, another position behind a restart, and another answer."""
+    """Another value gives another record in the log, another committed offset after a restart, and another response."""
 
     def kept(row: OffsetCommitRequestPartition) -> tuple[object, ...]:
         shard.ask(OffsetCommitRequest("g", topics=(OffsetCommitRequestTopic("t", partitions=(row,)),)))
@@ -75,7 +75,7 @@ def other_than(value: object) -> object:
 
 
 def test_no_field_of_the_request_or_of_a_topic_is_lost(shard) -> None:
-    """Another value is refused, or gives another record."""
+    """Another value is rejected, or gives another record."""
     member_id = shard.begin()
 
     def outcome(request: OffsetCommitRequest) -> tuple[int, object]:
@@ -96,7 +96,7 @@ def test_no_field_of_the_request_or_of_a_topic_is_lost(shard) -> None:
 
 
 def test_the_empty_group_id_is_refused(shard) -> None:
-    """Kafka takes it, and nobody can ever see it in a list."""
+    """Kafka accepts it, but no list can ever show it."""
     assert shard.code(shard.committing(group_id="")) == 24
 
 
@@ -145,7 +145,7 @@ def test_metadata_is_bounded_in_java_characters(shard) -> None:
 
 
 def test_of_a_partition_that_is_named_again_and_again_the_last_row_is_recorded(shard) -> None:
-    """A batch has a size: a million rows about one partition fit, and are answered, each for itself."""
+    """A batch is limited: a million rows for one partition fit, and each gets its response."""
     rows = tuple(OffsetCommitRequestPartition(number % 2, number) for number in range(10))
     late = (OffsetCommitRequestPartition(1, 50), OffsetCommitRequestPartition(1, 60, committed_metadata="x" * 5_000))
     topics = (OffsetCommitRequestTopic(name="t", partitions=rows), OffsetCommitRequestTopic(name="t", partitions=late))

@@ -1,4 +1,4 @@
-"""What a client is told when a whole group request failed."""
+"""The client's response when a whole group request failed."""
 
 from __future__ import annotations
 

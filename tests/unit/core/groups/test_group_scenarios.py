@@ -27,7 +27,7 @@ def test_two_members_join_sync_and_one_leaves(shard_class) -> None:
 def test_a_killed_member_is_replaced_after_its_session(shard) -> None:
     first = shard.begin(session_timeout_ms=30_000)
     second = shard.second(first)
-    # the killed member's successor joins at once, and waits until the killed one is given up
+    # the killed member's successor joins at once, and waits until the killed one is removed
     successor = shard.post(shard.joining(), 3)
     waiting = shard.post(shard.joining(first, session_timeout_ms=30_000), 3)
     shard.wait(9_999)
@@ -60,7 +60,7 @@ def test_a_cooperative_rebalance_passes_metadata_and_assignments_through(shard) 
     follower = sync(second, 2)
     leader = sync(first, 2, {first: b"0", second: b""})
     assert (shard.synced(leader).assignment, shard.synced(follower).assignment) == (b"0", b"")
-    # it revokes, and comes again: second round
+    # it revokes, and rejoins: second round
     again = shard.post(shard.joining(first, protocols=owning(b"0")), 3)
     assert shard.code(shard.beating(second, 2)) == 27
     shard.ask(shard.joining(second, protocols=owning(b"")), 3)
@@ -117,7 +117,7 @@ def test_a_reloaded_group_over_a_lowered_bound_begins_anew(shard) -> None:
 
 @pytest.mark.parametrize("version", [3, 9])
 def test_a_member_that_finds_no_room_is_waited_for_no_longer(shard, version: int) -> None:
-    """Apache Kafka lets those that have joined wait for it until the rebalance timeout is over."""
+    """Apache Kafka lets the joined members wait for it until the rebalance timeout is over."""
     first = shard.begin()
     second = shard.second(first)
     shard.settings = msgspec.structs.replace(shard.settings, group_max_size=1)

@@ -1,4 +1,4 @@
-"""Any order of requests, time, failed appends and reloads: what must hold all the same."""
+"""Invariants in any order of requests, time, failed appends and reloads."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ protocol_lists = st.sampled_from([("range",), ("range", "sticky"), ("sticky", "r
 
 
 class GroupLife(RuleBasedStateMachine):
-    """One group. Clients are not well-behaved: they join, sync and leave as they like."""
+    """One group. Clients are not well-behaved: they join, sync and leave at any time."""
 
     def __init__(self, shard_class: Any) -> None:
         super().__init__()
@@ -45,13 +45,13 @@ class GroupLife(RuleBasedStateMachine):
         )
         self.known: list[tuple[str, str | None]] = []
         self.requests: dict[int, tuple[str, int, str]] = {}
-        """What each request was: kind, generation, member."""
+        """By request: kind, generation, member."""
         self.seen = 0
         self.group: object = None
         self.assigned: dict[tuple[int, str], bytes] = {}
         self.generations: dict[int, tuple[str, str | None]] = {}
         self.unhindered_ms = 0
-        """Since when neither a broken log nor an open transaction has kept positions from ending."""
+        """Since when no broken log and no open transaction has prevented the expiry of offsets."""
 
     def _member(self, pick: int) -> tuple[str, str | None]:
         return self.known[-1 - pick % len(self.known)] if self.known else ("nobody", None)
@@ -160,7 +160,7 @@ class GroupLife(RuleBasedStateMachine):
 
     @rule(newcomers=st.integers(0, 2), instance=instances)
     def everybody_does_its_duty(self, newcomers: int, instance: str | None) -> None:
-        """A well-behaved round: without it hardly any group ever gets stable."""
+        """A well-behaved round: without it hardly any group ever becomes stable."""
         for _ in range(newcomers):
             self._join("", None, ("range",), 3)
         if instance:
@@ -197,14 +197,14 @@ class GroupLife(RuleBasedStateMachine):
         self.shard.is_append_failing = False
         self.shard.reload()
         self.requests.clear()
-        # a generation that never was recorded may come again, with others in it
+        # a generation that was never recorded may repeat, with other members
         group = self.shard.state.groups.get("g")
         last = group.generation if group else 0
         self.generations = {key: value for key, value in self.generations.items() if key <= last}
         self.assigned = {key: value for key, value in self.assigned.items() if key[0] <= last}
 
     def _notice_a_new_group(self) -> None:
-        """A group that ended and began anew counts its generations from 1 again."""
+        """A group that ended and was created again counts its generations from 1."""
         group = self.shard.state.groups.get("g")
         if group is not self.group and (group is None or group.generation <= 1):
             self.generations.clear()
@@ -212,7 +212,7 @@ class GroupLife(RuleBasedStateMachine):
         self.group = group
 
     def _look(self) -> None:
-        """Takes note of the replies that came since the last look."""
+        """Takes the replies since the last look."""
         for request_id in list(self.requests):
             reply = self.shard.reply(request_id)
             if reply is None:
@@ -245,7 +245,7 @@ class GroupLife(RuleBasedStateMachine):
 
     @invariant()
     def nothing_outlives_its_time(self) -> None:
-        """Nobody but a reader keeps a position longer than its retention and two checks."""
+        """Only a reader keeps a committed offset longer than its retention and two checks."""
         group = self.shard.state.groups.get("g")
         if group is None or group.state is not GroupState.EMPTY or self.shard.is_append_failing:
             return
@@ -283,7 +283,7 @@ class GroupLife(RuleBasedStateMachine):
             assert self.shard.now_ms - since_ms <= LONGEST_PARKED_MS
 
     def teardown(self) -> None:
-        """With nobody left to ask, all that waits is answered, and the group dies away."""
+        """At the end all waiting requests are answered, and the group expires."""
         self.shard.is_append_failing = False
         for producer_id in range(3):
             self.shard.end(producer_id, is_commit=False)

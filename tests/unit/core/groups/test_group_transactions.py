@@ -1,4 +1,4 @@
-"""Positions that transactions commit (KIP-98, KIP-447): when they count, and what ends them. Asked of Apache Kafka."""
+"""Offsets that transactions commit (KIP-98, KIP-447): when they count, and what ends them. Asked of Apache Kafka."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from moldau.wire.protocol.messages.offsets import OffsetFetchRequestGroup, Offse
 
 DAY_MS = 86_400_000
 MANY = 2 * MAX_TOMBSTONES + 1
-"""Positions that do not fit two batches of tombstones."""
+"""Offsets that do not fit into two batches of tombstones."""
 UNSTABLE = 88
 
 
@@ -113,7 +113,7 @@ def test_a_transaction_commits_into_an_empty_group_and_creates_one(shard) -> Non
 
 
 def test_a_producer_that_names_its_member_must_name_the_generation_too(shard) -> None:
-    """As versions before 3 cannot name it, who names none may commit into a living group."""
+    """Versions before 3 cannot name it, so a request without a generation may commit into a live group."""
     member_id = shard.begin()
     assert commit(shard, 5, member_id=member_id, generation=1) == 0
     assert commit(shard, 5) == 0
@@ -255,7 +255,7 @@ def test_a_group_does_not_expire_while_a_transaction_commits_to_it(shard) -> Non
 
 
 def test_pending_offsets_of_a_removed_group_create_the_group_again(shard) -> None:
-    """As older brokers of Apache Kafka left them: else nothing would ever end them."""
+    """As older brokers of Apache Kafka left them: otherwise nothing would ever end them."""
     value = OffsetCommitValue(offset=5)
     producer = ProducerId(1), ProducerEpoch(0)
     shard.host.load(

@@ -1,4 +1,4 @@
-"""What members of groups may hold: a member, a group, and all groups of a node."""
+"""The memory limits of a member, a group, and all groups of a node."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_group_takes_no_member_more_than_its_bound_holds(shard_class) -> None:
     assert shard.bounds_reached == ["moldau.group.bytes"]
     assert list(shard.state.groups["g"].members) == [first]
     assert shard.state.groups["g"].state is GroupState.STABLE
-    # other groups have their own
+    # other groups have separate limits
     shard.begin(group_id="h", protocols=say(40 * KIB))
 
 
@@ -70,7 +70,7 @@ def test_a_subscription_counts_until_the_generation_that_it_belongs_to_is_over(s
     shard = shard_class(moldau_group_bytes=128 * KIB)
     first = shard.begin(protocols=say(40 * KIB))
     second = shard.post(shard.joining(protocols=say(40 * KIB)), 3)
-    # the first member says something new, while what it said before is still the subscription of the generation
+    # the first member sends new metadata, while its old metadata is still the generation's subscription
     changed = shard.joining(first, protocols=say(41 * KIB))
     assert shard.code(changed, 3) == 0
     assert shard.joined(second).error_code == 0
@@ -99,7 +99,7 @@ def test_assignments_count(shard_class) -> None:
     before = shard.memory.used_bytes
     too_much = shard.syncing(joined.member_id, 1, {joined.member_id: bytes(64 * KIB)})
     assert shard.code(too_much, 5) == INVALID_REQUEST
-    # as after assignments that Kafka cannot write: the generation begins anew
+    # as after assignments that Kafka cannot write: the generation starts again
     assert shard.code(shard.beating(joined.member_id, 1)) == REBALANCE_IN_PROGRESS
     assert shard.memory.used_bytes == before
     joined = shard.ask(shard.joining(joined.member_id), 3)
@@ -146,7 +146,7 @@ def test_a_static_successor_with_too_large_a_record_does_not_replace_the_member(
     assert shard.code(shard.beating(old, 1, instance_id="i")) == 0
     assert shard.memory.used_bytes == used
     shard.wait(10_000)
-    # the predecessor has a session that ends
+    # the predecessor's session ends
     assert shard.state.groups["g"].members == {}
 
 

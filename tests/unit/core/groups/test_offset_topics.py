@@ -1,4 +1,4 @@
-"""Between the topics a client names and those a coordinator is asked about; answers as Apache Kafka 4.3.1 gave them."""
+"""Between a client's topics and a coordinator's; responses are those of Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def commit_topic(name: str, *indexes: int, topic_id: Uuid = ZERO_UUID) -> Offset
 
 
 def coordinator(message: OffsetCommitRequest) -> OffsetCommitResponse:
-    """Takes everything it is asked."""
+    """Accepts every request."""
     return OffsetCommitResponse(
         topics=tuple(
             OffsetCommitResponseTopic(
@@ -89,7 +89,7 @@ def test_each_partition_gets_its_own_answer_in_the_order_of_the_request() -> Non
 
 
 class CountedIndex(int):
-    """A partition index that counts how often it is compared."""
+    """A partition index that counts its comparisons."""
 
     comparisons = 0
 

@@ -1,5 +1,5 @@
-"""The positions of a deleted topic end, also where the log has no room at first, and those of a new topic of its name
-stay."""
+"""The committed offsets of a deleted topic end, even if the log has no room at first; those of a new topic with its
+name stay."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_positions_that_found_no_room_end_when_there_is_some(shard, topic_id: by
     shard.is_append_failing = False
     shard.wait(A_WHILE_MS)
     assert positions(shard) == []
-    assert shard.host.next_deadline_ms() > shard.now_ms + A_WHILE_MS  # and nothing is tried any more
+    assert shard.host.next_deadline_ms() > shard.now_ms + A_WHILE_MS  # and no more attempts follow
 
 
 def test_positions_that_found_no_room_at_a_load_end_when_there_is_some(shard) -> None:
@@ -73,7 +73,7 @@ def test_what_a_new_topic_of_the_name_has_meanwhile_stays(shard) -> None:
 
 
 def test_the_rest_of_a_long_list_leaves_what_the_new_topic_has_meanwhile(shard) -> None:
-    """The rest comes with decisions of its own, and a commit for the new topic may be decided between two of them."""
+    """The rest comes in separate decisions, and a commit for the new topic may be decided between two of them."""
     shard.ask(shard.committing(5, partition_count=MANY, topic_id=OLD))
     delete_topic(shard)
     left = shard.state.offsets["g"]["t"]
@@ -85,7 +85,7 @@ def test_the_rest_of_a_long_list_leaves_what_the_new_topic_has_meanwhile(shard) 
 
 
 def test_a_deletion_that_is_told_late_leaves_what_the_new_topic_has(shard) -> None:
-    """The coordinator before this one had taken the commit: it had heard of both topics."""
+    """The earlier coordinator had accepted the commit: it knew both topics."""
     shard.ask(shard.committing(7, topic_id=NEW))
     shard.ask(shard.committing(5, partition=1, topic_id=OLD))
     delete_topic(shard)
@@ -106,7 +106,7 @@ def test_what_a_transaction_commits_for_the_new_topic_stays(shard) -> None:
 
 
 def deleting(count: int) -> OffsetDeleteRequest:
-    """Each partition twice, and two topics without positions around."""
+    """Each partition twice, and two topics without committed offsets around."""
     rows = tuple(OffsetDeleteRequestPartition(index % count) for index in range(2 * count))
     topics = (("a", rows[:1]), ("t", rows), ("z", rows[:1]))
     return OffsetDeleteRequest("g", tuple(OffsetDeleteRequestTopic(*topic) for topic in topics))

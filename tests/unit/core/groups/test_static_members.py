@@ -1,4 +1,4 @@
-"""Members with an instance id (KIP-345, 814): they come back under a new member id without a rebalance."""
+"""Members with an instance id (KIP-345, 814): they return under a new member id without a rebalance."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_restarted_follower_takes_over_its_assignment(shard, pair: tuple[str, 
     assert (recorded["i2"].member_id, recorded["i2"].assignment) == (response.member_id, b"2")
     assert recorded["i2"].client_id == "client"
     assert shard.code(shard.beating(first, 2, instance_id="i1")) == 0
-    # of the first member alone, and of both: what the log says of the member that came back is no rebalance
+    # of the first member alone, and of both: the log's record of the returned member is no rebalance
     assert shard.counts == {REBALANCES: 2}
 
 
@@ -111,7 +111,7 @@ def test_a_restart_answers_what_the_old_one_waits_for(shard, pair: tuple[str, st
 
 
 def test_static_members_may_miss_a_rebalance(shard, pair: tuple[str, str]) -> None:
-    """They stay in the group, until their session or the sync phase ends."""
+    """They stay in the group until their session or the sync phase ends."""
     first, second = pair
     waiting = shard.post(shard.joining(first, instance_id="i1", session_timeout_ms=1_000_000), 9)
     shard.state.groups["g"].members[second].session_deadline_ms = shard.now_ms + 10_000_000
@@ -122,8 +122,8 @@ def test_static_members_may_miss_a_rebalance(shard, pair: tuple[str, str]) -> No
 
 
 def test_who_missed_a_rebalance_and_comes_back_later_begins_none(shard, pair: tuple[str, str]) -> None:
-    """Whoever has not asked for its assignment when the sync phase is over is out, and the group begins anew: that
-    member has a successor, which has its assignment."""
+    """A member without a SyncGroup by the end of the sync phase is removed, which starts a rebalance. Here a successor
+    has its assignment, so none starts."""
     first, _ = pair
     rejoining = shard.post(shard.joining(first, instance_id="i1"), 9)
     for _ in range(7):

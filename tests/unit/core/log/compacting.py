@@ -1,4 +1,4 @@
-"""A log that is compacted in place: short ways to write keys, run a round, and read what is left."""
+"""A log that is compacted in place: shortcuts to write keys, run a round, and read the result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEDUPE_BYTES = 1 << 20
 
 
 def keyed(*pairs: tuple[str, str | None], timestamp_ms: int, **fields: object) -> bytearray:
-    """A batch of these keys and values; None is a tombstone."""
+    """A batch with these keys and values; None is a tombstone."""
     rows = [(key.encode(), None if value is None else value.encode(), timestamp_ms, ()) for key, value in pairs]
     return bytearray(build_batch(rows, **fields))  # type: ignore[arg-type]
 
@@ -24,7 +24,7 @@ def keyed(*pairs: tuple[str, str | None], timestamp_ms: int, **fields: object) -
 def begin_round(
     log: Log, now_ms: int, cleaned_offset: int = 0, *, nonce: str = "0a", dedupe_bytes: int = DEDUPE_BYTES
 ) -> tuple[CompactionPlan, CompactionResult]:
-    """The first half of a round: the `.cleaned` files are there and durable."""
+    """The first half of a round: the `.cleaned` files exist and are durable."""
     cleanable = find_cleanable(log, cleaned_offset, log.log_end_offset, now_ms)
     plan = plan_round(
         log, cleanable, now_ms=now_ms, nonce=nonce, dedupe_buffer_bytes=dedupe_bytes, io_buffer_bytes=4096

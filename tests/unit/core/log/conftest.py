@@ -1,4 +1,4 @@
-"""One log on a disk in memory, and short ways to append to it and read from it."""
+"""One log on a disk in memory, and shortcuts to append to it and read from it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOW_MS = 1_800_000_000_000
 
 
 class Harness:
-    """`log` is open on `disk`; `now_ms` stands still unless a test moves it."""
+    """`log` is open on `disk`; `now_ms` stays unless a test moves it."""
 
     def __init__(self, **settings: object) -> None:
         self.disk = MemoryDisk()

@@ -1,4 +1,4 @@
-"""What a follower appends and cuts: batches of another copy of the log, epochs that wrote nothing, checkpoints."""
+"""A follower's appends and truncations: batches of another replica, epochs without records, checkpoints."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_copied_batch_that_is_larger_than_a_segment_by_now_gets_one_of_its_own
 
 
 def test_a_truncation_behind_a_damaged_batch_cuts_there(harness: Harness) -> None:
-    """What stood between the two comes from the leader again."""
+    """The leader sends the part in between again."""
     for _ in range(10):
         harness.append(1)
     harness.flush()
@@ -88,7 +88,7 @@ def test_a_truncation_at_the_log_end_drops_an_epoch_that_wrote_nothing(harness: 
 
 
 def ten_flushed_records(harness: Harness, disk: MemoryDisk) -> tuple[LogDirectory, Log]:
-    """Two in each batch; no checkpoint says so yet."""
+    """Two in each batch; no checkpoint has them yet."""
     directory = LogDirectory.open(disk)
     log = directory.create_log(PARTITION, METADATA_TOPIC_ID, LogSettings(), now_ms=NOW_MS)
     for _ in range(5):
@@ -98,8 +98,8 @@ def ten_flushed_records(harness: Harness, disk: MemoryDisk) -> tuple[LogDirector
 
 
 def test_no_crash_during_a_truncation_leaves_a_log_that_cannot_be_opened(harness: Harness) -> None:
-    """The checkpointed recovery point goes back before the files do: a start that finds less than was on the disk once
-    is refused."""
+    """The checkpointed recovery point goes back before the files do: a start that finds less than was once on the disk
+    fails."""
     disk = MemoryDisk()
     directory, log = ten_flushed_records(harness, disk)
     checkpoints = directory.checkpoint({PARTITION: 10})
@@ -117,8 +117,8 @@ def test_no_crash_during_a_truncation_leaves_a_log_that_cannot_be_opened(harness
 def test_a_truncation_takes_back_what_the_cleaner_has_done(
     harness: Harness, segment_end: int, cleaned_offset: int, then: int
 ) -> None:
-    """Else the next start would take a lost tail of what is written there later for a hole of compaction. The batch
-    that `offset` is in goes as well, so the log may end anywhere behind the begin of its segment."""
+    """Otherwise the next start would take a lost tail of later writes for a hole of compaction. The batch that contains
+    `offset` is removed too, so the log may end anywhere after the start of its segment."""
     disk = MemoryDisk()
     directory, log = ten_flushed_records(harness, disk)
     if segment_end < log.log_end_offset:
@@ -135,7 +135,7 @@ def test_a_truncation_takes_back_what_the_cleaner_has_done(
 
 
 def test_no_log_is_truncated_while_a_flush_of_it_runs(make_harness: Callable[..., Harness]) -> None:
-    """The flush would write the indexes of segments that are gone, and call flushed what was cut."""
+    """The flush would write the indexes of deleted segments, and record truncated data as flushed."""
     harness = make_harness(segment_bytes=300)
     for _ in range(9):
         harness.append(2)
@@ -183,7 +183,7 @@ def test_a_log_begins_anew_where_its_leader_begins_and_opens_so_after_every_cras
 
 
 def test_a_key_deleted_after_a_truncation_stays_deleted() -> None:
-    """The tombstone lies where the cleaned log was cut: it must take the old value along before it goes itself."""
+    """The tombstone is where the cleaned log was cut: it must remove the old value before it is removed itself."""
     settings = LogSettings(cleanup_policy=("compact",), delete_retention_ms=1000)
     directory = LogDirectory.open(MemoryDisk())
     log = directory.create_log(PARTITION, METADATA_TOPIC_ID, settings, now_ms=NOW_MS)

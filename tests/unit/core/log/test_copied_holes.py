@@ -1,4 +1,4 @@
-"""Holes of compaction that a follower copies: also those of 2^31 offsets and more, which no index reaches over."""
+"""Holes of compaction that a follower copies: even those of 2^31 offsets and more, beyond an index's range."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def write_checkpoints(directory: LogDirectory) -> None:
 
 
 def end(directory: LogDirectory, log: Log, *, is_clean: bool) -> None:
-    """By a clean stop, or by a kill once all is flushed and noted."""
+    """By a clean stop, or by a kill once all is flushed and recorded."""
     if is_clean:
         directory.close(broker_epoch=1, now_ms=NOW_MS, high_watermarks={})
     else:
@@ -124,7 +124,7 @@ def test_what_is_behind_such_a_hole_is_cut_where_another_leader_has_something_el
 
 
 def ten_versions_of_a_key(directory: LogDirectory) -> Log:
-    """A compacted log that keeps the last of them and one key more; its topic is not compacted any more."""
+    """A compacted log that keeps the last of them and one more key; its topic is no longer compacted."""
     leader = directory.create_log(PARTITION, METADATA_TOPIC_ID, COMPACTED, now_ms=NOW_MS)
     for number in range(10):
         batch = keyed(("key", str(number)), timestamp_ms=NOW_MS)
@@ -160,7 +160,7 @@ def test_copied_holes_are_no_damage_when_the_topic_is_no_longer_compacted(policy
 
 
 def test_a_log_without_holes_is_not_noted_as_one_that_has_some() -> None:
-    """Else nothing would be damage that a lost batch leaves behind."""
+    """Otherwise a lost batch would never count as damage."""
     disk = MemoryDisk()
     directory, log = follower_on(disk, DELETED)
     log.append_copied(batch_at(0) + batch_at(1), NOW_MS)

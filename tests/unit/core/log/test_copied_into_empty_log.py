@@ -1,4 +1,4 @@
-"""The first batch that is copied into an empty log may begin before the log does: DeleteRecords names any offset."""
+"""The first batch copied into an empty log may begin before the log start: DeleteRecords accepts any offset."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def leader(make_harness: Callable[..., Harness]) -> Harness:
 
 
 def begin_at_7(disk: MemoryDisk) -> tuple[LogDirectory, Log]:
-    """A follower that was told where its leader begins; that is flushed, and in the checkpoints."""
+    """A follower that knows its leader's log start; that is flushed, and in the checkpoints."""
     directory = LogDirectory.open(disk)
     log = directory.create_log(PARTITION, METADATA_TOPIC_ID, SETTINGS, now_ms=NOW_MS)
     directory.start_over(PARTITION, 7, NOW_MS)
@@ -85,7 +85,7 @@ def test_after_a_clean_stop_it_is_the_same_log(leader: Harness) -> None:
 
 @pytest.mark.parametrize("kept_bytes", [0, 1, 100, 200])
 def test_a_loss_of_power_that_tears_the_batch_leaves_a_log_that_opens(leader: Harness, kept_bytes: int) -> None:
-    """The checkpoints say that everything below 7 was on the disk: of an empty log that is nothing."""
+    """The checkpoints say that everything below 7 was on the disk: for an empty log that is nothing."""
     disk = MemoryDisk()
     _, log = begin_at_7(disk)
     log.append_copied(records_from(leader.log, 7), NOW_MS)

@@ -1,4 +1,4 @@
-"""A follower whose disk is full: a marker that aborts is copied with its index entry, or is not copied."""
+"""A follower on a full disk copies an abort marker with its index entry, or not at all."""
 
 from __future__ import annotations
 

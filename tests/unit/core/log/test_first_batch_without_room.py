@@ -1,4 +1,4 @@
-"""A producer's second batch is not taken before its first, which found no room."""
+"""A producer's second batch is rejected while its first one found no room."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ def test_the_batch_behind_one_that_found_no_room_is_a_gap_until_that_one_is_repe
     disk.capacity_bytes = None
     assert append(log, 0, size=1_000).base_offset == 0
     assert append(log, 1).base_offset == 1
-    # a producer of which nothing is known may begin anywhere: its state may have expired
+    # an unknown producer may begin anywhere: its state may have expired
     assert append(log, 5, producer_id=8).base_offset == 2

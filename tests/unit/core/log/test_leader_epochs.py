@@ -1,4 +1,4 @@
-"""Answers of OffsetForLeaderEpoch, and what truncation leaves of the epochs."""
+"""Responses of OffsetForLeaderEpoch, and the epochs after a truncation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an append checks, patches and answers, when it begins a new segment, and what a failing disk leaves."""
+"""An append's checks, changes and results, the roll of a segment, and the state after a disk failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads give whole batches, no more than asked, and never wait."""
+"""Reads give whole batches, no more than requested, and never wait."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_inside_a_batch_the_record_is_found(harness) -> None:
 @pytest.mark.parametrize("segment_bytes", [1 << 20, 400])
 @pytest.mark.parametrize("is_reopened", [False, True])
 def test_the_latest_time_is_that_of_a_record_that_was_not_deleted(make_harness, segment_bytes, is_reopened) -> None:
-    """Seed 288 of the simulator: DeleteRecords took the latest record, and nothing was found."""
+    """Seed 288 of the simulator: DeleteRecords removed the latest record, and nothing was found."""
     harness = make_harness(segment_bytes=segment_bytes, index_interval_bytes=100)
     times = [1000, 1090, 1005, 1050, 1020, 1050, 1040, 1041, 1010, 1010]
     _append_at(harness, *times)

@@ -1,4 +1,4 @@
-"""A log against a model that is a list of batches: whatever is done to it, and however it crashes."""
+"""A log compared with a model, a list of batches, in any order of operations and crashes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SETTINGS = LogSettings(segment_bytes=1500, index_interval_bytes=200, retention_b
 
 
 class ModelBatch(msgspec.Struct):
-    """A batch as the log should return it, and who produced it (producer id -1: nobody)."""
+    """A batch as the log should return it, and its producer (producer id -1: none)."""
 
     base_offset: int
     next_offset: int
@@ -47,11 +47,11 @@ class LogMachine(RuleBasedStateMachine):
         self.start_offset = 0
         self.end_offset = 0
         self.batches: list[ModelBatch] = []
-        """Everything ever appended and not truncated; what lies below the start offset is not read any more."""
+        """Everything ever appended and not truncated; batches below the start offset are no longer read."""
         self.ever: dict[tuple[int, bytes], bool] = {}
         self.next_producer_id = 1
         self.fresh: dict[int, int] = {}
-        """Producer id -> how many of its last batches the log surely remembers."""
+        """Producer id -> the number of its last batches that the log surely remembers."""
         self.open(is_clean=False)
 
     def open(self, *, is_clean: bool) -> None:
@@ -174,12 +174,12 @@ class LogMachine(RuleBasedStateMachine):
         kept = [batch for batch in self.batches if batch.next_offset <= target]
         if target < self.end_offset:
             self.batches = kept
-            # as Kafka, the log may begin in the middle of the batch that went
+            # as in Kafka, the log may begin in the middle of the removed batch
             self.end_offset = self.log.log_end_offset
             assert self.end_offset <= target
             kept_end = kept[-1].next_offset if kept else 0
             assert self.end_offset == max(kept_end, self.start_offset)
-            if kept_end < self.start_offset:  # the start lay inside the batch that went: a new log begins there
+            if kept_end < self.start_offset:  # the start was inside the removed batch: a new log begins there
                 self.batches = kept = []
             self.fresh = {
                 producer_id: 1 for producer_id in self.fresh if any(b.producer_id == producer_id for b in kept)
@@ -232,7 +232,7 @@ class LogMachine(RuleBasedStateMachine):
         self.open(is_clean=True)
 
     def take_what_is_left(self, promised: int) -> None:
-        """Of what was not flushed anything may be gone, or be what was once written there, but nothing else."""
+        """Unflushed data may be lost, or be what was once written there, but nothing else."""
         assert self.log.log_end_offset >= promised
         left = self.read_all()
         known = {batch.base_offset: batch for batch in self.batches}
@@ -252,10 +252,10 @@ class LogMachine(RuleBasedStateMachine):
         self.fresh = {
             producer_id: 1 for producer_id in self.fresh if any(b.producer_id == producer_id for b in survivors)
         }
-        # what was truncated and came back may hold an epoch and producers that the model had taken back
+        # batches that were truncated and came back may hold an epoch and producers that the model had removed
         self.epoch = max([self.epoch, *(batch.epoch for batch in survivors)])
 
-    # --- what must hold after every step ---
+    # --- invariants after every step ---
 
     def read_all(self, max_bytes: int = 700) -> list[tuple[int, int, bytes]]:
         found: list[tuple[int, int, bytes]] = []

@@ -1,4 +1,4 @@
-"""A log with transactions: what a client may append, what a marker leaves, and what becomes of both."""
+"""A log with transactions: allowed appends, the effect of markers, and what becomes of both."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_marker_where_nothing_is_open_is_stored_and_aborts_nothing(harness: Ha
 
 @pytest.mark.parametrize("full", [".log", ".txnindex"])
 def test_without_room_for_its_entry_in_the_index_an_abort_marker_is_not_stored(harness: Harness, full: str) -> None:
-    """Else a reader after the next start would take the aborted records for committed ones."""
+    """Otherwise a reader after the next start would take the aborted records for committed ones."""
     begin(harness, 2)
     harness.disk.fail(Fault("append", "full", full))
     with pytest.raises(StorageFullError):
@@ -263,7 +263,7 @@ def test_a_flush_makes_the_name_of_a_new_transaction_index_durable(harness: Harn
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_transaction_index_that_recovery_wrote_is_durable_at_once(harness: Harness, seed: int) -> None:
-    """No flush need come before the next segment begins: the recovery point is at the log end already."""
+    """The next segment may begin without a flush: the recovery point is already at the log end."""
     begin(harness)
     end(harness, is_commit=False)
     harness.flush()

@@ -1,4 +1,4 @@
-"""What an idempotent producer is answered; Apache Kafka's answers are in the head of producer_state."""
+"""Responses to an idempotent producer; Apache Kafka's are in the head of producer_state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LAST = 0x7FFFFFFF
 
 
 def _producers(*batches: tuple[int, int], producer_id: int = 7, epoch: int = 3) -> ProducerState:
-    """A state that took in (first sequence, count) batches one after the other from offset 100 on."""
+    """The state after (first sequence, count) batches in sequence from offset 100 on."""
     producers = ProducerState(100)
     offset = 100
     for first, count in batches:
@@ -154,7 +154,7 @@ def test_an_answer_that_a_marker_overtook_verifies_nothing(is_open: bool) -> Non
 
 
 def test_an_open_transaction_is_of_one_transactional_id() -> None:
-    """Also where a client with another one was first to ask about the producer."""
+    """Also if a client with another id was the first to ask about the producer."""
     producers = ProducerState(100)
     foreign = producers.begin_verification(7, 3, NOW_MS, joins=False)
     own = producers.begin_verification(7, 3, NOW_MS, joins=False)
@@ -197,7 +197,7 @@ def test_a_batch_that_the_coordinator_refused_is_not_waited_for() -> None:
 
 
 def test_a_late_repeat_of_the_transaction_before_keeps_no_batch_of_this_one_back() -> None:
-    """Also where the coordinator verified it, for the partition is in this transaction, too."""
+    """Also if the coordinator verified it, because the partition is in this transaction, too."""
     producers = _producers((0, 10))
     verification = producers.begin_verification(7, 3, NOW_MS, joins=False)
     verification.expect(0)
@@ -259,8 +259,8 @@ def test_markers_of_an_earlier_epoch_or_coordinator_are_fenced(version: int) -> 
 
 
 def test_an_old_marker_ends_no_transaction_in_v2_but_may_in_v1() -> None:
-    """KIP-890: in v2 each transaction has a higher epoch, and its marker one above that. In v1 nothing tells a late
-    marker from that of the transaction which is open."""
+    """KIP-890: in v2 each transaction has a higher epoch, and its marker one above that. In v1 a late marker is
+    indistinguishable from that of the open transaction."""
     producers = ProducerState(100)
     producers.end_transaction(7, 4, 5, NOW_MS, NOW_MS, 9)
     producers.check_marker(7, 4, 5, 2)

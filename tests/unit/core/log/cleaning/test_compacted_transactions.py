@@ -1,5 +1,5 @@
-"""Compaction of a log with transactions, round after round: what a reader of committed records sees must not change but
-for records that newer ones replace."""
+"""Compaction of a log with transactions, round after round: a reader of committed records loses only records that newer
+ones replace."""
 
 from __future__ import annotations
 

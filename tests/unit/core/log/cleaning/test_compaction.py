@@ -212,7 +212,7 @@ def test_aborted_records_go_and_their_marker_follows_after_the_horizon(harness) 
     aborted = AbortedTransaction(9, 1, 2, 3)
     assert harness.log.aborted_transactions(0, 6) == [aborted]
     assert harness.log.aborted_transactions(3, 6) == []
-    harness.log.producer_state.clear(6)  # as when it has expired: no last batch of a producer is kept
+    harness.log.producer_state.clear(6)  # as after its expiry: no last batch of a producer is kept
     seal(harness)
 
     first = run_round(harness.log, harness.now_ms)
@@ -227,7 +227,7 @@ def test_aborted_records_go_and_their_marker_follows_after_the_horizon(harness) 
         headers = [read_header(batch) for batch in batches(harness.log)]
         return [(header.base_offset, header.attributes & DELETE_HORIZON_FLAG) for header in headers][:4]
 
-    # nothing of the two transactions is left: their markers get a horizon, and go when it is reached
+    # nothing is left of the two transactions: their markers get a horizon, and are removed when it is reached
     assert again(harness.now_ms) == [(0, 0), (2, DELETE_HORIZON_FLAG), (4, DELETE_HORIZON_FLAG), (5, 0)]
     assert harness.log.aborted_transactions(0, 6) == []
     assert again(harness.now_ms + DAY_MS - 1)[1][0] == 2
@@ -318,7 +318,7 @@ def test_what_retention_took_meanwhile_is_not_put_back(harness) -> None:
 
 
 def test_what_was_cleaned_before_the_log_was_cut_is_not_put_in_its_place(harness) -> None:
-    """A follower's log is cut, and filled anew from another leader, while its old records are cleaned."""
+    """A follower's log is truncated, and filled again from another leader, while its old records are cleaned."""
     for value in ("1", "2", "3"):
         write(harness, ("a", value))
     seal(harness)
@@ -345,7 +345,7 @@ def test_a_segment_of_which_nothing_is_left_does_not_hide_the_next_one(harness) 
 
 
 def test_the_largest_timestamp_belongs_to_a_record_not_to_an_emptied_batch(harness) -> None:
-    """The last batch of a producer stays for its sequence, without records, with the largest timestamp it had."""
+    """A producer's last batch stays for its sequence, without records, with its largest timestamp."""
     fields = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
     write(harness, ("a", "1"), timestamp_ms=harness.now_ms + 50)
     write(harness, ("b", "1"), timestamp_ms=harness.now_ms + 500, **fields)

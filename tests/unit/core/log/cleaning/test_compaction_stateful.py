@@ -1,7 +1,7 @@
-"""Compaction against a model, however it is cut off: the disk crashes before every one of its operations.
+"""Compaction compared with a model: the disk crashes before each of its operations.
 
 The model: below the cleaned offset exactly the last record of each key is left (a tombstone until its horizon), at its
-old offset; from there on everything is.
+old offset; from there on every record is left.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def fill(log: Log, batches: list[tuple[list[tuple[int, bool]], int, bool]], *, f
     for number, (pairs, codec, is_idempotent) in enumerate(batches):
         rows = []
         for index, is_tombstone in pairs:
-            # every other key is longer than what the map takes as it is
+            # every other key is longer than what the map stores directly
             key = f"key-{index}" + "-with-a-long-name" * (index % 2)
             value = None if is_tombstone else f"value-{number}-{log.log_end_offset + len(rows)}"
             written.append((log.log_end_offset + len(rows), key, value))
@@ -92,7 +92,7 @@ def test_exactly_the_last_record_of_each_key_is_left(first: list, second: list) 
     written += fill(log, second, first_producer=100)
     log.roll(NOW_MS)
     flush(log, NOW_MS)
-    # the tombstones of the first round go in this one, those of the second have just got their horizon
+    # this round removes the tombstones of the first round; those of the second have just got their horizon
     after = run_round(log, NOW_MS + 1000, clean_to)
     kept = content(log)
     assert [row for row in kept if row[2] is not None] == [
@@ -140,7 +140,8 @@ class CrashingDisk:
 @pytest.mark.parametrize("is_machine", [False, True])
 @pytest.mark.parametrize("policy", [("compact",), ("compact", "delete")])
 def test_a_crash_before_any_operation_of_a_round_loses_nothing(is_machine: bool, policy: tuple[str, ...]) -> None:
-    """Before: all that was written. After: what compaction keeps. In between: each group old or new, nothing else."""
+    """Before: all written records. After: those that compaction keeps. In between: each group is old or new, nothing
+    else."""
     settings = SETTINGS_WITH[policy]
     outcomes: dict[str, None] = {}
     for at in range(1000):
@@ -178,7 +179,7 @@ def test_a_crash_before_any_operation_of_a_round_loses_nothing(is_machine: bool,
         assert {key: entry.last_sequence for key, entry in again.producer_state.entries.items()} == dict.fromkeys(
             range(40), 1
         )
-        # and the next round cleans on
+        # and the next round continues
         run_round(again, NOW_MS)
         assert content(again) == clean
         if is_done:
@@ -217,5 +218,5 @@ def test_a_topic_that_is_no_longer_compacted_keeps_its_holes_over_a_crash() -> N
     assert len(kept) < len(written)
     disk.crash_process()
     settings = LogSettings(cleanup_policy=("delete",), segment_bytes=700, retention_ms=-1)
-    # the checkpoint of the cleaner says that it was compacted once
+    # the cleaner's checkpoint shows that it was compacted once
     assert content(open_log(disk, log.recovery_point, settings, cleaned_offset=log.segments[-1].base_offset)) == kept

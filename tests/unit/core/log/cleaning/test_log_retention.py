@@ -1,4 +1,4 @@
-"""Old segments go by time, by bytes, or not at all; never above the high watermark."""
+"""Retention deletes old segments by time, by bytes, or not at all; never above the high watermark."""
 
 from __future__ import annotations
 

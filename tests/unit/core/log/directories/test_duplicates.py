@@ -1,4 +1,4 @@
-"""Which of two logs of one partition stays."""
+"""Of two logs of one partition, which one stays."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from moldau.wire.records.builder import build_batch
 
 TOPIC, OTHER = Uuid(b"t" * 16), Uuid(b"o" * 16)
 EPOCH_BYTE = 12
-"""The first of the leader epoch, which no checksum covers."""
+"""The first byte of the leader epoch, which no checksum covers."""
 COMPACTED = LogSettings(cleanup_policy=("compact",), segment_bytes=200)
 
 
 def log_of(
     count: int, topic_id: Uuid = TOPIC, without_segment: int = -1, epoch: int = 0, flipped_batch: int = -1
 ) -> Log:
-    """One record a batch, two batches a segment; `without_segment`: what the machine lost of it; `flipped_batch`: its
+    """One record a batch, two batches a segment; `without_segment`: the one that the machine lost; `flipped_batch`: its
     epoch has a flipped bit."""
     disk = MemoryDisk()
     partition = TopicPartition("t", 0)

@@ -31,7 +31,7 @@ def _open(disk: MemoryDisk) -> LogDirectory:
 
 
 def _delete_records(directory: LogDirectory, key: TopicPartition, offset: int) -> None:
-    """As a broker does: the epochs first, then the checkpoint."""
+    """Like a broker: the epochs first, then the checkpoint."""
     log = directory.logs[key]
     log.advance_log_start_offset(offset)
     flush(log, NOW_MS)
@@ -39,7 +39,7 @@ def _delete_records(directory: LogDirectory, key: TopicPartition, offset: int) -
 
 
 def _filled(*, is_clean: bool) -> MemoryDisk:
-    """Two partitions of 30 records in segments; the second one starts at offset 13, inside of one."""
+    """Two partitions of 30 records in segments; the second one starts at offset 13, inside a segment."""
     disk = MemoryDisk()
     directory = LogDirectory.open(disk)
     for key in (FIRST, SECOND):
@@ -102,7 +102,7 @@ def test_a_raised_offset_is_told_and_the_epochs_name_the_start() -> None:
 @pytest.mark.parametrize("is_clean", [True, False], ids=["clean", "crashed"])
 @pytest.mark.parametrize(("epochs", "start"), [(None, 0), (b"damaged", 0), (b"0\n0\n", 13), (b"", 13)])
 def test_where_the_epochs_cannot_be_read_too_much_is_shown(is_clean: bool, epochs: bytes | None, start: int) -> None:
-    """With no entry they can be: so they are after all records were deleted."""
+    """An empty checkpoint is readable: the deletion of all records leaves one."""
     disk = _filled(is_clean=is_clean)
     disk.remove(EPOCHS)
     if epochs is not None:

@@ -1,4 +1,4 @@
-"""What lies in a log directory and is not ours: passed over, and never removed."""
+"""Foreign files in a log directory are skipped, and never removed."""
 
 from __future__ import annotations
 

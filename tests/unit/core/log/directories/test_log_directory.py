@@ -294,7 +294,7 @@ def test_a_new_partition_is_begun_without_reading_its_directory() -> None:
 
 
 def test_what_a_move_left_is_not_discarded_once_the_partition_is_back() -> None:
-    """A replica that was taken off the broker, and came again before the move had taken the old directory away."""
+    """A replica that was removed from the broker, and returned before the move had deleted the old directory."""
     disk, key = MemoryDisk(), TopicPartition("dashed-topic", 1)
     directory = _filled(disk)
     directory.detach(key)

@@ -1,4 +1,4 @@
-"""A compacted log that moves to another log directory: where it starts survives a crash as well."""
+"""A compacted log that moves to another log directory: its start survives a crash as well."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_compacted_epochs_keep_their_ends_after_a_crash_during_a_move() -> None:
     future.begin()
     future.append(last, NOW_MS)
     future.take_over(NOW_MS)
-    # the cleaner had left the last batch only
+    # the cleaner had left only the last batch
     disks[0].replace_file("table-0/00000000000000000000.log", last)
     disks[0].replace_file("table-0/leader-epoch-checkpoint", source.leader_epochs.encode())
     for _ in range(2):  # a crash of the process, and another one right after the start

@@ -1,4 +1,4 @@
-"""When a log directory that was full is used again, and the spare file beside it."""
+"""When a formerly full log directory is used again, and its spare file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A flush that a deletion overtakes does no harm: not to the flusher, not to the next topic of that name."""
+"""A flush that a deletion overtakes harms neither the flusher nor the next topic of that name."""
 
 from __future__ import annotations
 

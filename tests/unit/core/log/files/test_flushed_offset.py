@@ -1,4 +1,4 @@
-"""The note of how far the metadata log was flushed: never too large, whatever a crash or a flipped bit makes of it."""
+"""The file of the metadata log's flushed offset: never too large after a crash or a flipped bit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_last_note_counts_and_no_file_says_nothing() -> None:
 
 
 def test_a_flush_that_ends_behind_the_close_notes_nothing() -> None:
-    """The log was closed under it: what it was to flush may be nowhere but in memory."""
+    """The log was closed under it: the data that it should flush may only be in memory."""
     disk = written(7)
     note = FlushedOffset(disk, PATH)
     note.write(8)

@@ -1,4 +1,4 @@
-"""Our files are Kafka's, byte for byte. The literals were written by Apache Kafka 4.3.1."""
+"""Our files are Kafka's, byte for byte. Apache Kafka 4.3.1 wrote the literals."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from moldau.core.log.log import AppendOrigin
 from moldau.wire.records.control import EndTransactionMarker, build_end_transaction_batch
 from tests.unit.core.log.compacting import keyed
 
-# producer 0, records 0 to 9, the marker at 10; tests/conformance/apache_directory reads one that Kafka wrote
+# producer 0, records 0 to 9, the marker at 10; tests/conformance/apache_directory reads a file that Kafka wrote
 KAFKA_BYTES = bytes.fromhex("00000000000000000000" + "0000000000000000" + "000000000000000a" + "000000000000000b")
 
 
@@ -78,7 +78,7 @@ def test_recovery_finds_the_aborted_transactions_again(harness) -> None:
 @pytest.mark.parametrize("segment", [0, 1])
 @pytest.mark.parametrize("damage", ["emptied", "cut", "of a later version", "of another segment", "zeroed"])
 def test_a_damaged_index_is_built_anew_from_the_log_after_a_clean_stop(harness, segment, damage) -> None:
-    """Else what it does not name any more would count as committed."""
+    """Otherwise transactions that it no longer names would count as committed."""
     append(harness, data(harness, 1))
     for producer_id in (2, 3):
         append(harness, data(harness, producer_id))
@@ -131,7 +131,7 @@ def test_a_transaction_that_is_cut_off_is_not_aborted(harness) -> None:
 
 
 class Looked(tuple):  # type: ignore[type-arg]
-    """Entries that count how often one of them is looked at."""
+    """Entries that count the reads of each."""
 
     count = 0
 

@@ -1,4 +1,4 @@
-"""What recovery does with damage: below the recovery point it refuses, above it cuts and keeps what it cuts."""
+"""Recovery of damage: below the recovery point it fails, above it truncates and keeps the removed bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOG = "t-0/00000000000000000000.log"
 
 
 def files(disk: Any) -> dict[str, bytes]:
-    """Every log file and every file that was kept."""
+    """Every log file and every kept file."""
     names = disk.list_directory("t-0")
     return {name: disk.read_file(f"t-0/{name}") for name in names if name.endswith(".log") or ".cut-" in name}
 

@@ -52,7 +52,7 @@ def batches_of(data: bytes) -> list[tuple[int, int, int]]:
 
 
 def read_each(log) -> tuple[list[int], dict[int, int]]:
-    """Every offset asked for by itself: those that come first in their answer, and the errors of the others."""
+    """Reads every offset separately: the first offsets of the responses, and the errors."""
     found, refused = [], {}
     for offset in range(log.log_start_offset, log.log_end_offset):
         for _ in range(3):
@@ -74,7 +74,7 @@ def read_each(log) -> tuple[list[int], dict[int, int]]:
 
 
 def damaged(harness, number: int, change) -> list[int]:
-    """Changes a file of records; gives the base offsets of the batches that are not what they were."""
+    """Changes a file of records; gives the base offsets of the changed batches."""
     path = segment_path(harness, number)
     before = bytes_of(harness.disk, path)
     after = bytearray(before)
@@ -125,7 +125,7 @@ def test_one_flipped_bit_costs_one_batch_at_most(make_harness, flipped_byte) -> 
 
     lost = damaged(harness, 1, flip)
     log = harness.open(is_clean=True)
-    # what was not looked at by a walk is sent on, and the reader's CRC check refuses it
+    # batches that no walk has checked are sent, and the reader's CRC check rejects them
     repair_indexes(log.segments[1], 250, log.health, may_have_holes=False)
     found, refused = read_each(log)
     assert set(refused) <= set(lost)
@@ -311,7 +311,8 @@ def test_damaged_leader_epochs_are_read_from_the_log(make_harness) -> None:
 
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_no_flipped_bit_names_a_leader_epoch_behind_that_of_the_last_batch(make_harness, is_clean) -> None:
-    """With such an epoch the leader would tell its followers again and again to cut the batches of its own epoch."""
+    """With such an epoch the leader would tell its followers again and again to truncate the batches of its own
+    epoch."""
     harness = of_epochs(make_harness, (1, 3, 4))
     path = f"t-0/{LEADER_EPOCH_CHECKPOINT}"
     data = harness.disk.read_file(path)
@@ -391,7 +392,7 @@ def test_the_segments_behind_a_damaged_swap_come_back(make_harness, kind, rename
 
 
 def test_what_an_earlier_swap_replaced_does_not_come_back(make_harness) -> None:
-    """Nothing is left of the first segment: an empty swap is in doubt, so that what it was made from comes back."""
+    """Nothing is left of the first segment: an empty swap file is doubtful, so its source segments come back."""
     harness = make_harness(segment_bytes=2000, cleanup_policy=("compact",))
     disk = harness.disk
 

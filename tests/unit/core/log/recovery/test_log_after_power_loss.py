@@ -1,6 +1,6 @@
-"""What a crash of the machine leaves of unflushed files never becomes a hole, a loss of flushed batches, or rubbish.
+"""Unflushed files after a crash of the machine never become holes, lost flushed batches, or invalid records.
 
-Found by running random appends, flushes and crashes against an independent reading of the disk.
+Found by random appends, flushes and crashes, compared with an independent reading of the disk.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""kill -9, torn tails at every byte, damaged files: what a start makes of them."""
+"""A start after kill -9, torn tails at every byte, and damaged files."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_tail_torn_at_any_byte_is_cut_to_the_last_whole_batch(make_harness) ->
             harness.disk.replace_file(LOG, whole[:cut] + tail)
             log = harness.open()
             size = cut + len(tail)
-            # a tail may happen to be what was torn off
+            # a tail may by chance equal the torn part
             kept = max(end for end in ends if (whole[:cut] + tail).startswith(whole[:end]))
             assert log.size_bytes == kept
             assert sum(cut.byte_count for cut in log.cuts) == size - kept
@@ -269,7 +269,7 @@ def test_epochs_that_begin_above_the_log_start_are_completed_from_the_batches(ha
 
 
 def test_epochs_that_begin_where_the_log_starts_are_left_as_they_are(harness) -> None:
-    """Also where that is inside a batch."""
+    """Also if that is inside a batch."""
     harness.append(3)
     epochs = LeaderEpochs([(0, 1)])
     recall_epochs(harness.log.segments, epochs, 1)

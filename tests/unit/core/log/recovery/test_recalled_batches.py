@@ -1,4 +1,4 @@
-"""After a restart a repeat of any of a producer's last five batches is answered as a duplicate, as before it."""
+"""After a restart a repeat of any of a producer's last five batches is answered as a duplicate, as before."""
 
 from __future__ import annotations
 
