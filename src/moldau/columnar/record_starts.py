@@ -34,7 +34,7 @@ _MIN_LANES = 48
 
 _MIN_SPLIT_RECORDS = 2_560
 _MAX_SPLIT_BYTES = 512
-"""The largest average record for which a search for places inside batches pays off."""
+"""The largest average record, in bytes, for which a search for places inside batches pays off."""
 
 
 class _Spans(msgspec.Struct):

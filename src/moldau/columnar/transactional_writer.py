@@ -128,8 +128,8 @@ class TransactionalWriter:
             self._writer.write(data)
 
     def send_offsets(self, group: str | GroupMember, offsets: Mapping[TopicPartition, int], metadata: str = "") -> None:
-        """The next offsets of a consumer group, which are committed with the transaction, each with `metadata`. A group
-        with members must know who commits; then `group` is the GroupMember."""
+        """The next offsets of a consumer group, which are committed with the transaction, each with `metadata`. For a
+        group with members, `group` is the GroupMember that commits."""
         self._check_open()
         if offsets:
             self._has_joined = True

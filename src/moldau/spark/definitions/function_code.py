@@ -23,7 +23,7 @@ class Part(msgspec.Struct, frozen=True):
 
 def code_of(function: FunctionType, directory: Path) -> tuple[tuple[Part, ...], dict[str, object]]:
     """The parts of a function's code, the function first, and its constants by their names.
-    `directory`: of the pipeline's modules."""
+    `directory`: the folder of the pipeline's modules."""
     parts = [function, *_used_by(function, directory, {function})]
     outer = [_outer_names(part, directory) for part in parts if inspect.isfunction(part)]
     constants: dict[str, object] = {

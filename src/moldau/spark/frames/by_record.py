@@ -1,4 +1,4 @@
-"""Tells whether each row of a streaming DataFrame comes from one record, so that an error belongs to a record."""
+"""Decides whether each row of a streaming DataFrame comes from one record, which an error then belongs to."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Java(msgspec.Struct, frozen=True):
 
 
 def find_java() -> Java:
-    """The Java that Spark will run on. Raises SparkStartError with what to install if there is none."""
+    """The Java that Spark will run on. Without one, raises SparkStartError, which says what to install."""
     for home in _system_java_homes():
         java = _describe(home)
         if java is not None and java.major_version >= OLDEST_JAVA:

@@ -3,5 +3,5 @@
 checkpoint: source offsets of the newest finished batch
 file_log: files that a query has read
 found_files: files of an object store that a query has found
-lease: one driver at a time
+lease: allows one driver at a time
 """

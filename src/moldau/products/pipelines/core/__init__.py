@@ -10,7 +10,7 @@ http_retries: which HTTP responses are retried, and when
 keys: declarations of keys: name, type, meaning
 kinds: finds the kinds of sources and targets
 parameters: `${NAME}` in a pipeline file
-patience: retries while another system is away
+patience: retries while another system is unavailable
 places: names of places, to find a source and a target that share one
 plan: sources, flows and targets as a graph
 section: one mapping of a pipeline file; errors have its line

@@ -97,7 +97,7 @@ def _parse(cluster: Section, directory: Path) -> ClusterAccess:
     properties = {name: setting_of(cluster, name, directory) for name in cluster.entries()}
     try:
         access = ClusterAccess.from_properties(properties)
-        access.spark_options()  # refuses a secret that is not a reference
+        access.spark_options()  # rejects a secret that is not a reference
     except AccessError as error:
         key = error.name if cluster.has(error.name) else None
         cluster.refuse(key, error.reason if key else str(error))

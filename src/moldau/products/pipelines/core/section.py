@@ -23,7 +23,7 @@ UNITS_MS = {"millisecond": 1, "second": 1_000, "minute": 60_000, "hour": 3_600_0
 _INTERVAL = re.compile(rf"(\d{{1,9}}) ({'|'.join(UNITS_MS)})s?")
 
 OBJECT_STORE = "s3://[^/]+"
-"""How the address of a folder in an object store begins."""
+"""The beginning of an address in an object store."""
 
 SPEC = "the pipeline file"
 """The name of the outermost mapping. The name of an inner mapping is the path of keys to it."""

@@ -146,7 +146,7 @@ def _bytes_of(values: pa.Array) -> tuple[Numbers, Bytes]:
 def _container(fields: Sequence[FlatField], count: int, block: Bytes) -> bytes:
     import fastavro
 
-    # polars cuts a number of more bits to an int, so each is read as a long, and cast afterwards
+    # polars truncates larger numbers to an int, so each is read as a long, and cast afterwards
     plain = ["long" if field.kind == "int" else field.kind for field in fields]
     kinds: list[Any] = [
         kind if field.null is None else ["null", kind] if field.null == 0 else [kind, "null"]

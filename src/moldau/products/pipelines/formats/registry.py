@@ -1,6 +1,6 @@
 """A client of a schema registry with Confluent's HTTP API: schemas by the ids in records.
 
-A record's value is a zero byte, four bytes of the schema's id, and what the schema describes.
+A record's value is a zero byte, four bytes of the schema's id, and the value in the schema's format.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Registry(msgspec.Struct, frozen=True):
         try:
             security = RegistrySecurity.from_properties(properties)
             security.check_sent_to(url)
-            security.properties()  # refuses a secret that is not a reference
+            security.properties()  # rejects a secret that is not a reference
         except AccessError as error:
             given.refuse(error.name if given.has(error.name) else None, error.reason)
         return cls(url, security=security)

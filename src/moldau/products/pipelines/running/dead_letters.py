@@ -45,7 +45,7 @@ STATE_FILE = "dead-letters.json"
 
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 60.0
-"""Between two attempts. Each reads the records again, and may write some of the letters twice."""
+"""Between two attempts. Each reads the records again, and may write some dead letters twice."""
 ROOM_BYTES = 65_536
 """For the parts of a dead letter besides its record: the added headers, and the frame of a batch."""
 _LETTER_BYTES = (

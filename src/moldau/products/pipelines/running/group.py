@@ -43,7 +43,7 @@ class GroupError(MoldauError):
 
 
 class GroupOffsets:
-    """Commits offsets to one group and reads end offsets. Blocking; for one thread. Close it."""
+    """Commits offsets to one group and reads end offsets. Blocking, not thread-safe. Close it."""
 
     def __init__(
         self,

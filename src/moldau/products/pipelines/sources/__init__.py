@@ -23,6 +23,6 @@ from moldau.products.pipelines.sources.source import Source
 
 
 def all_sources() -> dict[str, type[Source]]:
-    """By each key that asks for the source."""
+    """By each key that selects the kind."""
     kinds = [kind for kind in kinds_in(__name__, __path__) if issubclass(kind, Source)]
     return {key: kind for kind in kinds for key in kind.NAMED_BY}

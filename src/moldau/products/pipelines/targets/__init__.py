@@ -8,7 +8,7 @@ iceberg_upsert: replaces rows of an Iceberg table
 parquet: a directory of Parquet files
 postgresql: a table in PostgreSQL
 rights: whether this process can write to a local place
-sql_table: what PostgreSQL and SQLite share
+sql_table: the base of PostgreSQL and SQLite targets
 sqlite: a table in SQLite
 table_columns: checks columns of rows against those of a table
 table_target: targets that are tables

@@ -39,7 +39,7 @@ def serve_board(state: BoardState, listening: socket.socket, opening: Opening) -
 
 
 def open_board(state: BoardState, opening: Opening) -> tuple[Service, ASGIApp]:
-    """The run authenticates to the cluster; people who view the board need no access to it. Raises LoginFileError."""
+    """The board shows the run's state, and asks the cluster nothing for its users. Raises LoginFileError."""
     entrance = entrance_of("pipeline", opening, state.spec.access, asks_cluster=False)
     service = Service("pipeline", entrance.admit)
     entrance.join(service)
