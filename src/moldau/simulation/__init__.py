@@ -10,12 +10,12 @@ audits: clients that look once
 calls: requests between hosts, late, lost or reordered
 checkers/: rules
 client: the simulator's client with time limits
-client_world: what clients of any world see
+client_world: the view of clients, in any world
 cluster/: several whole nodes
 damaged_machine: a machine with damaged disks after a story
 exploring: visits every state of a small world
 flipped_bits: flips one bit and starts a node
-flipped_reading: what clients read after a flipped bit
+flipped_reading: reads of clients after a flipped bit
 host_faults: deaths, cut links and pauses of hosts
 host_network: the network of one host
 host_story: a world of hosts that call each other
@@ -32,7 +32,7 @@ receive_buffers: reuses receive buffers, to find late readers
 replication/: the replicas of a partition alone
 run: one seed
 scenario: topics, clients and faults of a seed
-seeds: what the commands of simulators share
+seeds: shared by the commands of simulators
 surroundings: seed, time, network and trace of a world
 trace: the events of a seed, and their hash
 transaction_events: counted events of transactions

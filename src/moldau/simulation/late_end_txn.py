@@ -1,7 +1,7 @@
 """`python -m moldau.simulation.late_end_txn --seeds 1..10000 --jobs 2` tests an EndTxn that arrives late, without other
 faults.
 
-A producer repeats an EndTxn because the answer to the first one was lost. The network delivers the first one later:
+A producer repeats an EndTxn because the response to the first one was lost. The network delivers the first one later:
 before the next transaction begins, while it is open, or after it has ended. Sometimes the broker restarts in between.
 
 v2     the late request ends nothing: every transaction is whole, committed or aborted as its producer asked.

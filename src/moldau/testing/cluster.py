@@ -47,7 +47,7 @@ TEST_SETTINGS: Mapping[str, str] = {
     # Production has 50; a test would only wait longer.
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "4",
-    # The first member of a group does not wait for others, because a test knows its members.
+    # A first member need not wait for others, which a test does not have.
     "group.initial.rebalance.delay.ms": "0",
     # Expired committed offsets end within a second of the cluster's time; `advance` waits for that. Records do not
     # expire by themselves, because a test may write records of last year. `advance` applies their retention explicitly.
@@ -63,8 +63,8 @@ TEST_SETTINGS: Mapping[str, str] = {
 class Cluster:
     """A Kafka cluster on 127.0.0.1, with its own ports. A process may have any number of clusters.
 
-    `brokers`: the number of brokers, with the ids 1, 2, ... With several, each is a controller too. With three or more,
-    topics have three replicas, and acknowledged records survive the loss of a broker.
+    `brokers`: the number of brokers, with the ids 1, 2, ... With several, each is a controller too, and acknowledged
+    records survive the loss of a broker. With three or more, topics have three replicas.
     `data_dir`: the directory of the files; several brokers have a subdirectory each. None keeps everything in memory. A
     later cluster with the same number of brokers can open the directory again.
     `settings`: Kafka's broker settings by name; `TEST_SETTINGS` lists the differences from `moldau up`. Raises
@@ -370,7 +370,7 @@ class Cluster:
             try:
                 return self.create_topic(f"{prefix}-{self._topics_made}", partitions, config)
             except TopicAlreadyExistsError:
-                continue  # A client created the topic, or it is in the data directory of an earlier cluster
+                continue  # a client created it, or it is in the data directory of an earlier cluster
 
     def delete_topic(self, name: str) -> None:
         """Deletes the topic and its records. Raises KafkaError."""
@@ -487,7 +487,6 @@ class Cluster:
         - each partition of `topic` has exactly the in-sync replicas `isr` (a number, or ids);
         - `group` has a lag of at most `lag`;
         - `group` is stable with exactly `members` members.
-
 
         `timeout` is in seconds. Raises NotReachedError, a TimeoutError whose message has the last state.
         """

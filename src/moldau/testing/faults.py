@@ -1,4 +1,4 @@
-"""`cluster.faults`: faults that a test orders, and a log of their effects."""
+"""`cluster.faults`: faults that a test requests, and a log of their effects."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Action(msgspec.Struct, frozen=True):
 
 
 class Fault:
-    """One ordered fault. As a context manager it ends with the block."""
+    """One requested fault. As a context manager it ends with the block."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class Fault:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has taken effect as often as ordered."""
+        """Whether it has taken effect as often as requested."""
         return self._times_left == 0
 
     def cancel(self) -> None:
@@ -221,7 +221,7 @@ class RandomFaults(Fault):
 
 
 class _Steps(ABC):
-    """The methods that order a fault of requests, shared by Faults and Script."""
+    """The methods that add a fault of requests, shared by Faults and Script."""
 
     def __init__(self, faults: Faults) -> None:
         self._faults = faults
@@ -313,7 +313,7 @@ class _Steps(ABC):
 
 
 class Script(_Steps):
-    """Faults in a fixed order. Each waits until the one before has taken effect as often as ordered."""
+    """Faults in a fixed order. Each waits until the one before has taken effect as often as requested."""
 
     def __init__(self, faults: Faults) -> None:
         super().__init__(faults)
@@ -339,7 +339,7 @@ class Script(_Steps):
 
     @property
     def is_finished(self) -> bool:
-        """Whether every step has taken effect as often as ordered."""
+        """Whether every step has taken effect as often as requested."""
         return self.steps_left == 0
 
     def _arm(self, fault: Fault) -> None:

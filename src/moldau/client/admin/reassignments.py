@@ -85,7 +85,8 @@ def throttle(
     wanted: Mapping[TopicPartition, Replicas],
     bytes_per_s: int,
 ) -> None:
-    """Limits the moves from `current` to `wanted`: what leaders send to new replicas, and what new replicas fetch."""
+    """Limits the moves from `current` to `wanted`: the rate at which leaders send to new replicas, and at which these
+    fetch."""
     brokers = {broker for replicas in (*current.values(), *wanted.values()) for broker in replicas}
     for broker in sorted(brokers):
         alter_configs(admin, BROKER, str(broker), as_changes(dict.fromkeys(BROKER_THROTTLES, str(bytes_per_s)), ()))

@@ -12,6 +12,6 @@ membership: an operator who changes voters
 messages: messages of clients
 node: a process that drives `core.raft`
 schedules: every order of events of a small quorum
-story: what all hosts share
+story: the shared state of all hosts
 world: machines, network, writers, final checks
 """

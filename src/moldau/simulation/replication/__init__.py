@@ -11,6 +11,6 @@ ledger: rules of replicas
 machine: a machine with brokers
 messages: messages between hosts
 schedules: every order of events of a small partition
-story: what all hosts share
+story: the shared state of all hosts
 world: machines, controller, clients, final checks
 """

@@ -21,6 +21,6 @@ simple_positions: commits of a group without members
 stale_sender: sends an aborted batch again
 time_searcher: ListOffsets by time
 topic_admin: creates and deletes topics
-transactional_client: what transactional clients share
+transactional_client: base of transactional clients
 transactional_copier: a transactional copier
 """

@@ -8,22 +8,22 @@
 
 docs/reference/history.md lists the findings and describes the file.
 
-committed_offsets: what the committed offset of a group may be
+committed_offsets: possible committed offsets of a group
 copies: whether a topic is a copy
 cycles: cycles of transactions
 events: the lines of a history
-evidence: lines folded into what rules need
+evidence: folds lines into the input of rules
 file: a history as a file
 findings: findings and their proof
 judge: the judge
 logs: records by partition and offset
 naming: names of records
-readers: the way of a consumer through partitions
+readers: the path of a consumer through partitions
 recorded_consumer: a consumer that records
 recorded_producer: a producer that records
 recorder: `record`
 records: rules of single records
-session: what recorded clients share
+session: shared state of recorded clients
 timeline: a history as a picture
 """
 

@@ -16,7 +16,7 @@ class Copy(msgspec.Struct, frozen=True):
     count.
 
     A consumer that reads the target to its ends declares that copying is over: all records committed before it started
-    must be present. Otherwise only records below the last copied record of each partition must be present.
+    must be present. Of the other records, only those below the last copied record of each partition must be present.
     """
 
     source: str

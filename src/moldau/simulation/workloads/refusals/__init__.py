@@ -2,9 +2,9 @@
 
 case: a request and its expected answer
 cluster_cases: cluster, features, credentials, ACLs
-frame_cases: bytes that are no request
+frame_cases: bytes that are not a request
 group_cases: groups
-looks: what no rejected request may change
+looks: state that no rejected request may change
 record_cases: records
 scenes: requests that build on each other
 settings_cases: settings and quotas
