@@ -9,7 +9,7 @@ v1     nothing in the request says which transaction it belongs to, so it may en
        an error, or what it writes afterwards is another transaction (docs/reference/compatibility.md, "A late
        EndTxn"). Every other transaction is whole, and nothing stays open.
 
-Exit code 0 if no rule was broken, else 1.
+The exit code is 0 if no rule was broken, else 1.
 """
 
 from __future__ import annotations

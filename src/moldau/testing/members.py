@@ -42,7 +42,7 @@ _PASSING = (
     "COORDINATOR_LOAD_IN_PROGRESS",
     "LEADER_NOT_AVAILABLE",
     "OFFSET_NOT_AVAILABLE",
-    "UNKNOWN_TOPIC_OR_PARTITION",  # the broker may not know yet what another one knows
+    "UNKNOWN_TOPIC_OR_PARTITION",  # this broker may not know the topic yet
 )
 _PASSING_CODES = frozenset(ERROR_CODES[name] for name in _PASSING)
 

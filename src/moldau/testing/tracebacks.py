@@ -30,5 +30,6 @@ def hides(caught: Caught) -> bool:
 
 
 def without_inner_frames(error: E) -> E:
-    """An error from the broker's thread, without its traceback, to raise again in the test's thread."""
+    """An error from the broker's thread, to raise again in the test's thread. Drops its traceback if the message alone
+    explains it."""
     return error.with_traceback(None) if is_said_in_words(error) else error

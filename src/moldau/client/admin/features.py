@@ -18,7 +18,7 @@ UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
 class Feature(msgspec.Struct, frozen=True):
     """The supported levels of the node, both inclusive, and the finalized level (0: none). `epoch`: the offset in the
-    metadata log for which this is valid; None if the node does not report it."""
+    metadata log up to which this holds; None if the node does not report it."""
 
     name: str
     min_level: int
