@@ -23,7 +23,7 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 STEADY_S = 60.0
 """A process that lived this long is restarted after the first pause."""
 START_WITHIN_S, STOP_WITHIN_S = 60.0, 150.0
-"""The stop is longer than the time that a run gives to the batches being written."""
+"""Limits in seconds. That for a stop is longer than the time that a run gives to the batches being written."""
 RUNS = b": running, "
 """Part of the lines that a run prints about each query."""
 _INVALID_SPEC = 2

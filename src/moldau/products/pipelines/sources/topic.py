@@ -192,8 +192,8 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
         return {one: (first, span.ends[one]) for one, first in starts.items() if span.ends[one] > first}
 
     def read_offsets(self, spark: SparkSession, offsets: Offsets, times: SourceTimes) -> DataFrame:
-        """Those of these records that still exist, in the form of `load`, with `headers`. `offsets` must have a
-        partition."""
+        """The records at these offsets that still exist, in the form of `load`, with `headers`. `offsets` must not be
+        empty."""
         from moldau.spark.options import nested_offsets, offsets_to_json  # a pipeline file is checked without Spark
 
         starts = {one: first for one, (first, _) in offsets.items()}
