@@ -1,4 +1,4 @@
-"""Benchmarks that use the broker's own classes, with little to do: they run at each change of those classes."""
+"""Benchmarks that use the broker's own classes, with little work: they run at each change of those classes."""
 
 from __future__ import annotations
 

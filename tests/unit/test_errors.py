@@ -1,4 +1,4 @@
-"""moldau.errors: every error that a traceback shows can be imported, caught and looked up."""
+"""moldau.errors: every error in a traceback can be imported, caught and looked up."""
 
 from __future__ import annotations
 

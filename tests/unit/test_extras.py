@@ -1,4 +1,4 @@
-"""An import that lacks an extra names the extra, and the line that installs it."""
+"""An import without its extra names the extra, and the line that installs it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_an_import_names_its_extra(hidden: str, program: str, said: str):
     ],
 )
 def test_a_command_names_its_extra_in_one_line(command: list[str], needed: str):
-    # All that the command needs is hidden, so that the answer does not depend on what this environment has.
+    # All requirements of the command are hidden: the result does not depend on this environment.
     done = run_without(needed, f"from moldau.cli.main import main; sys.exit(main({command!r}))")
     said = f"moldau {command[0]} needs {needed.replace(',', ', ')}: pip install '.[spark]' from a clone of Moldau"
     assert (done.returncode, done.stdout, done.stderr.strip()) == (2, "", said)

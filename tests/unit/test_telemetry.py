@@ -1,4 +1,4 @@
-"""Counters: names are bounded, whatever the labels are made of."""
+"""Counters: names are bounded, with any labels."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""`make verdicts [PAIRS=500]`: what the registry says of random pairs of JSON Schemas, proven by documents.
+"""`make verdicts [PAIRS=500]`: checks the registry's verdicts about random pairs of JSON Schemas with documents.
 
     python -m tests.verdicts [--pairs 500] [--seed N]
 
-A pair is asked in both directions. A verdict "compatible" is wrong where one of 200 documents that the writer allows is
-refused by the reader. Of the other verdicts, it says how many such a document proves.
+Each pair is checked in both directions. A verdict "compatible" is wrong if the reader rejects one of 200 documents that
+the writer allows. For the other verdicts it prints how many such a document proves.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Waits that are repeated end at the same instants, and hardly sooner or later than they would."""
+"""Repeated waits end at the same instants, and hardly sooner or later than they would."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from moldau.core.beat import BEAT_MS, LATER_MS, SOONER_MS, beat_ms
 @pytest.mark.parametrize("wait_ms", [500, 1_000, 2_000, 5_000])
 @pytest.mark.parametrize("late_ms", [-1, 0, 1, 3])
 def test_a_wait_that_is_repeated_comes_to_the_beat_and_stays_there(wait_ms: int, late_ms: int) -> None:
-    """`late_ms`: so much later than it should the timer fires, and the next wait begins."""
+    """`late_ms`: the delay of the timer, and so of the next wait."""
     for began_ms in range(7_000, 7_000 + BEAT_MS):
         now_ms = began_ms
         for _ in range(BEAT_MS // (SOONER_MS - 3) + 1):

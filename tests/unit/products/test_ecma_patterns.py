@@ -37,7 +37,7 @@ def written(schema: dict, row: dict) -> bytes:
     ],
 )  # fmt: skip
 def test_a_category_matches_its_characters(pattern, categories):
-    # 0x5100 lies in a run of thousands of letters, 0x10ffff is the last of all
+    # 0x5100 is in a run of thousands of letters, 0x10ffff is the last of all
     for character in map(chr, (*range(0x2000), 0x5100, 0x1D400, 0x10FFFF)):
         is_in = unicodedata.category(character).startswith(categories)
         assert (re.fullmatch(Pattern(pattern), character) is not None) == is_in

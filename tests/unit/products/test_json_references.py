@@ -1,4 +1,4 @@
-"""Where the references of a JSON Schema lead: by place, by the `$id` around them, by the names in a registry."""
+"""The targets of references in a JSON Schema: by place, by the `$id` around them, by the names in a registry."""
 
 from __future__ import annotations
 

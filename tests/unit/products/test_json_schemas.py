@@ -1,4 +1,4 @@
-"""Properties of a JSON Schema that have the names of keywords."""
+"""Properties of a JSON Schema with the names of keywords."""
 
 from __future__ import annotations
 

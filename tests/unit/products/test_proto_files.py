@@ -1,4 +1,4 @@
-"""Texts of `.proto` files under names that a client chose."""
+"""Texts of `.proto` files with names that a client chose."""
 
 from __future__ import annotations
 

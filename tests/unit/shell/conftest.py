@@ -1,4 +1,4 @@
-"""A node on ports that the test holds: memory disk, clock moved by hand, connections fed byte by byte."""
+"""A node on ports that the test holds: memory disk, a clock that the test moves, connections fed byte by byte."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def turns(count: int) -> None:
 
 
 class Wire(asyncio.Transport):
-    """The transport of one connection: keeps what is written, and can be told that the peer does not read."""
+    """The transport of one connection: keeps the written bytes, and can simulate a peer that does not read."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class Wire(asyncio.Transport):
             self.protocol.pause_writing()
 
     def drain(self) -> None:
-        """The peer reads all."""
+        """The peer reads everything."""
         self.is_stuck = False
         self.unsent = 0
         if self.protocol is not None:
@@ -105,7 +105,7 @@ class Wire(asyncio.Transport):
 
 
 class Client:
-    """One connection, from the client's side. Requests are encoded by the codec, responses decoded by it."""
+    """One connection, from the client's side. The codec encodes requests and decodes responses."""
 
     def __init__(self, connection: ServerConnection) -> None:
         self.connection = connection
@@ -114,10 +114,10 @@ class Client:
         self._asked: list[tuple[ApiKey, int]] = []
         self._read = 0
         connection.connection_made(self.wire)
-        self.wire.is_read_paused = False  # as uvloop: reading begins after `connection_made`, whatever that asked for
+        self.wire.is_read_paused = False  # like uvloop: reading begins after `connection_made`, in spite of its calls
 
     def feed(self, data: bytes) -> int:
-        """Gives bytes as the kernel would, until the connection reads no more; how many were read.
+        """Gives bytes as the kernel would, until the connection reads no more; gives their number.
 
         After each piece the receive buffer must be free of views, and is overwritten.
         """
@@ -132,13 +132,13 @@ class Client:
             position += len(piece)
             shared = self.connection.group.receive_buffer
             size = len(shared)
-            shared.append(0)  # BufferError if anybody keeps a view
+            shared.append(0)  # BufferError if a view is left
             del shared[size:]
             shared[:] = b"\xee" * size
         return min(position, len(data))
 
     def request(self, key: ApiKey, version: int, message: msgspec.Struct, client_id: str | None = "test") -> bytes:
-        """The frame of one request; its answer is due from now on."""
+        """The frame of one request; its response is due from now on."""
         self._asked.append((key, version))
         header = RequestHeader(int(key), version, len(self._asked), client_id)
         return frame(encode_request_header(header), encode_message(message, version))
@@ -164,7 +164,7 @@ class Client:
         return found
 
     async def ask(self, key: ApiKey, version: int, message: msgspec.Struct) -> Any:
-        """Sends, and waits (turns of the loop, no time) for the one answer."""
+        """Sends, and waits (turns of the loop, no time) for the one response."""
         self.send(key, version, message)
         return await self.answer()
 
@@ -173,7 +173,7 @@ class Client:
         return found
 
     async def next_answers(self, count: int) -> list[Any]:
-        """Waits (turns of the loop, no time) for so many answers, no more of which may come with them."""
+        """Waits (turns of the loop, no time) for that many responses; no more may come with them."""
         found: list[Any] = []
         for _ in range(500):
             found += self.answers()
@@ -190,11 +190,11 @@ class FedListener:
         self.port = port
 
     def close(self) -> None:
-        """Nothing listens."""
+        """Nothing to close."""
 
 
 class FedNetwork:
-    """The network port: connections are made by the test."""
+    """The network port: the test makes connections."""
 
     def __init__(self) -> None:
         self.factory: Callable[[], asyncio.BaseProtocol] | None = None
@@ -218,7 +218,7 @@ class FedNetwork:
 
 
 class NodeUnderTest:
-    """A running node, its ports, and clients of it."""
+    """A running node, its ports, and its clients."""
 
     def __init__(self, node: Node, ports: NodePorts, network: FedNetwork, disk: MemoryDisk, clock: Any) -> None:
         self.node = node
@@ -232,7 +232,7 @@ class NodeUnderTest:
         await turns(count)
 
     async def answer_beside_others(self, key: ApiKey, version: int, request: Any) -> Any:
-        """The answer to `request`, which must be so long in coming that another client is answered meanwhile."""
+        """The response to `request`, which must take so long that another client is answered meanwhile."""
         client, other = self.connect(), self.connect()
         client.send(key, version, request)
         await self.turns(1)
@@ -263,10 +263,10 @@ StartNode = Callable[..., Awaitable[NodeUnderTest]]
 
 
 class Nodes:
-    """Those that one test starts."""
+    """The nodes of one test."""
 
     def __init__(self, clock: SimulatedClock | None = None) -> None:
-        """`clock`: of all nodes; None: each has one that the test moves by hand."""
+        """`clock`: of all nodes; None: each has one that the test moves."""
         self._clock = clock
         self._running: list[Node] = []
 
@@ -302,7 +302,7 @@ class Nodes:
         return NodeUnderTest(node, ports, network, memory, clock)
 
     async def abort(self) -> None:
-        """Ends whatever still runs."""
+        """Ends all running nodes."""
         for node in self._running:
             node.abort()
         await turns(1)
@@ -310,7 +310,7 @@ class Nodes:
 
 @pytest_asyncio.fixture
 async def start_node() -> AsyncIterator[StartNode]:
-    """`await start_node(settings, disk=..., workers=...)`; whatever still runs at the end is aborted."""
+    """`await start_node(settings, disk=..., workers=...)`; nodes that still run at the end are aborted."""
     nodes = Nodes()
     yield nodes.start
     await nodes.abort()
@@ -318,8 +318,8 @@ async def start_node() -> AsyncIterator[StartNode]:
 
 @pytest.fixture
 def in_virtual_time() -> Callable[[Callable[[StartNode], Awaitable[None]]], None]:
-    """For a test that is no coroutine: `in_virtual_time(story)` awaits `story(start_node)`. There a wait costs nothing,
-    and the clock of the nodes follows the waits."""
+    """For a test that is not a coroutine: `in_virtual_time(story)` awaits `story(start_node)`. There a wait takes no
+    time, and the clock of the nodes follows the waits."""
 
     def run(story: Callable[[StartNode], Awaitable[None]]) -> None:
         with virtual_loop() as loop:

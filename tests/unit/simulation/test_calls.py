@@ -1,4 +1,4 @@
-"""Requests and answers as single messages between hosts: late, lost one way or both, answered at most once."""
+"""Requests and responses as single messages between hosts: late, lost one way or both, answered at most once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TIMEOUT_S = 5.0
 
 
 class Hosts:
-    """Two hosts: `server` answers each request with itself, `client` keeps the answers that it gets."""
+    """Two hosts: `server` answers each request with itself, `client` keeps its responses."""
 
     def __init__(self, loop, loss_share):
         self.network = SimulatedNetwork(loop, 1, Trace(loop.time))

@@ -1,4 +1,4 @@
-"""In the end all nodes of a simulated cluster have the same image of the metadata."""
+"""At the end all nodes of a simulated cluster have the same metadata image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the nodes of a simulated cluster are."""
+"""The roles of the nodes of a simulated cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a simulated client of delegation tokens was promised."""
+"""The guarantees for a simulated client of delegation tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replicas of a compacted partition may hold different batches, but of each offset the same record."""
+"""Replicas of a compacted partition may hold different batches, but the same record at each offset."""
 
 from __future__ import annotations
 

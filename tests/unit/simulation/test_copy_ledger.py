@@ -1,4 +1,4 @@
-"""What readers of committed records may see of a transactional copier."""
+"""The allowed views of a transactional copier's output for readers of committed records."""
 
 from __future__ import annotations
 

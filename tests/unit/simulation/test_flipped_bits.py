@@ -1,4 +1,4 @@
-"""What a start on a flipped bit is held against."""
+"""The checks of a start after a flipped bit."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_disk_made_from_a_tree_holds_the_tree():
 
 
 def start_flipped(check, position, *, is_stopped=True):
-    """Three batches are flushed, the node ends, a bit at `position` of the log is flipped: `check(start)`."""
+    """Flushes three batches, ends the node, flips a bit at `position` of the log, and calls `check(start)`."""
     loop = VirtualLoop()
     world = World(1, loop, settings_of(1))
 
@@ -168,7 +168,7 @@ def test_what_a_group_and_a_key_lost_is_found():
         start.held.positions.append(Position(batch, "g", "flushed", 0, 5, start.world.broker.clock.now_ms()))
         start.held.positions.append(Position(batch, "g", "flushed", 0, 5, 0))  # it may have expired
         start.held.keys.append(LastRecord(batch, batch.base_offset, b"key", b"other"))
-        # no group has ever committed here, so there is no coordinator
+        # no group has ever committed here, so the coordinator does not exist
         assert await start.hidden() == [(batch, 0), (batch, NOT_COORDINATOR)]
         start.machine.kill("process", is_told=False)
 

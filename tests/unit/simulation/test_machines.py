@@ -1,4 +1,4 @@
-"""A world of several machines: each a host with disks, a clock and a node of its own, on one network."""
+"""A world of several machines on one network: each a host with its own disks, clock and node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one replica has must lie on its disk after a crash: all of it, or after a loss of power what was flushed."""
+"""A replica's records must be on its disk after a crash: all, or after a loss of power the flushed ones."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_killed_process_leaves_all_that_it_appended():
 
 
 class AlwaysOld(SeededRandom):
-    """Of what was not flushed nothing survives."""
+    """No unflushed data survives."""
 
     def __init__(self):
         super().__init__(1)

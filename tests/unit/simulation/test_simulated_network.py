@@ -64,7 +64,7 @@ class Collector(asyncio.Protocol):
 
 
 def world(scenario, seed=1, **weather):
-    """Runs `scenario(network, servers)` on a fresh loop and gives (its result, the trace's digest)."""
+    """Runs `scenario(network, servers)` on a new loop and gives (its result, the trace's digest)."""
     loop = VirtualLoop()
     trace = Trace(loop.time)
     servers = []
@@ -394,7 +394,7 @@ def test_a_link_mends_itself_when_the_last_of_its_troubles_ends():
 
 
 def test_bytes_sent_into_a_cut_arrive_when_tcp_repeats_them_and_then_the_end():
-    """0.2, 0.6, 1.4, 3.0 and 6.2 s after it was sent first."""
+    """0.2, 0.6, 1.4, 3.0 and 6.2 s after the first attempt."""
 
     async def scenario(network, servers):
         collector = Collector()

@@ -1,4 +1,4 @@
-"""A process dies inside its own call of the disk where that is planned, and nothing of it is written after."""
+"""A process dies inside its own call of the disk where planned, and writes nothing afterwards."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_work_that_was_begun_is_done_although_nobody_waits_and_not_after_a_crash
 
 
 def interrupted(loop, process, seed=1):
-    """Workers whose work stops at each call of the disk, and a disk that they work on."""
+    """Workers whose work stops at each disk call, and their disk."""
     weather = WorkerWeather()
     weather.interrupted_share = weather.stop_share = 1.0
     workers = SimulatedWorkers(loop, process, Random(seed), weather)

@@ -1,4 +1,4 @@
-"""What the clients of single kinds check: times, places of partitions, sessions, quotas, kinds themselves."""
+"""The checks of clients of single kinds: times, places of partitions, sessions, quotas, the kinds themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checkers find what they are there to find, and take what is legal."""
+"""The checkers find the violations that they are for, and accept legal results."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_crash_of_the_machine_takes_only_what_was_not_flushed():
         known.acknowledged(0, values(1, 2, 3))
     assert cached.survived(1, is_power_lost=True) == 2
     assert cached.end == 1
-    # the offsets are free again, and so are the values: a producer may send them once more
+    # the offsets are free again, and so are the values: a producer may send them again
     cached.acknowledged(1, values(2))
     with broken("acknowledged records survive"):
         flushed.survived(2, is_power_lost=True)
@@ -208,7 +208,7 @@ def test_an_epoch_ends_behind_its_last_batch_and_before_the_next():
     for end_offset in (4, 9):
         with broken("leader epochs end where they end"):
             epochs.ended(1, 1, end_offset, epochs.least_end(1), 0)
-    # what was deleted ends where the log starts
+    # the deletion ends at the log start
     epochs.ended(1, 1, 9, epochs.least_end(1), 9)
     with broken("leader epochs end where they end"):
         epochs.ended(3, -1, -1, epochs.least_end(3), 0)

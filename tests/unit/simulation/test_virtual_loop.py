@@ -1,4 +1,4 @@
-"""The loop of the simulator: time is a number, a killed process does nothing more."""
+"""The loop of the simulator: time is a number, and a killed process does nothing more."""
 
 from __future__ import annotations
 

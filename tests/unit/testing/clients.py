@@ -1,4 +1,4 @@
-"""Clients of librdkafka as these tests want them: quick to come back, and silent."""
+"""Clients of librdkafka for these tests: quick to reconnect, and silent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One cluster for the tests of a module, each of which finds it without faults."""
+"""One cluster for the tests of a module; each test finds it without faults."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def test_a_forked_child_does_not_hold_the_port() -> None:
         assert os.read(is_up_read, 1) == b"!"
         os.close(is_up_read)
         os.close(is_up_write)
-    # The parent's broker is stopped and the child lives: nobody may answer any more.
+    # The parent's broker is stopped and the child lives: no process may answer any more.
     with socket.socket() as probe:
         assert probe.connect_ex((host, int(port))) != 0
     os.close(write_end)
@@ -168,7 +168,7 @@ def test_a_forked_child_knows_the_address_and_nothing_else() -> None:
                 cluster.lag("g")
             except MoldauError as error:
                 code = 0 if "parent process" in str(error) and cluster.bootstrap_servers else 2
-            cluster.stop()  # says nothing, does nothing
+            cluster.stop()  # does nothing, silently
             os._exit(code)
         assert os.waitpid(child, 0)[1] == 0
         write(cluster, "t", b"the parent goes on")

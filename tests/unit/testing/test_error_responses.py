@@ -1,4 +1,4 @@
-"""The answer that refuses everything, for each API and version that is served: well-formed, with the code inside."""
+"""The error response for each served API and version: well-formed, with the code inside."""
 
 from __future__ import annotations
 

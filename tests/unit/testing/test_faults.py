@@ -15,7 +15,7 @@ def hasty_producer(cluster: Cluster, **settings: object) -> Producer:
 
 
 def write(producer: Producer, topic: str, *values: bytes) -> list[str | None]:
-    """The name of each record's error, in the order of delivery."""
+    """The error name of each record, in the order of delivery."""
     errors: list[str | None] = []
     for value in values:
         producer.produce(topic, value, on_delivery=lambda error, _: errors.append(error and error.name()))

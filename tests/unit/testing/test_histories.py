@@ -1,5 +1,5 @@
-"""Histories that were made wrong on purpose are found out, each for what it is; good ones pass. They stand as stories
-in the files of `histories`."""
+"""Deliberately wrong histories are found, each with its kind of fault; good ones pass. They are stories in the files of
+`histories`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file of a history: what several processes append stays whole, whoever is killed."""
+"""The file of a history: appends of several processes stay whole, even if any of them is killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""moldau.testing.history: recorded clients against a real broker, and the file that they leave."""
+"""moldau.testing.history: recorded clients with a real broker, and their file."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_records_that_are_gone_are_missed(cluster: Cluster, path: Path) -> None:
     with history.record(path) as recorder:
         produce(recorder.producer(settings(cluster, enable_idempotence=True)), topic, "a", "b")
         cluster.delete_topic(topic)
-        cluster.create_topic(topic)  # and nobody is told
+        cluster.create_topic(topic)  # the recorder is not informed
         assert list(recorder.read_to_end(settings(cluster), [topic])) == []
     verdict = judge(HistoryFile(path))
     assert verdict.counts == {"lost write": 2}
@@ -182,7 +182,7 @@ def test_an_asynchronous_commit_that_is_answered_late_overtakes_none_behind_it(c
         consumer = recorder.consumer(settings(cluster) | group)
         consumer.subscribe([topic])
         consume(consumer, 10)
-        consumer.commit(offsets=[TopicPartition(topic, 0, 10)])  # its answer is served by a later poll
+        consumer.commit(offsets=[TopicPartition(topic, 0, 10)])  # a later poll serves its callback
         consumer.commit(offsets=[TopicPartition(topic, 0, 5)], asynchronous=False)
         cluster.wait_for(lambda: consumer.poll(0.01) is None and len(recorded(path, events.Done)) == 2)
         assert consumer.committed([TopicPartition(topic, 0)], timeout=PATIENCE_S)[0].offset == 5
@@ -192,7 +192,7 @@ def test_an_asynchronous_commit_that_is_answered_late_overtakes_none_behind_it(c
 
 
 def test_a_commit_that_librdkafka_leaves_out_is_not_held_against_the_cluster(cluster: Cluster, path: Path) -> None:
-    """Without offsets it commits nothing below its last commit, and tells of no error."""
+    """Without offsets it commits nothing below its last commit, and reports no error."""
     topic = cluster.topic(partitions=2)
     both = [TopicPartition(topic, partition, 0) for partition in range(2)]
     group = {"group.id": topic, "auto.offset.reset": "earliest", "enable.auto.commit": False}
@@ -274,7 +274,7 @@ def test_a_finding_shows_what_was_done_and_the_part_of_a_poll_that_counts(path: 
 
 
 def test_an_acknowledgement_without_an_offset_can_be_read_back(cluster: Cluster, path: Path) -> None:
-    """A batch that was sent again, which the broker has but too far back to say where."""
+    """A batch that was sent again, which the broker has, but too far back to know its offset."""
     topic = cluster.topic()
     with history.record(path) as recorder:
         producer = recorder.producer(settings(cluster, enable_idempotence=True))

@@ -1,4 +1,4 @@
-"""The picture of a history: how much was written and read when, and what was done to the cluster."""
+"""The timeline of a history: the amounts written and read over time, and the faults of the cluster."""
 
 from __future__ import annotations
 

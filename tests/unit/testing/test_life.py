@@ -1,4 +1,4 @@
-"""moldau.testing.Cluster: killed, restarted, held still."""
+"""moldau.testing.Cluster: killed, restarted, frozen."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_paused_broker_keeps_its_sockets_and_says_nothing() -> None:
         producer.produce("t", b"1")
         assert producer.flush(30) == 0
         cluster.pause()
-        cluster.pause()  # it stands still already
+        cluster.pause()  # it is frozen already
         host, _, port = cluster.bootstrap_servers.partition(":")
         with socket.create_connection((host, int(port)), 10):
             producer.produce("t", b"2")

@@ -1,4 +1,4 @@
-"""The network between the brokers of a cluster: what is slow stays slow, whatever was healed before."""
+"""The network between the brokers of a cluster: a slow link stays slow after any other link is healed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from moldau.testing.links import Links
 
 
 class Ends(asyncio.Protocol):
-    """What came, and a way to wait for it."""
+    """The arrived data, and a way to wait for it."""
 
     def __init__(self) -> None:
         self.came = b""

@@ -1,4 +1,4 @@
-"""moldau.testing: what a test sees of topics and groups without a client, and waits for."""
+"""moldau.testing: a test's view of topics and groups without a client, and its waits."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_produce_is_terse_and_puts_keys_where_kafka_does(cluster: Cluster) -> No
         producer.produce(clients, key, key)
     assert producer.flush(30) == 0
     for record in cluster.records(clients):
-        if record.key:  # librdkafka takes an empty key for none
+        if record.key:  # librdkafka treats an empty key as none
             assert record.partition == partition_for_key(record.key, 7)
 
 
@@ -128,7 +128,7 @@ def test_lag_counts_what_is_not_committed(cluster: Cluster) -> None:
     cluster.wait_for(group=topic, members=1)
     both = (TopicPartition(topic, 0), TopicPartition(topic, 1))
     assert cluster.group(topic).assignments == {consumer.memberid(): both}
-    assert cluster.lag(topic) == 14  # nothing is committed: all of it
+    assert cluster.lag(topic) == 14  # nothing is committed: the lag is everything
     consumer.commit(first, asynchronous=False)
     assert cluster.lag(topic) == 13
     by_partition = cluster.lag(topic, by_partition=True)
@@ -169,7 +169,7 @@ def test_waiting_in_vain_says_what_was_seen(cluster: Cluster) -> None:
 
 
 class LookedAt:
-    """A topic of one partition as conditions see it; counts how often its records are read."""
+    """A topic of one partition as conditions see it; counts the reads of its records."""
 
     def __init__(self) -> None:
         self.values: list[bytes | None] = []

@@ -1,4 +1,4 @@
-"""moldau.testing: what a test that is itself mistaken is told, and what it may leave to the kit."""
+"""moldau.testing: messages for wrong tests, and parts that a test may leave to the kit."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_misspelt_setting_is_an_error_with_the_nearest_name() -> None:
 
 @pytest.fixture
 def long_lived() -> Iterator[Cluster]:
-    # an empty group without offsets goes at the next check, as in Kafka
+    # the next check deletes an empty group without offsets, as in Kafka
     with Cluster(settings={"offsets.retention.check.interval.ms": 3_600_000}) as running:
         yield running
 
@@ -117,7 +117,7 @@ def test_a_group_whose_last_member_is_gone_is_empty_and_has_no_lag(long_lived: C
     cluster.wait_for(group="kitchen", members=0)
     view = cluster.group("kitchen")
     assert (view.state, view.members, view.lag) == ("Empty", (), {})
-    # nothing was committed: that is no lag of 0
+    # nothing was committed: that is not a lag of 0
     with pytest.raises(KafkaError, match="has committed nothing"):
         cluster.lag("kitchen")
     with pytest.raises(NotReachedError, match="'kitchen' is Empty, and has committed nothing"):
@@ -125,7 +125,7 @@ def test_a_group_whose_last_member_is_gone_is_empty_and_has_no_lag(long_lived: C
 
 
 def test_produce_without_a_value_is_refused(cluster: Cluster) -> None:
-    """A test that forgot the value would wait for a record that nobody wrote."""
+    """A test that forgot the value would wait for a record that was never written."""
     topic = cluster.topic()
     for key in (None, "k"):
         with pytest.raises(

@@ -1,4 +1,4 @@
-"""The ports of a cluster: chosen once, held while nobody listens, free at the end."""
+"""The ports of a cluster: chosen once, held while no process listens, free at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A random execution that keeps all promises is never flagged; one that breaks a promise is, for that one."""
+"""A random correct execution is never flagged; one that breaks a guarantee is flagged for exactly that one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clusters whose brokers ask who a client is: real clients get in as their users, and may do what ACLs allow."""
+"""Clusters whose brokers authenticate clients: real clients log in as their users, and may do what ACLs allow."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def protocol(cluster: Cluster) -> str:
 
 
 def python_settings(cluster: Cluster, user: str) -> dict[str, Any]:
-    """Those that aiokafka and kafka-python have in common."""
+    """The settings that aiokafka and kafka-python share."""
     found: dict[str, Any] = {"bootstrap_servers": cluster.bootstrap_servers, "security_protocol": protocol(cluster)}
     if protocol(cluster) != "SASL_PLAINTEXT":
         found["ssl_context"] = cluster.ssl_context(user)
@@ -137,7 +137,8 @@ def test_three_brokers_replicate_what_a_user_writes(security: Any) -> None:
 
 
 def test_what_a_broker_asks_for_itself_goes_to_another_controller_by_its_login() -> None:
-    """A topic that a broker makes by itself, for a client that may create it: each of the three is asked."""
+    """A topic that a broker creates by itself, for a client that may create it: each of the three brokers gets a
+    request."""
     rights = (allow("alice", "create", "describe", topic="auto", prefixed=True),)
     with Cluster(brokers=3, security="sasl_plaintext", users=USERS, acls=rights) as cluster:
         login = Credentials("SCRAM-SHA-512", "alice", USERS["alice"])

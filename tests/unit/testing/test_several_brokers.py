@@ -1,4 +1,4 @@
-"""A cluster of several brokers in this process: what one acknowledges outlives it."""
+"""A cluster of several brokers in this process: an acknowledgement outlives its broker."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ PATIENCE_S = 60.0
 ALL = {1, 2, 3}
 ELECTION_TIMEOUT = "controller.quorum.election.timeout.ms"
 IMPATIENT = {"broker.session.timeout.ms": 2_000, "broker.heartbeat.interval.ms": 500, "replica.lag.time.max.ms": 1_000}
-"""A broker that stands still, or is cut off, is given up soon."""
+"""A broker that is frozen or cut off is soon fenced."""
 
 
 class Written:
-    """What a producer was told, by value."""
+    """A producer's acknowledgements, by value."""
 
     def __init__(self, cluster: Cluster, **settings: object) -> None:
         self.errors: dict[bytes, str | None] = {}
@@ -153,10 +153,10 @@ def test_a_slow_broker_slows_what_waits_for_it_and_nothing_else() -> None:
 
 
 def consume(cluster: Cluster, topic: str, count: int, stop: threading.Event) -> Callable[[], list[bytes]]:
-    """Begins a member of a group that commits after each record, and again where a commit fails; what it gives ends it.
-    A value may come twice: librdkafka may be out of its group before it finds the next coordinator."""
+    """Starts a member of a group that commits after each record, and retries a failed commit; the result ends it. A
+    value may come twice: librdkafka may be out of its group before it finds the next coordinator."""
     seen: list[bytes] = []
-    # it asks again only then where the answer is lost with a broker: by default after five minutes
+    # if a response is lost with a broker, it asks again only then: by default after five minutes
     settings = {"topic.metadata.refresh.interval.ms": 1_000, "session.timeout.ms": 6_000}
     consumer = make_consumer(cluster, "readers", **settings)
     consumer.subscribe([topic])
@@ -233,7 +233,7 @@ def test_directories_are_opened_again_by_as_many_brokers(tmp_path: Path) -> None
 
 
 def test_only_the_leader_tells_what_a_partition_holds() -> None:
-    """The broker that is asked may know newer metadata than the one that chose it, or older."""
+    """The contacted broker may have newer or older metadata than the one that chose it."""
     with Cluster(brokers=3) as cluster:
         topic = cluster.topic()
         cluster.produce(topic, "kept")
@@ -339,7 +339,7 @@ def test_a_fault_troubles_clients_and_not_the_brokers_among_themselves() -> None
         topic = cluster.topic()
         cluster.wait_for(topic=topic, isr=3)
         with cluster.faults.drop("Fetch"):
-            cluster.produce(topic, "replicated all the same")  # waits for the followers, who fetch
+            cluster.produce(topic, "replicated all the same")  # waits for the followers, which fetch
         assert cluster.faults.count("Fetch") == 0
 
 

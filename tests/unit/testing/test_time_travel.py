@@ -1,4 +1,4 @@
-"""moldau.testing: the broker's time moves ahead, and what that leads to has happened when `advance` returns."""
+"""moldau.testing: the broker's time moves ahead, and its effects have happened when `advance` returns."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_retention_has_taken_what_is_too_old() -> None:
         assert len(list(cluster.records("kept-an-hour"))) == 2
         cluster.produce("kept-an-hour", "young")
         cluster.advance(minutes=1, seconds=1)
-        # a segment goes as a whole, once its youngest record is too old
+        # a whole segment is deleted once its youngest record is too old
         assert [record.value for record in cluster.records("kept-an-hour")] == [b"old", b"older", b"young"]
         cluster.advance(hours=2)
         assert list(cluster.records("kept-an-hour")) == []
@@ -48,7 +48,7 @@ def test_retention_has_taken_what_is_too_old() -> None:
 def test_old_records_stay_in_a_cluster_that_runs_for_long() -> None:
     with Cluster() as cluster:
         cluster.produce("last-year", "old", timestamp=1_700_000_000_000)
-        # only the timers of the loop, as in a suite that takes an hour: nobody asked for time to pass
+        # only the timers of the loop, as in a suite that takes an hour, without a call of `advance`
         cluster._members[1]._travel.loop_ahead_s += 3_600
         for number in range(5):
             cluster.create_topic(f"turn-{number}")

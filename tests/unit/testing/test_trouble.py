@@ -1,4 +1,4 @@
-"""moldau.testing: clients that read and join beside faults, and faults of every kind one after the other."""
+"""moldau.testing: clients that read and join during faults, and faults of every kind one after the other."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ COORDINATOR_TROUBLE = [
     (api, code)
     for api in ("FindCoordinator", "JoinGroup", "SyncGroup", "Heartbeat", "OffsetFetch", "OffsetCommit")
     for code in ("NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE")
-    # librdkafka hands these two to the application and does not ask again; kafka-python does, see below
+    # librdkafka passes these two to the application and does not retry; kafka-python does, see below
     if (api != "OffsetFetch" or code.startswith("COORDINATOR_LOAD"))
     and (api != "FindCoordinator" or code.endswith("AVAILABLE"))
 ]

@@ -1,4 +1,4 @@
-"""Troubles that a seed draws."""
+"""Faults drawn from a seed."""
 
 from __future__ import annotations
 

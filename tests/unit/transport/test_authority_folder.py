@@ -1,4 +1,4 @@
-"""The folder of a certificate authority: what stands in it, and what it does not overwrite."""
+"""The folder of a certificate authority: its files, and those that it does not overwrite."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def mode(path: Path) -> int:
 
 
 def handshake(server_file: Path, authority: Path, host: str, client_file: Path | None = None) -> None:
-    """As strictly as Python can, which 3.13 does by default. Raises ssl.SSLError."""
+    """As strict as Python can be, which is the default of 3.13. Raises ssl.SSLError."""
     server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context(cafile=str(authority))
     server.load_cert_chain(server_file)
     client.verify_flags |= ssl.VERIFY_X509_STRICT

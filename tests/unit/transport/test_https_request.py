@@ -1,4 +1,4 @@
-"""A request to a server that may be broken: bounded, whatever it answers."""
+"""A request to a server that may be broken: bounded, with any response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An access in the words of librdkafka, which takes them."""
+"""An access in librdkafka's settings, which it accepts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def access_of(**texts: str) -> ClusterAccess:
 
 
 def taken(access: ClusterAccess) -> dict[str, object]:
-    """The settings, after librdkafka took them."""
+    """The settings, after librdkafka accepted them."""
     told = librdkafka_settings(access)
     Producer({**told, "log_level": 0})
     Consumer({**told, "log_level": 0, "group.id": "g"}).close()

@@ -1,4 +1,4 @@
-"""A port that another program listens on is refused by its name, also where both were bound before either listened."""
+"""A port on which another program listens is reported by its name, even if both were bound before either listened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens of a real issuer on the loopback, also of one that does what none should."""
+"""Tokens of a real issuer on the loopback, and of one that misbehaves."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from tests.support.json_web_tokens import Kind, SigningKey, claims_of, signed
 PREFIX = "sasl.oauthbearer."
 SECRET = "service-secret"
 SHORT_MS = 700
-"""Longer than any honest answer of this machine, and all that a test waits for one that never comes."""
+"""Longer than any correct response of this machine takes, and the whole wait of a test for one that never comes."""
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def access(url: str, **texts: str) -> ClusterAccess:
 
 
 class TimedDialer(TcpDialer):
-    """Its time passes as a test says, and in pauses."""
+    """Its time passes in pauses, and as a test says."""
 
     __slots__ = ("now_ms",)
 
@@ -289,7 +289,7 @@ def test_an_issuer_at_fault_is_named_with_the_setting(
     issuer: Issuer, fault: Fault, kind: type[KafkaError], told: str
 ) -> None:
     issuer.faults["/token"] = fault
-    # the others answer at once: a busy machine must not make them late
+    # the others answer at once: a busy machine must not delay them
     tokens = source(issuer.token_url, timeout_ms=SHORT_MS if fault in ("hang", "drip") else TIMEOUT_MS)
     with pytest.raises(kind, match=told) as refused:
         tokens.current()

@@ -1,4 +1,4 @@
-"""Profiles name clusters, in a file that only its owner reads."""
+"""Profiles name clusters, in a file that only its owner can read."""
 
 from __future__ import annotations
 

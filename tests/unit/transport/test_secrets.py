@@ -1,4 +1,4 @@
-"""Secrets are read where their references say, and an error names the place and no secret."""
+"""Secrets are read from their references, and an error names the place but no secret."""
 
 from __future__ import annotations
 

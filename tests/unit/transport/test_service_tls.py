@@ -22,7 +22,7 @@ def settings_of(path: Path) -> dict[str, str]:
 
 
 def serial_seen(tls: ServiceTls, tmp_path: Path) -> str:
-    """Of the certificate that a client gets which names no host."""
+    """Of the certificate for a client that names no host."""
     near, far = socket.socketpair()
     near.settimeout(WAIT_S)
     far.settimeout(WAIT_S)
@@ -44,7 +44,7 @@ def serial_seen(tls: ServiceTls, tmp_path: Path) -> str:
 
 
 def put(path: Path, tmp_path: Path) -> None:
-    """A new file in the place of the old one."""
+    """Replaces the old file by a new one."""
     os.replace(authority().issue("CN=service").write(tmp_path, "new"), path)
 
 

@@ -1,4 +1,4 @@
-"""Stores of keys and certificates: what makes a context, and what is said of those that make none."""
+"""Stores of keys and certificates: valid ones make a context, others give an error message."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_secrets_are_in_no_representation() -> None:
 
 
 def test_any_certificate_of_a_trust_store_is_an_anchor() -> None:
-    """As in Java: also one that has not signed itself."""
+    """As in Java: also one that is not self-signed."""
     alone = Authority("CN=Far").issue("CN=server")
     settings = settings_of(
         **identity(alone), truststore_type="PEM", truststore_certificates=alone.chain_pem, client_auth="required"

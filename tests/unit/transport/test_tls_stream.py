@@ -1,4 +1,4 @@
-"""TLS of a client that blocks, over real sockets: what goes in comes out, and a refusal says what to do."""
+"""TLS of a blocking client over real sockets: bytes pass unchanged, and a failure names its remedy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Serve = Callable[[socket.socket], None]
 
 @contextmanager
 def listening(serve: Serve) -> Iterator[int]:
-    """A port at which `serve` has the first connection, in a thread; the connection ends with it."""
+    """A port at which `serve` gets the first connection, in a thread; the connection ends with it."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(TIMEOUT_MS / 1_000)
 
@@ -46,7 +46,7 @@ def listening(serve: Serve) -> Iterator[int]:
 
 
 def echo(context: ssl.SSLContext, *, says_goodbye: bool = True) -> Serve:
-    """Sends back what comes."""
+    """Sends all received bytes back."""
 
     def serve(accepted: socket.socket) -> None:
         with context.wrap_socket(accepted, server_side=True) as secured_socket:
@@ -73,7 +73,7 @@ def dialer(**texts: str) -> TlsDialer:
 
 
 def received(stream: TlsStream, count: int) -> bytes:
-    """Exactly so many bytes, large ones into memory of ours."""
+    """Exactly that many bytes, large ones into our own memory."""
     found = bytearray(count)
     filled = 0
     while filled < count:
@@ -90,14 +90,14 @@ def test_what_is_sent_comes_back(version: str) -> None:
         stream.send(b"short", TIMEOUT_MS)
         assert stream.receive(1_000, TIMEOUT_MS) == b"short"
         assert not stream.has_ended()
-        # more than the buffers of both kernels together hold would stand still: in parts that they take
+        # more than the buffers of both kernels together hold would block: sent in parts that fit
         for start in range(0, len(LONG), PIECE_BYTES):
             piece = LONG[start : start + PIECE_BYTES]
             stream.send(memoryview(piece), TIMEOUT_MS)
             assert received(stream, len(piece)) == piece
         stream.send(b"ab", TIMEOUT_MS)
         assert received(stream, 1) == b"a"
-        assert stream.has_ended()  # a byte is there that nobody asked for
+        assert stream.has_ended()  # an unexpected byte has arrived
         assert received(stream, 1) == b"b"
         stream.close()
 
@@ -120,7 +120,7 @@ def test_the_end_of_a_connection_is_seen_with_a_goodbye_and_without() -> None:
 
 
 def asked(port: int, host: str, texts: dict[str, str]) -> bytes:
-    """What a byte is answered."""
+    """The response to a byte."""
     stream = dialer(**texts).dial(host, port, TIMEOUT_MS)
     try:
         stream.send(b"x", TIMEOUT_MS)
@@ -130,7 +130,7 @@ def asked(port: int, host: str, texts: dict[str, str]) -> bytes:
 
 
 def refusal(context: ssl.SSLContext, host: str = "127.0.0.1", **texts: str) -> str:
-    """Why no connection is made, or is of use. The error is not retriable."""
+    """The reason why a connection fails or is useless. The error is not retriable."""
     with listening(echo(context)) as port, pytest.raises(TlsRefusedError) as refused:
         asked(port, host, texts)
     assert not refused.value.is_retriable
@@ -221,7 +221,7 @@ def test_an_answer_that_does_not_come_is_a_timeout() -> None:
 
 
 class _Everywhere(TcpDialer):
-    """Every name is this machine."""
+    """Resolves every name to this machine."""
 
     __slots__ = ("_port",)
 
@@ -234,7 +234,7 @@ class _Everywhere(TcpDialer):
 
 def test_a_host_that_cannot_be_a_name_is_refused() -> None:
     with listening(echo(of_server())) as port, pytest.raises(TlsRefusedError, match="cannot be the name"):
-        # the dialer below reaches it all the same
+        # the dialer below still reaches it
         TlsDialer(_Everywhere(port), ssl.create_default_context()).dial(".", 1, TIMEOUT_MS)
 
 

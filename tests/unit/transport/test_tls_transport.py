@@ -1,4 +1,4 @@
-"""TLS over real sockets, on both loops: what goes in comes out, and a handshake that fails says why."""
+"""TLS over real sockets, on both loops: bytes pass unchanged, and a failed handshake names its reason."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def client(**texts: str) -> ClientTls:
 
 
 class Echo(asyncio.BufferedProtocol):
-    """Sends back what comes; `buffer_bytes` at a time."""
+    """Sends received bytes back; `buffer_bytes` at a time."""
 
     def __init__(self, buffer_bytes: int = 1 << 16) -> None:
         self.transport: Any = None
@@ -57,7 +57,7 @@ class Echo(asyncio.BufferedProtocol):
         assert self.is_secured
         self.received += nbytes
         self.transport.write(bytes(self._buffer[:nbytes]))
-        self._buffer.append(0)  # BufferError if anybody keeps a view
+        self._buffer.append(0)  # BufferError if a view is left
         self._buffer.pop()
 
     def eof_received(self) -> None:
@@ -68,7 +68,7 @@ class Echo(asyncio.BufferedProtocol):
 
 
 class Collector(asyncio.BufferedProtocol):
-    """A client that keeps what comes."""
+    """A client that keeps received bytes."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -96,7 +96,7 @@ class Collector(asyncio.BufferedProtocol):
         self.lost.set_result(exc)
 
     async def until(self, count: int) -> bytes:
-        """Waits until so many bytes have come."""
+        """Waits until that many bytes have come."""
         self._wanted, self._came = count, asyncio.get_running_loop().create_future()
         if len(self.data) < count:
             await self._came
@@ -317,7 +317,7 @@ def test_plain_text_and_garbage_are_answered_with_an_alert_and_told(loop_class: 
         reader, writer = await asyncio.open_connection("127.0.0.1", served.listener.port)
         writer.write(sent)
         assert (await reader.read())[:2] == b"\x15\x03"
-        writer.close()  # the server waits for that, so that its alert arrives
+        writer.close()  # the server waits for that: its alert arrives
         error = await served.echoes[0].lost
         assert isinstance(error, HandshakeError)
         assert told in str(error)
@@ -436,7 +436,7 @@ def test_openssl_is_spoken_to_as_by_any_client() -> None:
 
 @pytest.mark.parametrize("loop_class", LOOPS)
 def test_an_alert_reaches_a_client_that_has_sent_its_first_request_already(loop_class: Any) -> None:
-    """Closed with bytes unread, the connection would be reset, and a client that writes would see nothing else."""
+    """Closed with unread bytes, the connection would be reset, and a client that writes would see nothing else."""
 
     async def body() -> None:
         served = await serve(server(**trust(authority()), client_auth="required"))
@@ -455,7 +455,7 @@ def test_an_alert_reaches_a_client_that_has_sent_its_first_request_already(loop_
                         incoming.write(plain.recv(65_536))
                 tls.write(b"x" * 600_000)
                 plain.sendall(outgoing.read())
-                select.select([plain], [], [], TIMEOUT_S)  # the alert is there, and the client still writes
+                select.select([plain], [], [], TIMEOUT_S)  # the alert has arrived, and the client still writes
                 for _ in range(3):
                     plain.sendall(b"x" * 100)
                 while True:

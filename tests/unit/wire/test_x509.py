@@ -1,4 +1,4 @@
-"""The subject of a certificate as Java writes it, and the end of its time."""
+"""The subject of a certificate in Java's format, and the end of its validity."""
 
 from __future__ import annotations
 

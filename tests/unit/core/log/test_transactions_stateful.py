@@ -1,7 +1,7 @@
-"""A log with transactions against a model: commits, aborts, compaction, crashes, deletions and moves, in any order.
+"""A log with transactions compared with a model: commits, aborts, compaction, crashes, deletions, moves in any order.
 
-The model: a reader of committed records sees nothing of an aborted transaction, nothing from the begin of the oldest
-open one on, and of each key the last committed record.
+The model: a reader of committed records sees no record of an aborted transaction, none from the begin of the oldest
+open one on, and the last committed record of each key.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Row = tuple[int, str, str | None]
 
 
 class Model:
-    """The log under test, and what is known of it."""
+    """The log under test, and its expected contents."""
 
     def __init__(self) -> None:
         self.disk = MemoryDisk()
@@ -65,7 +65,7 @@ class Model:
             ),
         )
 
-    # -- what may happen
+    # -- possible operations
 
     def write(self, producer: int, keys: list[tuple[int, bool]]) -> None:
         producers, epoch = self.log.producer_state, self.epochs[producer]
@@ -136,7 +136,7 @@ class Model:
         self.log.delete_old_segments(self.now_ms, self.log.log_end_offset)
 
     def move(self) -> None:
-        """To another log directory, on a disk of its own."""
+        """To another log directory, on another disk."""
         self.flush()
         disk = MemoryDisk()
         self.directories += 1
@@ -153,7 +153,7 @@ class Model:
         self.log, self.disk = future.take_over(self.now_ms), disk
         self.flush()
 
-    # -- what a reader sees
+    # -- the view of a reader
 
     def check(self) -> None:
         log = self.log
@@ -209,7 +209,7 @@ def test_readers_of_committed_records_see_what_the_model_says(steps: list) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 1_500, 150))
 def test_long_histories_with_many_rounds(first: int) -> None:
-    """What compaction does to a transaction often shows rounds later, so these are drawn with more of both."""
+    """The effect of compaction on a transaction often shows rounds later, so these histories have more of both."""
     for seed in range(first, first + 150):
         drawn, model = random.Random(seed), Model()
         for _ in range(drawn.randrange(5, 60)):

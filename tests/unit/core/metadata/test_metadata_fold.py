@@ -1,4 +1,4 @@
-"""Folding metadata records into an image: what each record does, and what is shared and copied."""
+"""Folding metadata records into an image: the effect of each record, and the parts that are shared or copied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshot files and metadata batches: what is written is read back, and broken bytes are told apart."""
+"""Snapshot files and metadata batches: written data is read back, and broken bytes are recognized."""
 
 from __future__ import annotations
 

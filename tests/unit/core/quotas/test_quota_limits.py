@@ -1,4 +1,4 @@
-"""Which quota wins, who shares it, and what a request is held to."""
+"""Which quota has priority, who shares it, and the limit of a request."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from moldau.core.quotas.rates import Windows
 from moldau.core.quotas.usage import MAX_METERS, MutationBuckets, MutationQuota, QuotaUsage
 from moldau.errors import KafkaError
 
-# from the most special to the most general, with those who share one allowance
+# from the most specific to the most general, with the clients that share one quota
 ENTITIES: list[tuple[QuotaEntity, tuple[str, str]]] = [
     (quota_entity({"user": "ann", "client-id": "one"}), ("ann", "one")),
     (quota_entity({"user": "ann", "client-id": None}), ("ann", "one")),
@@ -93,7 +93,7 @@ def test_a_strict_mutation_is_refused_and_an_old_one_throttled() -> None:
     assert strict is not None
     buckets = MutationBuckets(Windows())
     charge = buckets.charge(strict, 0)
-    charge.take(20)  # a burst of 11 is allowed, and what goes beyond is lent once
+    charge.take(20)  # a burst of 11 is allowed, and the excess is lent once
     assert charge.settle() == 0
     charge = buckets.charge(strict, 0)
     with pytest.raises(KafkaError) as refused:

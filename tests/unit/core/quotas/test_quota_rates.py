@@ -1,4 +1,4 @@
-"""Rates and buckets beside those of Apache Kafka 4.3.1, whose answers to one sequence are recorded here."""
+"""Rates and buckets compared with those of Apache Kafka 4.3.1, whose answers to one sequence are recorded here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elections: who gets a vote, what is saved before it is given, and what a round ends in."""
+"""Elections: which candidates get a vote, what is saved before the vote, and the result of a round."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A follower of the quorum: it fetches what it flushed up to, cuts where logs part, and loads snapshots."""
+"""A follower of the quorum: it fetches from its flushed offset, truncates where logs diverge, and loads snapshots."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_leader_that_ended_its_connection_is_given_up_soon_unless_it_answers()
 
 def test_voters_that_lose_their_leader_together_stand_one_after_the_other() -> None:
     deadlines = []
-    for node in (NODE, THIRD, ReplicaKey(BrokerId(9))):  # the last one is no voter
+    for node in (NODE, THIRD, ReplicaKey(BrokerId(9))):  # the last one is not a voter
         quorum, _ = follower(node=node)
         quorum.step(ConnectionLost(2), 100)
         deadlines.append(quorum.next_deadline_ms())
@@ -126,7 +126,7 @@ def test_an_unreadable_snapshot_commits_nothing_and_is_fetched_again_later() -> 
     answer = FetchSnapshotAnswer("", 2, 5, size=3, data=b"abc")
     assert LoadSnapshot(snapshot) in quorum.step(Answered(2, FetchSnapshot(NODE, 5, snapshot, 0), answer), 100)
     assert quorum.step(SnapshotRefused(), 100) == ()
-    assert quorum.next_deadline_ms() == 100 + SETTINGS.fetch_timeout_ms // 2  # the leader is not given up
+    assert quorum.next_deadline_ms() == 100 + SETTINGS.fetch_timeout_ms // 2  # the follower keeps its leader
     again = quorum.step(Tick(), 100 + SETTINGS.fetch_timeout_ms // 2)
     assert asked(again) == [(2, request)]
     assert quorum.step(fetched(request, 50, snapshot=snapshot), 1_200) == (Ask(2, FetchSnapshot(NODE, 5, snapshot, 0)),)

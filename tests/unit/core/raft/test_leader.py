@@ -1,4 +1,4 @@
-"""The leader of an epoch: what is committed, which fetch waits, when it resigns."""
+"""The leader of an epoch: committed records, waiting fetches, its resignation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_what_a_majority_has_on_the_disk_is_committed() -> None:
     assert quorum.high_watermark == 0
     moved, answer = quorum.step(Asked(1, fetch(SECOND, 21)), 5_010)
     assert moved == HighWatermarkMoved(Offset(21))
-    assert answer == AnswerRecords(1, FetchAnswer("", 1, 4, 21), Offset(21))  # the follower learns of it at once
+    assert answer == AnswerRecords(1, FetchAnswer("", 1, 4, 21), Offset(21))  # the follower learns it at once
     quorum.step(Appended(23, 4), 5_020)
     quorum.step(Asked(2, fetch(SECOND, 23)), 5_030)
     assert quorum.high_watermark == 21  # here it is not flushed yet
@@ -43,7 +43,8 @@ def test_a_record_of_an_earlier_epoch_is_committed_only_with_one_of_this_epoch()
 
 
 def test_a_leader_tells_no_high_watermark_before_something_of_its_epoch_is_committed() -> None:
-    """A follower may know of more than the new leader did: Apache Kafka's ends where a high watermark would go back."""
+    """A follower may know a higher one than the new leader: Apache Kafka's process ends if a high watermark goes
+    back."""
     quorum = leader()
     quorum.log.advance(15)
     knows_more = msgspec.structs.replace(fetch(SECOND, 20, last_epoch=3), high_watermark=18)

@@ -1,4 +1,4 @@
-"""The messages of the quorum become Kafka's requests and answers, and come back as they were."""
+"""Messages of the quorum become Kafka's requests and responses, and the same messages again."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_request_of_another_cluster_is_refused(request_: Request) -> None:
 
 
 def test_an_empty_log_has_epoch_0_on_the_wire() -> None:
-    """Kafka refuses a negative one."""
+    """Kafka rejects a negative one."""
     fetch = decode_request(encode_request(Fetch(ONE, 5, 0, -1, 0, 500), TWO, SENDER), RECEIVER)
     vote = decode_request(encode_request(Vote(5, ONE, TWO, -1, 0, is_pre_vote=False), TWO, SENDER), RECEIVER)
     assert isinstance(fetch, Fetch)

@@ -1,4 +1,4 @@
-"""The voter of the quorum as a step machine: examples of its decisions, and what holds in every order of events."""
+"""The voter of the quorum as a step machine: examples of its decisions, and invariants in every order of events."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def voter(
 
 
 def leader() -> Quorum:
-    """Of epoch 4: its LeaderChange stands at offset 20, and is flushed."""
+    """Of epoch 4: its LeaderChange is at offset 20, and is flushed."""
     quorum = voter()
     quorum.begin(0)
     quorum.step(Appended(21, 4), 0)
@@ -128,7 +128,7 @@ def test_a_voter_that_resigned_asks_for_nothing_and_commits_nothing() -> None:
 
 
 class Disk(msgspec.Struct):
-    """What the driver knows: the log, and the flush that runs (to where the log ended when the flush began)."""
+    """The driver's state: the log, and the running flush (up to the log end when the flush began)."""
 
     log_end_offset: int
     flushed_offset: int = 0

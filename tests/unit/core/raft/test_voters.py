@@ -1,4 +1,4 @@
-"""The voters of a quorum: which set is in force, and how one follows another (KIP-853)."""
+"""The voters of a quorum: the set in force, and how one set follows another (KIP-853)."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def refusal(quorum: Quorum, request: VoterChange) -> str:
 
 
 def appended(quorum: Quorum, outputs: tuple[Output, ...]) -> VoterSet:
-    """Performs what a change asks for; gives the set that stands in the log then."""
+    """Performs the requests of a change; gives the set in the log afterwards."""
     [append] = outputs
     assert isinstance(append, AppendControl)
     assert [kind for kind, _ in append.records] == [ControlType.KRAFT_VOTERS]
@@ -123,7 +123,7 @@ def test_a_caught_up_replica_becomes_a_voter_and_is_answered_after_the_commit() 
     assert appended(quorum, ask(quorum, AddVoter(voter_of(NEW)))) == FOUR
     assert quorum.log.voters.latest == FOUR  # in force before it is committed
     quorum.step(Asked(3, fetch(SECOND, 22, max_wait_ms=0)), 5_110)
-    assert quorum.high_watermark == 21  # two of four are no majority
+    assert quorum.high_watermark == 21  # two of four are not a majority
     assert Answer(9, VoterChangeAnswer()) in quorum.step(Asked(4, fetch(NEW, 22, max_wait_ms=0)), 5_120)
     assert quorum.high_watermark == 22
 
@@ -247,7 +247,7 @@ def test_a_voter_that_is_removed_may_lead_until_its_removal_is_known_to_be_commi
     quorum = Quorum(NODE, QuorumState(1, 4), log, SETTINGS, SeededRandom(1))
     quorum.begin(0)
     outputs = granted(quorum, pre_vote(quorum), 5_000)
-    assert not quorum.is_leader  # its own vote counts no more
+    assert not quorum.is_leader  # its own vote no longer counts
     third = Vote(4, NODE, THIRD, 4, 21, is_pre_vote=True)
     outputs = quorum.step(Answered(3, third, VoteAnswer("", -1, 4, is_granted=True)), 5_000)
     granted(quorum, outputs, 5_000)
@@ -257,7 +257,7 @@ def test_a_voter_that_is_removed_may_lead_until_its_removal_is_known_to_be_commi
 
 
 def test_the_high_watermark_never_lies_below_the_newest_snapshot() -> None:
-    """A new leader may not know yet that the records are committed of which this node has a snapshot."""
+    """A new leader may not yet know that the records of this node's snapshot are committed."""
     snapshot = SnapshotId(10, 3)
     log = OwnLog(
         VoterHistory(THREE, 1), lambda epoch: (epoch, 1_000), log_end_offset=20, latest_epoch=3, snapshot=snapshot

@@ -34,19 +34,19 @@ def voter(
 
 
 def asked(outputs: tuple[Output, ...]) -> list[tuple[int, object]]:
-    """What is asked of whom."""
+    """The requests, with their receivers."""
     return [(output.node_id, output.request) for output in outputs if isinstance(output, Ask)]
 
 
 def pre_vote(quorum: Quorum) -> tuple[Output, ...]:
-    """Its time is over: the pre-vote round begins."""
+    """Its election timeout is over: the pre-vote round begins."""
     deadline_ms = quorum.next_deadline_ms()
     assert deadline_ms is not None
     return quorum.step(Tick(), deadline_ms)
 
 
 def granted(quorum: Quorum, outputs: tuple[Output, ...], now_ms: int) -> tuple[Output, ...]:
-    """Voter 2 grants what it is asked for."""
+    """Voter 2 grants the requested vote."""
     [request] = [request for node_id, request in asked(outputs) if node_id == 2]
     assert isinstance(request, Vote)
     answer = VoteAnswer("", -1, quorum.leader_epoch, is_granted=True)
@@ -54,7 +54,7 @@ def granted(quorum: Quorum, outputs: tuple[Output, ...], now_ms: int) -> tuple[O
 
 
 def leader() -> Quorum:
-    """Of epoch 4 since 5,000 ms: its LeaderChange stands at offset 20, and is flushed here."""
+    """Of epoch 4 since 5,000 ms: its LeaderChange is at offset 20, and is flushed here."""
     quorum = voter(QuorumState(-1, 3))
     quorum.begin(0)
     outputs = pre_vote(quorum)

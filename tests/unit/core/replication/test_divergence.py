@@ -1,4 +1,4 @@
-"""Where two logs part, as the leader answers and as the follower cuts."""
+"""The point where the logs of two replicas diverge: the leader's answer and the follower's truncation."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ def test_an_epoch_that_the_leader_does_not_know_is_out_of_range() -> None:
 @pytest.mark.parametrize(
     ("own", "log_end_offset", "answer", "expected"),
     [
-        # the follower wrote on in the epoch that the leader saw end before
+        # the follower continued in an epoch that ended earlier for the leader
         (((1, 0),), 30, (1, 20), 20),
-        # the follower does not have the epoch of the answer: it cuts what is newer and asks again
+        # the follower lacks the epoch of the response: it truncates newer epochs and asks again
         (((1, 0), (4, 15)), 30, (3, 25), 15),
-        # the follower's part of the epoch is the shorter one
+        # the follower's part of the epoch is shorter
         (((1, 0), (2, 10)), 30, (1, 20), 10),
-        # everything is newer than what the leader knows
+        # every epoch is newer than the leader's
         (((5, 0),), 30, (2, 12), 0),
-        # an epoch noted at the log end, in which nothing was written
+        # an epoch recorded at the log end, without records
         (((1, 0), (5, 30)), 30, (1, 40), 30),
         # an empty log
         ((), 0, (2, 12), 0),

@@ -1,4 +1,4 @@
-"""The follower's side of a fetch session: beside the leader's side, which must come to the same partitions."""
+"""The follower's side of a fetch session, compared with the leader's side, which must have the same partitions."""
 
 from __future__ import annotations
 

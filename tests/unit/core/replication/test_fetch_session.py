@@ -1,4 +1,4 @@
-"""Fetch sessions by their rules (KIP-227); what each example expects was asked of Apache Kafka 4.3.1."""
+"""Fetch sessions by their rules (KIP-227); the expected results are those of Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_an_error_is_told_each_time_and_its_end_once() -> None:
 
 
 def test_the_high_watermark_is_sent_after_the_truncation_of_the_first_answer() -> None:
-    """A follower that was told to cut its log passes over the rest of that answer."""
+    """A follower that must truncate its log skips the rest of that response."""
     cache = sessions()
     answer = begin(cache, 0, 0, (entry(0), entry(1)), replica=True)
     assert isinstance(answer, SessionAnswer)
@@ -221,7 +221,7 @@ def test_epochs_wrap_to_1() -> None:
     assert next_epoch(MAX_EPOCH) == 1
 
 
-# -- who is kept
+# -- which sessions are kept
 
 
 def test_a_full_cache_opens_no_session_for_a_newcomer() -> None:
@@ -290,7 +290,7 @@ def test_long_names_weigh_what_they_are() -> None:
 
 
 class Sessions(RuleBasedStateMachine):
-    """What the cache counts is what it holds, whatever comes; a model knows what each session asks for."""
+    """The cache's counts equal its contents after any request; a model knows each session's partitions."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The follower's decisions: what it fetches, where it cuts, how far its consumers could read."""
+"""The follower's decisions: what it fetches, where it truncates, how far its consumers could read."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def test_a_follower_whose_disk_is_full_is_not_waited_for_once_it_is_not_in_sync(
     story.fetched(2, 12)
     assert story.high_watermark == 10
     story.metadata(with_isr(1, 2, partition_epoch=11))
-    assert story.high_watermark == 10  # it had caught up a moment ago, and may join
+    assert story.high_watermark == 10  # it caught up a moment ago, and may join
     here = Uuid(b"\x07" * 16)
     lost = msgspec.structs.replace(with_isr(1, 2, partition_epoch=12), directories=(here, here, LOST_DIRECTORY))
     story.metadata(lost)
@@ -173,7 +173,7 @@ def test_a_replica_that_is_being_added_holds_the_high_watermark_back() -> None:
 
 
 def test_a_restarted_follower_does_not_join_before_its_new_epoch_is_known() -> None:
-    """KIP-903: the fetch is of the process that runs, the metadata still of the one before, or the other way round."""
+    """KIP-903: the fetch comes from the new process while metadata still has the one before, or the other way round."""
     story = Story(with_isr(1, 2))
     assert story.fetched(3, 0, broker_epoch=200) == ()
     story.metadata(with_isr(1, 2), {**EPOCHS, 3: 200})
@@ -191,7 +191,7 @@ def test_what_an_older_process_of_a_follower_fetched_counts_no_more() -> None:
 
 
 def test_a_follower_that_names_no_broker_epoch_is_believed() -> None:
-    """Fetch before version 15, as Apache Kafka 4.3 takes it."""
+    """Fetch before version 15, as Apache Kafka 4.3 accepts it."""
     story = Story(with_isr(1, 2))
     story.fetched(3, 0, broker_epoch=103)
     story.append(10)
@@ -290,7 +290,7 @@ def test_a_refused_proposal_may_be_made_again() -> None:
 
 
 def test_a_refused_proposal_that_was_sent_twice_still_counts() -> None:
-    """The other copy may be on its way, and the controller may take it."""
+    """The other request may be on its way, and the controller may accept it."""
     story = Story(with_isr(1, 2))
     story.fetched(3, 0)
     story.now_ms = 1_000

@@ -1,4 +1,4 @@
-"""A partition on its broker: epochs, the high watermark, what a reader may see, who the replicas are."""
+"""A partition on its broker: epochs, the high watermark, visible records, the replicas."""
 
 from __future__ import annotations
 
@@ -264,8 +264,8 @@ def test_a_coordinators_batch_or_marker_of_an_old_epoch_is_refused() -> None:
 
 @pytest.mark.parametrize(("version", "is_verified"), [(2, True), (1, False)])
 def test_a_verification_outlives_the_marker_of_the_transaction_before(version: int, is_verified: bool) -> None:
-    """In transactions v2 the marker has the epoch of the next transaction, whose first batch may be here already and
-    wait for the answer of the coordinator. In v1 the transaction that ends has that epoch."""
+    """In transactions v2 the marker has the epoch of the next transaction, whose first batch may already wait for the
+    coordinator's answer. In v1 the ending transaction has that epoch."""
     partition = open_partition()
     producers = partition.log.producer_state
     verification = producers.begin_verification(7, 1, NOW_MS, joins=True)
@@ -307,7 +307,7 @@ def test_only_a_transaction_that_was_aborted_makes_readers_look_for_aborted_ones
 
 
 def copied(*values: bytes) -> list[bytearray]:
-    """Batches of another copy of the log, one for each value."""
+    """Batches of another replica's log, one for each value."""
     source = open_partition()
     for value in values:
         source.append(bytearray(build_batch([(None, value, NOW_MS, ())])), NOW_MS)

@@ -1,4 +1,4 @@
-"""The plan of a Produce request: results, waits, and what the handler has to do after each batch."""
+"""The plan of a Produce request: results, waits, and the handler's work after each batch."""
 
 from __future__ import annotations
 

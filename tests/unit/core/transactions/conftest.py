@@ -41,7 +41,7 @@ TIMEOUT_MS = 60_000
 
 
 class Shard:
-    """Requests in, answers out; time moves only by `wait`. New producer ids are 1000, 1001 and so on."""
+    """Requests in, responses out; time moves only by `wait`. New producer ids are 1000, 1001 and so on."""
 
     def __init__(self, transaction_version: int = 2, **settings: int) -> None:
         self.settings = msgspec.structs.replace(parse_broker_settings({}), **settings)
@@ -70,7 +70,7 @@ class Shard:
         self._take(NO_REQUEST_ID, self.host.machine.decide_loaded(self.state, self.image, self.now))
 
     def reload(self) -> None:
-        """As after a crash: the log is folded anew."""
+        """As after a crash: the log is replayed."""
         self.host = self._new_host()
         for offset, (key, value) in enumerate(self.log):
             record = decode_transaction_record(key, value)
@@ -80,19 +80,19 @@ class Shard:
         self._begin()
 
     def finalize(self, transaction_version: int) -> None:
-        """The level of `transaction.version` from now on."""
+        """Sets the level of `transaction.version`."""
         self.image.features["transaction.version"] = transaction_version
         delta = MetadataDelta(features={"transaction.version": transaction_version})
         self._take(NO_REQUEST_ID, self.host.machine.decide_metadata(self.state, self.image, delta, self.now))
 
     def ask(self, request: TransactionRequest) -> Any:
-        """The one answer, which is there at once."""
+        """The one response, which comes at once."""
         replies = self._submit(1, request)
         assert [request_id for request_id, _ in replies] == [1]
         return replies[0][1]
 
     def wait(self, delay_ms: int) -> None:
-        """Both clocks go on, and timers fire."""
+        """Both clocks advance, and timers fire."""
         end_ms = self.now_ms + delay_ms
         while (deadline_ms := self.host.next_deadline_ms()) is not None and deadline_ms <= end_ms:
             self._go_on(max(0, deadline_ms - self.now_ms))
@@ -124,7 +124,7 @@ class Shard:
         self.log.extend(encode_transaction_record(record) for record in decision.records)
         return [*whole(self.host.applying(len(self.log) - 1)), *self.host.committed(len(self.log))]
 
-    # -- what tests ask
+    # -- reads by tests
 
     def of(self, name: str = NAME) -> TransactionMetadata:
         return self.state.transactions[name]
@@ -166,7 +166,7 @@ class Shard:
         return answer.error_codes
 
     def give_markers(self, name: str = NAME) -> None:
-        """Every partition of what was decided has its marker."""
+        """Every partition of the decision gets its marker."""
         known = self.of(name)
         assert known.state in PREPARED
         assert self.ask(MarkersWritten(name, known.producer_id, known.producer_epoch)) == TransactionAnswer()

@@ -1,4 +1,4 @@
-"""InitProducerId, AddPartitionsToTxn and the verification: what Apache Kafka 4.3.1 answers."""
+"""InitProducerId, AddPartitionsToTxn and the verification: responses of Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 

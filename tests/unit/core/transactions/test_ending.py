@@ -67,7 +67,7 @@ def test_whoever_has_another_producer_id_or_a_stale_or_future_epoch_ends_nothing
 @pytest.mark.parametrize(
     ("state", "epoch", "commit", "code"),
     [
-        # of the epoch that the coordinator has: the next end
+        # of the coordinator's epoch: the next end
         (S.EMPTY, 5, True, INVALID_TXN_STATE),
         (S.EMPTY, 5, False, 0),
         (S.ONGOING, 5, True, 0),
@@ -111,7 +111,7 @@ def test_v2_tells_a_repeat_from_the_next_end_by_the_epoch(
 def test_the_next_end_waits_for_the_markers_of_the_last_one_in_v2(
     shard: Shard, commit: bool, next_commit: bool
 ) -> None:
-    """A client that was answered may end an empty transaction at once. Error 90 would end the producer."""
+    """A client with its response may end an empty transaction at once. Error 90 would end the producer."""
     producer_id, epoch = shard.open_transaction()
     code, producer_id, epoch = shard.end(producer_id, epoch, commit=commit)
     assert code == 0
@@ -141,7 +141,7 @@ def test_a_late_end_of_an_earlier_transaction_is_refused_in_v2(shard: Shard) -> 
 
 
 def test_a_late_end_of_an_earlier_transaction_ends_the_open_one_in_v1() -> None:
-    """What Apache Kafka does too, and KIP-890 was written for: the epoch is the same, so nothing tells them apart."""
+    """Apache Kafka does so too, the reason for KIP-890: the epoch is the same, so the two are indistinguishable."""
     shard = Shard(transaction_version=1)
     producer_id, epoch = shard.open_transaction(version=0)
     shard.end(producer_id, epoch, version=0)
@@ -166,7 +166,7 @@ def test_epochs_that_are_used_up_give_a_new_producer_id_in_v2(shard: Shard) -> N
 
 
 def test_a_producer_with_the_new_id_waits_for_the_markers_of_the_old_one(shard: Shard) -> None:
-    """Its first request may be here before they are written, and an error that says it is unknown ends the client."""
+    """Its first request may come before they are written, and an error that says it is unknown ends the client."""
     shard.at(S.ONGOING, epoch=32_766)
     assert shard.end(1000, 32_766) == (0, 1001, 0)
     assert shard.add(1001, 0) == CONCURRENT
@@ -188,7 +188,7 @@ def test_the_new_producer_id_survives_a_crash_between_decision_and_markers(shard
 
 @pytest.mark.parametrize("version", [0, 2])
 def test_nobody_works_with_the_highest_epoch_of_all(shard: Shard, version: int) -> None:
-    """No producer was given it: the transaction that had it was ended by the broker."""
+    """No producer got it: the broker ended the transaction with that epoch."""
     shard.at(S.COMPLETE_ABORT, epoch=32_767)
     assert shard.add(1000, 32_767, version=version) == FENCED
     if version == 2:
@@ -197,7 +197,7 @@ def test_nobody_works_with_the_highest_epoch_of_all(shard: Shard, version: int) 
 
 
 def test_ending_the_aborted_last_transaction_of_a_producer_id_gives_a_new_id(shard: Shard) -> None:
-    """By a time-out or by a new producer: the broker raised the epoch to the one that no producer is given."""
+    """By a time-out or by a new producer: the broker raised the epoch to the one that no producer gets."""
     shard.at(S.ONGOING, epoch=32_766)
     shard.init()
     assert shard.end(1000, 32_766, commit=False)[0] == CONCURRENT

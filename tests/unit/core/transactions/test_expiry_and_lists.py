@@ -1,4 +1,4 @@
-"""Transactional ids that nobody uses end; DescribeTransactions and ListTransactions."""
+"""Unused transactional ids expire; DescribeTransactions and ListTransactions."""
 
 from __future__ import annotations
 

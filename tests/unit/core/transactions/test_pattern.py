@@ -1,4 +1,4 @@
-"""Regular expressions of clients: the answers of Python's `re`, in linear time and within bounds."""
+"""Regular expressions of clients: the results of Python's `re`, in linear time and within bounds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EXPRESSIONS = st.recursive(
 @settings(max_examples=100, deadline=None, derandomize=True)
 def test_a_pattern_matches_as_in_python(expression: str, texts: list[str]) -> None:
     pattern = Pattern(expression)
-    # `$` of Python matches before a last line feed too
+    # Python's `$` matches before a last line feed too
     reference = re.compile(expression.replace("$", r"\Z").replace(r"\d", "[0-9]"))
     for text in texts:
         assert pattern.matches(text) == (reference.fullmatch(text) is not None), text
@@ -67,4 +67,4 @@ def test_an_invalid_or_too_large_pattern_is_rejected(expression: str) -> None:
 def test_a_hostile_pattern_is_linear_in_the_text(expression: str) -> None:
     pattern = Pattern(expression)
     assert pattern._compiled.programsize <= MAX_INSTRUCTIONS
-    assert pattern.matches("ab" * 16_000 + "c") is False  # what backtracks does not end
+    assert pattern.matches("ab" * 16_000 + "c") is False  # backtracking would not end

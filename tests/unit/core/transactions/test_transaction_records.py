@@ -1,4 +1,4 @@
-"""The records of `__transaction_state`, and that folding them gives the state."""
+"""The records of `__transaction_state`, and the state after replaying them."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_kind_of_key_that_is_not_known_is_passed_over() -> None:
 
 
 def test_states_that_are_never_committed_are_read_as_what_they_stand_for() -> None:
-    """Apache Kafka has them in memory alone."""
+    """Apache Kafka has them only in memory."""
     for state, read in (
         (TransactionState.PREPARE_EPOCH_FENCE, TransactionState.ONGOING),
         (TransactionState.DEAD, None),
@@ -157,7 +157,7 @@ def test_folding_the_log_gives_the_state(steps: list[object], level: int) -> Non
 
 
 def _in_log(shard: Shard, name: str) -> TransactionMetadata:
-    """What the log can hold of it: not the last epoch, and of an older record not what v2 needs."""
+    """The part that the log can hold: not the last epoch, and for an older record none of v2's fields."""
     known = msgspec.structs.replace(shard.of(name), last_epoch=-1)
     for key, value in reversed(shard.log):
         record = decode_transaction_record(key, value)

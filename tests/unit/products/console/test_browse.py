@@ -1,4 +1,4 @@
-"""The newest records of a topic, wherever they lie and whatever lies between them."""
+"""The newest records of a topic, with any distribution and anything between them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_old_records_of_one_partition_do_not_stand_for_the_newer_ones_of_another
 
 
 def write_large(broker: Cluster, topic: str, partitions: list[int]) -> None:
-    """Writes numbers from 0 on into these partitions; a hundred of the values are as much as a look may hold."""
+    """Writes numbers from 0 on into these partitions; a hundred of the values fill the limit of a look."""
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "compression.type": "zstd"})
     rest = b" " * (MAX_HELD_BYTES // 100)
     for number, partition in enumerate(partitions):

@@ -1,4 +1,4 @@
-"""What the page of records is asked for, as a query string says it, and JSON over several lines."""
+"""The query string of the records page, and JSON over several lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of a broker says when its certificate ends, as the listener presents it; it asks seldom."""
+"""A broker's page shows when the certificate of its listener expires; it asks seldom."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page learns of a real cluster, and that it goes on when the broker was away."""
+"""The console's view of a real cluster, which continues after an outage of the broker."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_broker_that_was_restarted_is_asked_again_over_a_new_connection(
 
 
 def test_of_many_open_transactions_the_oldest_is_among_those_that_are_described() -> None:
-    """Whatever its name is: brokers list transactions without their times."""
+    """With any name: brokers list transactions without their times."""
     with Cluster() as broker, open_admin(ClusterAccess(broker.bootstrap_servers, client_id="test")) as admin:
         producers = []
         for name in ("the oldest", "a", "b", "c"):

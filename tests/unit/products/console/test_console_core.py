@@ -1,4 +1,4 @@
-"""Foreign bytes as text, sizes for people, charts, rates."""
+"""Foreign bytes as text, readable sizes, charts, rates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our own consumer of the pages reads what librdkafka's does."""
+"""The console's own consumer reads the same records as librdkafka's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pipelines as the page makes them out of groups and topics."""
+"""Pipelines as the console finds them in groups and topics."""
 
 from __future__ import annotations
 

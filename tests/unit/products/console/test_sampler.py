@@ -1,4 +1,4 @@
-"""What the page knows of a cluster at one moment."""
+"""The console's knowledge of a cluster at one moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of a group whose coordinator says nothing names that broker, and nobody waits for long."""
+"""The page of a group whose coordinator is silent names that broker, and no request waits for long."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def answer(request: Any) -> msgspec.Struct:
 
 
 class OneIsSilent(ScriptedBrokers):
-    """The kernel of the second broker accepts connections, and the broker says nothing."""
+    """The kernel of the second broker accepts connections, but the broker is silent."""
 
     def __init__(self) -> None:
         super().__init__({ANSWERING: answer})

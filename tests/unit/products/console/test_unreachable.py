@@ -1,4 +1,4 @@
-"""The page tells an unknown host from a refused connection."""
+"""The console distinguishes an unknown host from a refused connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pipeline leaves beside the offsets of its group, and what is read of what others leave there."""
+"""The commit metadata that a pipeline writes, and the reading of foreign commit metadata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patterns of files: the folder that is there before the first file, and the names below it."""
+"""Patterns of files: the folder that exists before the first file, and the names below it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plain SELECT reads and gives, told without Spark: only what is certain."""
+"""The inputs and columns of a plain SELECT, without Spark: only what is certain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client sends to a schema registry, and where it sends no secret."""
+"""A client's requests to a schema registry, and where it sends no secret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which names of topics are slips of others, and which are others on purpose."""
+"""Topic names that are slips of others, and names that differ on purpose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file of an object store comes in pieces, and is given on in whole lines."""
+"""A file of an object store comes in pieces, and is passed on in whole lines."""
 
 from __future__ import annotations
 

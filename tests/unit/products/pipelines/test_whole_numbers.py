@@ -1,4 +1,4 @@
-"""A column of whole numbers in SQLite, which takes other values too."""
+"""A column of whole numbers in SQLite, which may contain other values too."""
 
 from __future__ import annotations
 

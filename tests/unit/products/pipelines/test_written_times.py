@@ -1,4 +1,4 @@
-"""Times in columns of rows that are written by a schema: any zone of a session, and the ends of the calendar."""
+"""Times in columns of rows that are written by a schema: any time zone of a session, and the ends of the calendar."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WRITTEN = {FIRST: "0001-01-01T00:00:00Z", LAST: "9999-12-31T23:59:59.999999Z"}
 
 
 def written(column: pa.Array, name: str) -> object:
-    """What the first row becomes."""
+    """The output for the first row."""
     writer = JsonSchemaWriter(RegisteredSchema(-1, json.dumps(SCHEMA)), None, None)
     return json.loads(writer(pa.StructArray.from_arrays([column], [name]))[0].as_py())
 

@@ -1,4 +1,4 @@
-"""The registry takes the defaults of Avro schemas that Apache Avro for Java takes, and no other."""
+"""The registry accepts exactly the defaults of Avro schemas that Apache Avro for Java accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who can read whom: the rules of the three kinds."""
+"""Which schema can read which: the rules of the three kinds."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_every_json_schema_reads_what_it_writes(schema: Any) -> None:
 
 @pytest.mark.parametrize("keyword", [{"prefixItems": ["int"]}, {"prefixItems": {"minimum": "a"}}])
 def test_a_keyword_of_a_later_draft_says_nothing(keyword: Any) -> None:
-    """The meta-schema of draft 7 permits whatever stands in `prefixItems`, which came with draft 2020-12."""
+    """The meta-schema of draft 7 permits anything in `prefixItems`, which came with draft 2020-12."""
     draft_7 = {"$schema": "http://json-schema.org/draft-07/schema#", "type": "array"}
     assert reads(JSON, {**draft_7, **keyword}, draft_7)
 

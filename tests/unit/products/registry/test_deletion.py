@@ -1,4 +1,4 @@
-"""What is deleted for good, and what must stay."""
+"""Permanent deletion, and what must stay."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SETTINGS: tuple[Record, ...] = (
 
 
 class Topic:
-    """Its records, and the state that they give."""
+    """Its records, and the resulting state."""
 
     def __init__(self, *records: Record) -> None:
         self._log: list[tuple[bytes, bytes | None]] = []
@@ -46,7 +46,7 @@ class Topic:
             self.state.apply(key, value)
 
     def compacted(self) -> RegistryState:
-        """What a registry finds that starts after compaction, and after tombstones are dropped."""
+        """The records for a registry that starts after compaction and the removal of tombstones."""
         state = RegistryState()
         for key, value in dict(self._log).items():
             if value is not None:
@@ -96,7 +96,7 @@ def test_no_id_is_given_twice_after_compaction_and_a_restart() -> None:
 
 
 def test_a_mark_of_the_newest_id_is_a_noop_for_other_registries() -> None:
-    """They know a NOOP by its fields, in any order, and do not read its value."""
+    """They recognize a NOOP by its fields, in any order, and do not read its value."""
     topic = Topic(*registered(FIRST))
     topic.write([(DeleteSubjectKey("a"), DeleteSubjectValue("a", 1))])
     records, _ = decisions.decide_delete_subject(topic.state, "a", permanent=True)

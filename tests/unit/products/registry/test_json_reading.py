@@ -1,4 +1,4 @@
-"""Verdicts about JSON Schemas: proven by documents, for random pairs, and by example for what is easily missed."""
+"""Verdicts about JSON Schemas: proven by documents for random pairs, and by examples for easily missed cases."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_definition_that_is_narrowed_is_seen_wherever_it_is_used(
 @pytest.mark.parametrize(
     ("draft", "reader", "writer", "document"),
     [
-        # up to draft 7 nothing beside a `$ref` counts
+        # up to draft 7 a `$ref` hides all keywords next to it
         (
             7,
             {"properties": {"a": {"maxLength": 1}}},
@@ -94,10 +94,10 @@ def test_a_definition_that_is_narrowed_is_seen_wherever_it_is_used(
         (7, {"prefixItems": [WHOLE], "minItems": 1}, {"prefixItems": [WHOLE]}, []),
         (7, {"required": ["b"]}, {"dependentRequired": {"a": ["b"]}, "required": ["a"]}, {"a": 1}),
         (4, {"enum": [1]}, {"const": 1}, 2),
-        # whether a limit is out of bounds itself
+        # whether a limit itself is out of bounds
         (4, {"maximum": 6, "exclusiveMaximum": True}, {"maximum": 6, "exclusiveMaximum": False}, 6),
         (2020, {"exclusiveMaximum": 6}, {"maximum": 6}, 6),
-        # keywords that have their meaning together are not taken from different parts of an `allOf`
+        # keywords that have a meaning only together are not combined from different parts of an `allOf`
         (
             2020,
             {"if": {"required": ["a"]}, "then": {"required": ["b"]}},
@@ -117,14 +117,14 @@ def test_a_definition_that_is_narrowed_is_seen_wherever_it_is_used(
             {"allOf": [{"maximum": 5}, {"maximum": 9, "exclusiveMaximum": True}]},
             5,
         ),
-        # what `unevaluated...` says depends on all beside it
+        # the meaning of `unevaluated...` depends on all keywords next to it
         (
             2020,
             {"unevaluatedProperties": False},
             {"unevaluatedProperties": False, "allOf": [{"properties": {"a": True}}]},
             {"a": 1},
         ),
-        # of `oneOf` not two branches
+        # never two branches of a `oneOf`
         (2020, {"oneOf": [WHOLE, {"type": "number"}]}, WHOLE, 1),
         (2020, {"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}, {"required": ["a"]}, {"a": 1, "b": 1}),
         (
@@ -159,11 +159,11 @@ def tagged(name: str, **properties: Any) -> dict[str, Any]:
             {"allOf": [{"required": ["a"], "anyOf": [{"required": ["b"]}]}], "type": ["object", "null"]},
             {"allOf": [{"required": ["a"], "anyOf": [{"required": ["b"]}]}], "type": "object"},
         ),
-        # a definition that has another name now
+        # a renamed definition
         ({"items": {"$ref": "#/$defs/B"}, "$defs": {"B": TEXT}}, {"items": REF, "$defs": {"A": TEXT}}),
-        # a tagged union grows: a branch more, a property more
+        # a tagged union grows: one more branch, one more property
         ({"oneOf": [tagged("a", n=WHOLE), tagged("b"), tagged("c")]}, {"oneOf": [tagged("a"), tagged("b")]}),
-        # branches that are told apart by what they need, beside a change elsewhere
+        # branches that differ by their required properties, with a change elsewhere
         (
             {"oneOf": [{"required": ["a"]}, {"required": ["b"]}], "type": ["object", "null"]},
             {"oneOf": [{"required": ["a"]}, {"required": ["b"]}], "type": "object"},
@@ -194,7 +194,7 @@ def test_what_is_plainly_compatible_is(reader: Any, writer: Any) -> None:
 
 
 def test_a_large_schema_is_compared_along_its_change() -> None:
-    """30 levels of a union of two objects that are used twice each: there are 2^60 ways to the lowest."""
+    """30 levels of a union of two objects that are used twice each: the lowest level has 2^60 paths."""
 
     def large(lowest: Any) -> dict[str, Any]:
         levels = {"L0": lowest}

@@ -1,4 +1,4 @@
-"""Descriptors as text: what is compiled from it means the same."""
+"""Descriptors as text: compiling the text gives the same meaning."""
 
 from __future__ import annotations
 

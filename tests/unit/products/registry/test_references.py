@@ -1,4 +1,4 @@
-"""Schemas that refer to others: what a schema is compiled and compared with."""
+"""Schemas that refer to others: how they are compiled and compared."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_what_is_referred_to_stands_before_what_refers_to_it() -> None:
 
 
 def test_a_schema_to_which_many_ways_lead_is_read_once() -> None:
-    """Of 100 levels, each refers twice to the one below: there are 2^100 ways to the lowest."""
+    """Each of 100 levels refers twice to the one below: the lowest level has 2^100 paths."""
     levels = [value(0)]
     for number in range(1, 100):
         below = [Reference(f"{name}{number}.proto", f"s{number - 1}", 1) for name in "ab"]

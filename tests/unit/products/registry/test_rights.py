@@ -1,4 +1,4 @@
-"""Who may do what on which subject."""
+"""The rights of users on subjects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that say who they are in each request."""
+"""Programs that authenticate in each request."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def callers_of(tmp_path: Path, text: str = FILE, passwords: KnownPasswords | Non
 
 
 def found(callers: Callers, *authorization: str) -> Person | int | None:
-    """Who asks, or the status of a refusal."""
+    """The user of a request, or the status of a rejection."""
     answer = asyncio.run(callers(asking(*authorization)))
     return answer.status if isinstance(answer, Refusal) else answer
 
@@ -150,7 +150,7 @@ def test_guesses_that_a_broker_answers_late_are_bounded(tmp_path: Path) -> None:
 
 
 def test_the_wait_for_a_place_is_no_wrong_login(tmp_path: Path) -> None:
-    """The first logins are slow to be refused; those behind them are answered at once that the cluster is silent."""
+    """The first logins are slow to be rejected; the next ones are answered at once that the cluster is silent."""
     now_s, asked, all_are_slow = [0.0], [], threading.Barrier(MAX_TRIES)
 
     def check(name: str, password: str) -> Person:

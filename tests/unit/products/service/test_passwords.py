@@ -1,4 +1,4 @@
-"""Passwords that are known for a short time: bounded, hashed, and never a wrong one."""
+"""Passwords that are cached for a short time: bounded, hashed, and never a wrong one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from moldau.products.service.people import How, Person, Role
 
 
 class Users:
-    """A cluster's, whose clock a test turns. `asked`: the names that were tried."""
+    """Of a cluster, whose clock a test moves. `asked`: the names that were tried."""
 
     def __init__(self) -> None:
         self.passwords = {"ann": "right"}
@@ -49,7 +49,7 @@ def test_a_wrong_password_is_not_kept_and_takes_nothing_away() -> None:
             users.known.log_in("ann", wrong)
         assert users.known.known("ann", wrong) is None
     assert users.known.known("ann", "right") is not None
-    assert users.asked == ["ann", "ann"]  # what is empty or too long is not tried
+    assert users.asked == ["ann", "ann"]  # an empty or too long one is not tried
 
 
 def test_a_silent_cluster_keeps_nothing() -> None:

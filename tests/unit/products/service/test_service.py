@@ -1,4 +1,4 @@
-"""What a product's service gets without writing it: admission, headers, numbers, a bound on streams."""
+"""Parts that every product's service gets: admission, headers, metrics, a bound on streams."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def ask(app: ASGIApp, path: str, headers: Sequence[tuple[bytes, bytes]] = LOCAL)
         "headers": headers,
         "root_path": "",
     }
-    scope["asgi"] = {"version": "3.0", "spec_version": "2.4"}  # a stream need not look whether its peer is there
+    scope["asgi"] = {"version": "3.0", "spec_version": "2.4"}  # a stream need not check whether its peer is connected
     asyncio.run(app(scope, receive, send))  # type: ignore[arg-type]
     body = b"".join(message.get("body", b"") for message in sent[1:])
     return sent[0]["status"], dict(sent[0]["headers"]), body.decode()

@@ -1,4 +1,4 @@
-"""A setting that changes acts at once on the broker and its logs, and is there again after a crash."""
+"""A changed setting takes effect at once on the broker and its logs, and again after a crash."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ async def test_what_cannot_be_is_passed_over_with_a_line(start_node: Any, caplog
 @pytest.mark.asyncio
 async def test_only_settings_with_another_value_are_told(start_node: Any, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "moldau"):
-        node = await start_node()  # a new cluster spells out min.insync.replicas=1, which is the default
+        node = await start_node()  # a new cluster states min.insync.replicas=1, which is the default
         assert await alter(node, BROKER, "", "log.segment.bytes", "2097152") == 0
         node.clock.advance(2_000)
         assert await alter(node, BROKER, "", "log.segment.bytes", "1073741824") == 0
@@ -214,7 +214,7 @@ async def test_log_levels_are_our_own(start_node: Any) -> None:
 
 @pytest.mark.asyncio
 async def test_a_response_has_a_bound(start_node: Any) -> None:
-    """However often a request names the same topic."""
+    """With any number of repeats of a topic in a request."""
     node = await start_node()
     await node.create_topic("t")
     client = node.connect()

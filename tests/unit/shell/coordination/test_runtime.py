@@ -407,7 +407,7 @@ async def test_a_close_while_loading_answers_who_waits() -> None:
 
 
 async def test_a_shard_that_is_closed_while_it_loads_folds_nothing_more() -> None:
-    """What it folded until then is given back when it is closed, the memory of members of groups for one."""
+    """Its replayed state is freed when it is closed, such as the memory of group members."""
     owner = await started()
     await later(owner, PutMany(KEYS, "1"))
     owner.runtime.abort()

@@ -1,4 +1,4 @@
-"""Buffers of a megabyte that come and go: what the system is asked for each time."""
+"""Buffers of a megabyte that are allocated and freed: the requests to the system each time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_buffers_that_come_and_go_cost_no_page_faults() -> None:
 
 
 def test_a_python_that_cannot_call_the_c_library_runs_a_node_nevertheless() -> None:
-    """One that was built without libffi has no `_ctypes`."""
+    """A Python without libffi has no `_ctypes`."""
     program = "import sys; sys.modules['_ctypes'] = None; "
     program += "from moldau.shell.node.main import keep_freed_buffers; print(keep_freed_buffers())"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)

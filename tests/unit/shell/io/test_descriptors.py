@@ -1,4 +1,4 @@
-"""How descriptors are shared out between files and connections."""
+"""The division of descriptors between files and connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Both disks keep the promises of the Disk port; every test here runs against each of them."""
+"""Both disks keep the guarantees of the Disk port; every test here runs with each of them."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_a_flush_that_fails_leaves_a_mark_that_names_the_file(
     file.flush()
     assert not root.exists(FLUSH_FAILED_MARK)
     monkeypatch.setattr(os, "fsync", fail)
-    # the pages count as clean now, also where there was no room: nobody may flush them again
+    # the pages count as clean now, even without room: no flush may write them again
     with pytest.raises(StorageFailedError):
         file.flush()
     assert root.read_file(FLUSH_FAILED_MARK) == b"t-0/a.log"

@@ -1,4 +1,4 @@
-"""What a crash may take from the disk in memory, and what it may not."""
+"""What a crash may take from the disk in memory, and what must survive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only the real disk does: few descriptors, several threads, errors of the operating system."""
+"""Properties of only the real disk: few descriptors, several threads, errors of the operating system."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def test_the_lock_file_goes_with_its_lock(tmp_path: Path) -> None:
 def test_a_lock_on_a_file_that_was_removed_meanwhile_is_taken_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its holder releases it between our open and our lock: what we opened is not what the next one will open."""
+    """Its holder releases it between our open and our lock: the next holder will not open the file that we opened."""
     disk = OsDisk(str(tmp_path))
     first: list[Callable[[], None]] = [disk.lock(".lock")]
     real = os.open
@@ -254,7 +254,7 @@ def test_a_read_that_would_wait_says_so(tmp_path: Path, monkeypatch: pytest.Monk
         assert file.read_cached(0, 10) is None
         patch.setattr(disk_module.os, "preadv", lambda *arguments: 4)
         assert file.read_cached(0, 10) is None
-    # the next read-ahead is a worker's, so the loop waits for what a worker reads; what is appended is there
+    # a worker does the next read-ahead, so the loop waits for the worker's data; appended data is available
     assert file.read_cached(2, 100) is None
     file.append(b"abc")
     assert file.read_cached(10, 3) == b"abc"

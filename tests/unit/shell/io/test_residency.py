@@ -1,4 +1,4 @@
-"""What the loop reads of a file that was found cold: what a worker has read since, and what was appended since."""
+"""The loop's reads of a file that was found cold: data that a worker has read since, and data appended since."""
 
 from __future__ import annotations
 

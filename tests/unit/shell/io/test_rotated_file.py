@@ -1,4 +1,4 @@
-"""A file that is put aside when it is full."""
+"""A file that is rotated when it is full."""
 
 from __future__ import annotations
 

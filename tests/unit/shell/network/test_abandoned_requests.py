@@ -1,4 +1,4 @@
-"""A request whose client is gone: given up where it pauses, unless it has changed something or asked for a decision."""
+"""A request whose client is gone ends at its next pause, unless it has changed something or asked for a decision."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAMES = tuple(f"t{number:04d}" for number in range(COUNT))
 
 
 async def leave_after(node: Any, turns: int, key: ApiKey, version: int, request: Any) -> int:
-    """The client sends `request` and leaves after so many turns of the loop; how many more its work took."""
+    """The client sends `request` and leaves after that many turns of the loop; gives how many more its work took."""
     client = node.connect()
     client.send(key, version, request)
     await node.turns(turns)

@@ -1,4 +1,4 @@
-"""What becomes of the errors of work that nobody waits for."""
+"""The errors of background work that no code waits for."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_what_is_cancelled_ends_in_silence(caplog: pytest.LogCaptureFixtur
 
 @pytest.mark.asyncio
 async def test_what_is_spawned_after_the_end_does_not_begin() -> None:
-    """The flusher asks again when a full disk has room; a clean stop in between flushes the same log itself."""
+    """The flusher retries when a full disk has room; a clean stop in between flushes the same log itself."""
     tasks = BackgroundTasks(asyncio.get_running_loop(), EventLog(ManualClock()), lambda _: None)
     begun: list[str] = []
 

@@ -1,4 +1,4 @@
-"""The states of a connection: who gets its frames, and what it was lost by."""
+"""The states of a connection: the receiver of its frames, and the reason of its loss."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.asyncio
 
 
 class PasswordCheck:
-    """Takes frames until one is the password: that one makes its client User:alice. Another one, "wrong", ends the
+    """Takes frames until one is the password: that one makes its client User:alice. The frame "wrong" ends the
     connection; "later" is answered when the test says so."""
 
     def __init__(self, connection: Reply) -> None:
@@ -41,7 +41,7 @@ class PasswordCheck:
 
 
 class Door:
-    """A listener on which a password is asked for."""
+    """A listener that asks for a password."""
 
     def __init__(self, node: NodeUnderTest) -> None:
         self.group = node.connect().connection.group

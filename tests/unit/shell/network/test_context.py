@@ -1,4 +1,4 @@
-"""What a handler's answer gets from its context."""
+"""The context's additions to a handler's response."""
 
 from __future__ import annotations
 

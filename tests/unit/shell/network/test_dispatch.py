@@ -1,4 +1,4 @@
-"""What the dispatcher refuses, and what strangers cannot write into our log."""
+"""Requests that the dispatcher rejects, and text of strangers that stays out of our log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def header(key: int, version: int, client_id: bytes | None = b"c") -> bytes:
 
 
 OWN_CLUSTER, OWN_NODE = "own", 1_000_000
-"""Stand for the id of the cluster and of the broker that is asked."""
+"""Stand for the id of the cluster and of the broker under test."""
 
 
 @pytest.mark.asyncio
@@ -143,7 +143,7 @@ async def test_tagged_fields_are_bounded(start_node: Any, tags: bytes, caplog: p
     client = (await start_node()).connect()
     client.feed(frame(header(3, 9), tags))
     assert client.wire.is_closed
-    assert "Traceback" not in caplog.text  # what a stranger sends is no mistake of ours
+    assert "Traceback" not in caplog.text  # bytes of a stranger are not a bug of ours
 
 
 def test_a_foreign_string_cannot_forge_a_log_line() -> None:

@@ -1,4 +1,4 @@
-"""A coroutine whose first step is taken without a task, and that a task goes on with."""
+"""A coroutine whose first step runs without a task, and which a task continues."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def test_it_is_closed_once_when_its_task_is_cancelled(turns: int) -> None:
     task.cancel()
     await asyncio.wait((task,))
     assert task.cancelled()
-    del task  # it keeps its end, and that its frame
+    del task  # it keeps its end, which keeps its frame
     assert ends == ["closed"]
 
 

@@ -1,4 +1,4 @@
-"""A long message is freed some elements a turn, and nothing of it stays."""
+"""A long message is freed some elements a turn, and no part stays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which connections are closed because nothing comes or goes."""
+"""Connections that are closed because no data comes or goes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def test_a_negative_idle_time_closes_nobody(start_node: Any) -> None:
 
 
 async def stuck_reader(start_node: Any, requests: int = 4) -> Any:
-    """A client that does not take its answers; the third request, and those behind it, wait for that."""
+    """A client that does not read its responses; the third request, and later ones, wait for that."""
     node = await start_node({"connections.max.idle.ms": "10000"})
     await node.create_topic("t")
     client = node.connect()
@@ -62,7 +62,8 @@ async def test_a_client_that_takes_its_answers_slowly_is_not_idle(start_node: An
 
 
 async def test_who_waits_for_a_place_is_given_up_after_the_idle_time(start_node: Any) -> None:
-    """Its end is not seen, as nothing of it is read: else those who gave up would pile up while there is no place."""
+    """Its end is not seen, because its data is not read: otherwise abandoned connections would pile up while there is
+    no place."""
     node = await start_node({"connections.max.idle.ms": "10000", "max.connections": "1"})
     served, waiting = node.connect(), node.connect()
     waiting.send(ApiKey.METADATA, 9, MetadataRequest(topics=()))

@@ -1,4 +1,4 @@
-"""A request in a long frame is decoded, and a long answer encoded, with pauses: others are served between them."""
+"""A long request is decoded, and a long response encoded, with pauses: other clients are served between them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def test_what_a_long_request_holds_is_counted_until_it_is_answered(start_n
     await node.turns(1)
     assert memory.used_bytes >= (len(request) - 4) * WORKED_BYTES
     await client.answer()
-    # what was decoded and answered is freed with pauses too
+    # decoded requests and sent responses are freed with pauses too
     await node.turns(3 * COUNT // TURN_ELEMENTS)
     assert memory.used_bytes == 0
 
@@ -94,7 +94,7 @@ async def test_what_waits_for_others_with_large_values_keeps_no_long_request_wai
 ) -> None:
     node = await start_node()
     await node.create_topic("t", cleanup_policy="compact")
-    change(node, replicas=(1, 2), isr=(1, 2))  # the other one is not there, and acknowledges nothing
+    change(node, replicas=(1, 2), isr=(1, 2))  # the other broker does not run, and acknowledges nothing
     await node.connect().ask(ApiKey.FIND_COORDINATOR, 1, FindCoordinatorRequest(key="g"))
     value = random.Random(7).randbytes(900_000)
     batch = build_batch([(b"k", value, NOW_MS, ())], compression="gzip")

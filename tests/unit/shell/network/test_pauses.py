@@ -1,4 +1,4 @@
-"""Long work of many shares the time of a turn, and each gets on."""
+"""Concurrent long work shares the time of a turn, and each makes progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Histograms over two windows, and where error codes stand in an answer."""
+"""Histograms over two windows, and the places of error codes in a response."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class GatedWorkers:
-    """Workers whose work waits until the test lets it through."""
+    """Workers whose work waits until the test releases it."""
 
     def __init__(self) -> None:
         self.gate = asyncio.Event()
@@ -41,10 +41,10 @@ class GatedWorkers:
         return work()
 
     async def drain(self) -> None:
-        """No caller of a test is cancelled."""
+        """Nothing to do: no caller of a test is cancelled."""
 
     def close(self) -> None:
-        """Nothing runs beside the loop."""
+        """Nothing to close: no work runs outside of the loop."""
 
 
 async def test_a_frame_may_be_cut_at_any_byte(start_node: Any) -> None:
@@ -132,7 +132,7 @@ async def test_an_incomplete_frame_has_30_seconds_for_64_kib_more(start_node: An
     client.feed((10 << 20).to_bytes(4, "big") + bytes(100))
     client.connection.sweep(now_ms)
     for second in range(1, 29):
-        client.feed(b"\x00")  # a byte now and then is no progress
+        client.feed(b"\x00")  # one byte now and then is not progress
         client.connection.sweep(now_ms + second * 1000)
         other.connection.sweep(now_ms + second * 1000)
     assert not client.wire.is_closed
@@ -226,7 +226,7 @@ async def test_only_produce_requests_begin_while_produce_requests_wait_for_a_flu
 async def test_what_comes_while_a_request_waits_is_read_up_to_a_bound(
     start_node: Any, size: int, requests: int
 ) -> None:
-    """So the end of the client is seen, and a client that sends on and on holds no memory."""
+    """The end of the client is seen, and a client that sends on and on holds little memory."""
     node = await start_node()
     for name in ("t", "u"):
         await node.create_topic(name)
@@ -291,7 +291,7 @@ async def test_a_member_that_is_gone_waits_for_nobody(start_node: Any) -> None:
     await node.turns(3)
     assert len(tasks._tasks) == 1
     assert third.answers() == []
-    # one whose client goes in the very turn in which it came
+    # one whose client leaves in the very turn in which it came
     fourth = node.connect()
     fourth.send(ApiKey.JOIN_GROUP, 3, join)
     fourth.connection.connection_lost(None)
@@ -354,7 +354,7 @@ async def test_requests_in_memory_are_bounded_over_all_connections(start_node: A
 
 
 async def test_a_frame_that_alone_holds_request_memory_grows_beyond_its_bound(start_node: Any) -> None:
-    """It waited for the memory that it held itself, until the time limit of incomplete frames."""
+    """Before, it waited for the memory that it held itself, until the time limit of incomplete frames."""
     node = await start_node()
     client = node.connect()
     client.connection.group.request_memory.limit_bytes = 1 << 20
@@ -445,7 +445,7 @@ async def test_fetches_get_smaller_as_unread_responses_grow() -> None:
 
 
 async def test_an_answer_counts_whole_until_its_last_byte_is_sent(start_node: Any) -> None:
-    """Below the high water too: the transport keeps all of it while it sends the rest."""
+    """Even below the high-water mark: the transport keeps all of it while it sends the rest."""
     node = await start_node()
     await node.create_topic("t")
     client = node.connect()
@@ -465,7 +465,7 @@ async def test_an_answer_counts_whole_until_its_last_byte_is_sent(start_node: An
 
 
 async def test_answers_that_were_blocked_are_bounded_in_bytes(start_node: Any) -> None:
-    """Behind a Produce request that waits for its flush: those that are ready wait for their turn, up to a size."""
+    """After a Produce request that waits for its flush: ready responses wait for their turn, up to a size."""
     workers = GatedWorkers()
     node = await start_node({"moldau.connection.pending.response.bytes": "200"}, workers=workers)
     await node.create_topic("t", flush_messages="1")

@@ -1,4 +1,4 @@
-"""Batches that are larger than what a fetch may hold are read while the consumer takes them."""
+"""Batches larger than the limit of a fetch are read while the consumer takes them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VALUE = bytes(range(256)) * 4_000
 
 
 async def start(start_node: Any) -> tuple[Any, Any]:
-    """A node whose memory for responses is used up, with one batch of 1 MB, and a client."""
+    """A node whose response memory is used up, with one batch of 1 MB, and a client."""
     node = await start_node()
     await node.create_topic("t")
     client = node.connect()

@@ -1,4 +1,4 @@
-"""Very many small requests of one connection: others are served between them, and none is lost."""
+"""Very many small requests of one connection: other clients are served between them, and none is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node whose listener asks its clients for a login, and clients of it."""
+"""A node whose listener requires a login, and its clients."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def log_in(client: Client, credentials: Credentials) -> int:
 
 
 async def answer(client: Client) -> Any:
-    """Waits for the next answer, also for time to pass."""
+    """Waits for the next response, also for time to pass."""
     assert isinstance(asyncio.get_running_loop(), VirtualLoop)
     async with asyncio.timeout(60):
         while not (found := client.answers()):  # noqa: ASYNC110 - the time is virtual

@@ -1,4 +1,4 @@
-"""The audit log of three nodes: what one hands on to the controller is written down there, once."""
+"""The audit log of three nodes: the controller logs a forwarded request, once."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def settings_of(node_id: int, path: Path) -> dict[str, str]:
 
 
 def client_of(cluster: Cluster, name: str, node_id: int) -> Peer:
-    """A connection to this broker, logged in under this name."""
+    """A connection to this broker, logged in with this name."""
     credentials = {"SASL": Credentials("PLAIN", name, f"of-{name}")}
     network = HostNetwork(cluster.network, CLIENT_ADDRESS)
     logging_in = NetworkWithLogins(network, credentials, SeededRandom(node_id), InlineWorkers())
@@ -123,7 +123,7 @@ def test_a_broker_writes_down_what_it_denies_itself(tmp_path: Path) -> None:
 
 
 def test_what_only_the_controller_denies_is_written_down_there_for_its_client(tmp_path: Path) -> None:
-    """A broker that trusts more users than the controller does changes nothing for them."""
+    """If a broker trusts more users than the controller, that changes nothing for them."""
     found: dict[str, int] = {}
 
     async def story(cluster: Cluster) -> None:

@@ -1,4 +1,4 @@
-"""A certificate that ends soon is in the log once a day, and in the metrics always."""
+"""A certificate that expires soon is logged once a day, and is always in the metrics."""
 
 from __future__ import annotations
 

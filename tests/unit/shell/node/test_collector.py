@@ -1,4 +1,4 @@
-"""What a long collection of cycles left is not looked through again."""
+"""Objects that survived a long garbage collection are not visited again."""
 
 from __future__ import annotations
 

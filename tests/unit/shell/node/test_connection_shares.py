@@ -1,4 +1,4 @@
-"""The descriptors for connections are shared out between clients and controllers: neither takes those of the other."""
+"""Clients and controllers share the descriptors for connections: neither takes those of the other."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BOTH = {"listeners": f"{CLIENTS},{CONTROLLERS}", "controller.listener.names": "C
 
 
 class TwoListeners(FedNetwork):
-    """`factories`: what makes the connections of each port."""
+    """`factories`: makes the connections of each port."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ async def test_both_listeners_together_take_no_more_than_there_is(first: int) ->
 
 
 def rate_of_connections(value: float | None) -> AlterClientQuotasRequest:
-    """The quota of every address that has none of its own; None: there is none any more."""
+    """The quota of every address without its own; None: the quota is removed."""
     operation = AlterQuotaOperation("connection_creation_rate", value or 0.0, value is None)
     return AlterClientQuotasRequest((AlterQuotaEntry((AlterQuotaEntity("ip", None),), (operation,)),))
 
@@ -141,13 +141,13 @@ async def test_connections_over_the_rate_of_their_address_also_respect_the_limit
         crowd = [Client(factory()) for _ in range(40)]  # type: ignore[arg-type]
         held = [client for client in crowd if not client.wire.is_closed and client.connection._holds]
         assert sum(not client.wire.is_closed for client in crowd) == 19
-        assert held  # the others are within the rate, and served
+        assert held  # the others are within the rate, and are served
 
         await operator.ask(ApiKey.ALTER_CLIENT_QUOTAS, 1, rate_of_connections(None))
         late = Client(factory())  # type: ignore[arg-type]
         await turns(1)
         late.send(ApiKey.METADATA, 9, MetadataRequest(topics=()))
-        assert len(late.answers()) == 1  # one that would be closed anyway gave way
+        assert len(late.answers()) == 1  # one that would be closed anyway was closed first
         assert [client.wire.is_closed for client in held] == [True] + [False] * (len(held) - 1)
         assert sum(not client.wire.is_closed for client in crowd) == 18
     finally:

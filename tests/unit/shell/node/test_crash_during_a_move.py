@@ -1,5 +1,5 @@
-"""A partition moves between log directories while it is written, and the node dies: at every operation of the disks, as
-a process and as a machine. What was acknowledged is there afterwards, and it lies where the metadata says."""
+"""A partition moves between log directories during writes, and the node dies at every operation of the disks, as a
+process and as a machine. Acknowledged records survive, in the directory that the metadata names."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ RATE = {NAME_OF_RATE: "100"}
 
 
 class Promises(msgspec.Struct):
-    """What clients were told: the values behind the offsets, and below which offset records are deleted."""
+    """The acknowledgements: values by offset, and the offset below which records are deleted."""
 
     values: dict[int, bytes]
     start_offset: int = 0
@@ -52,7 +52,7 @@ class Moment(msgspec.Struct):
 
 
 class Witness:
-    """Takes every moment down while `is_looking`, or one of `every`."""
+    """Records every moment while `is_looking`, or one of `every`."""
 
     def __init__(self, every: int) -> None:
         self.every = every
@@ -72,7 +72,7 @@ class Witness:
 
 
 class WatchedDisk(MemoryDisk):
-    """Tells the witness of each operation before it happens."""
+    """Reports each operation to the witness before it happens."""
 
     def __init__(self, witness: Witness) -> None:
         super().__init__()
@@ -167,7 +167,7 @@ async def check_start(start_node: Any, disks: tuple[MemoryDisk, ...], promises: 
 async def check_start_without_second(
     start_node: Any, disks: tuple[MemoryDisk, ...], promises: Promises
 ) -> tuple[bool, list[int]]:
-    """Whether the partition is served, and what is lost of it then."""
+    """Whether the partition is served, and its lost records then."""
     disks[1].faults.append(Fault("read", path_contains="meta.properties"))
     node = await start_node(disk=disks[0], further_disks=disks[1:])
     await node.turns(20)
@@ -184,8 +184,8 @@ async def check_start_without_second(
 
 @pytest.mark.slow
 def test_a_copy_is_served_only_with_all_that_the_log_had_on_its_disk(in_virtual_time: Any) -> None:
-    """The machine loses its power while a partition moves away from a directory, which cannot be read then: what was
-    acknowledged was flushed there."""
+    """The machine loses its power while a partition moves away from a directory that cannot be read then: acknowledged
+    records were flushed there."""
 
     async def story(start_node: Any) -> None:
         witness = await recorded_move(start_node, "delete", 1, every=1, away_from_second=True)
@@ -211,7 +211,7 @@ def test_a_crash_at_any_operation_of_a_move_loses_nothing(
     in_virtual_time: Any, policy: str, deletes_at: int, what_dies: str
 ) -> None:
     async def story(start_node: Any) -> None:
-        # a process that dies leaves more than a machine that does, so that one moment of three is enough
+        # a dead process leaves more than a dead machine, so one moment of three is enough
         witness = await recorded_move(start_node, policy, deletes_at, every=1 if what_dies == "machine" else 3)
         for place, moment in enumerate(witness.moments):
             disks = MemoryDisk(), MemoryDisk()

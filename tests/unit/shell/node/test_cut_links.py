@@ -1,4 +1,4 @@
-"""Links between nodes are cut, and connections reset: brokers that live stay, and writers do not wait for long."""
+"""Links between nodes are cut, and connections reset: live brokers are not fenced, and writers do not wait for long."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from tests.support.three_nodes import NODE_IDS, Cluster, tell
 SESSION_S = 9
 """`broker.session.timeout.ms`"""
 MOST_S = 4.0
-"""Until a write is acknowledged though a follower's connection was lost without a word: two seconds until that is
-noticed, and up to another two for a new connection."""
+"""Until a write is acknowledged after a follower's connection was silently lost: two seconds to notice, and up to
+another two for a new connection."""
 
 PRODUCER_IDS_S = 5.1
-"""Until a client hears that a broker has no producer ids."""
+"""Until a client learns that a broker has no producer ids."""
 
 
 class UnwatchedNetwork(HostNetwork):
-    """Of a node that leaves a connection to TCP, as those of Apache Kafka do."""
+    """Of a node that leaves a connection to TCP, like Apache Kafka's nodes."""
 
     def __init__(self, network: SimulatedNetwork, host: str) -> None:
         super().__init__(network, host)
@@ -123,7 +123,7 @@ def test_a_write_waits_only_seconds_for_a_follower_with_a_lost_connection(fault:
         peer = Peer(BrokerListener("PLAINTEXT", "node-1", 9092), HostNetwork(cluster.network, "client"))
 
         async def write() -> float:
-            """How long it takes."""
+            """Gives its duration."""
             began_s = cluster.loop.time()
             batch = bytes(build_batch([(None, b"v", cluster.clock.now_ms(), ())]))
             topic = TopicProduceData(topic_id=topic_id, partition_data=(PartitionProduceData(0, batch),))

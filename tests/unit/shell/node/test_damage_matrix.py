@@ -1,9 +1,9 @@
-"""Every kind of file that a node keeps, damaged in every way, after a clean stop and after a crash.
+"""Every kind of a node's files, damaged in every way, after a clean stop and after a crash.
 
-The rule: a start serves, or it refuses with one sentence that names a file and changes nothing. Nothing that can still
-be read on the disk is lost, hidden or deleted: each whole record batch is served, or a log line names its file and the
-bytes are still there, also after the next stop and start and after `file.delete.delay.ms`. Nothing hangs: the disk
-counts what is asked of it, the loop its turns.
+The rule: a start serves, or it fails with one sentence that names a file, and changes nothing. Readable data on the
+disk is never lost, hidden or deleted: each whole record batch is served, or a log line names its file and the bytes
+stay on the disk, also after the next stop and start and after `file.delete.delay.ms`. Nothing hangs: the disk counts
+its operations, the loop its turns.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from tests.unit.shell.conftest import turns
 
 NOW_MS = 1_800_000_000_000
 MAX_READS = 200_000
-"""Of one start with everything that is read afterwards: a walk that goes on without end is stopped by it."""
+"""For one start with all later reads: it stops an endless walk."""
 MAX_TURNS = 20_000
 DERIVED = (
     *(".index", ".timeindex", ".snapshot", ".txnindex", ".part", ".cleaned"),
     *("quorum-state", "leader-epoch-checkpoint", "flushed-offset"),
 )
-"""Files that a start makes anew from the log."""
+"""Files that a start rebuilds from the log."""
 COMPACTED = ("table", "__consumer_offsets")
 SETTINGS = {"metadata.log.max.record.bytes.between.snapshots": "1000", "file.delete.delay.ms": "1000"}
 BASE = "00000000000000000000"
 
 
 class CountingDisk(MemoryDisk):
-    """Raises once it was read too often."""
+    """Raises if it was read too often."""
 
     reads = 0
 
@@ -92,7 +92,7 @@ def disk_of(tree: Tree) -> CountingDisk:
 
 
 class Written(msgspec.Struct, frozen=True):
-    """One batch as it lies in the file `path`."""
+    """One batch as it is in the file `path`."""
 
     partition: TopicPartition
     base_offset: int
@@ -101,7 +101,7 @@ class Written(msgspec.Struct, frozen=True):
 
 
 class Original(msgspec.Struct):
-    """A directory as a stop left it, and what could be read."""
+    """A directory as a stop left it, and its readable batches."""
 
     tree: Tree
     batches: list[Written]
@@ -122,7 +122,7 @@ def seal(partition: Partition) -> None:
 
 
 def readable(partition: Partition) -> list[tuple[int, bytes]]:
-    """(base offset, bytes) of each batch that is served; offsets that give an error are passed over."""
+    """(base offset, bytes) of each batch that is served; offsets that give an error are skipped."""
     log = partition.log
     found: dict[int, bytes] = {}
     offset = log.log_start_offset
@@ -187,7 +187,7 @@ async def make_original(start_node: Any, *, is_clean: bool) -> Original:
         disk.crash_process()
     tree = tree_of(disk)
     tree.pop(".lock", None)
-    # what an interrupted round of the cleaner and a deletion leave
+    # files of an interrupted cleaner round and of a deletion
     tree[f"t-0/{BASE}.log.0123456789abcdef.cleaned"] = tree[f"t-0/{BASE}.log"][:200]
     tree[f"t-0/{BASE}.txnindex"] = b""
     batches = []
@@ -290,7 +290,7 @@ def intact(original: Original, tree: Tree, path: str) -> list[Written]:
 
 
 def check_bytes(batches: list[Written], disk: MemoryDisk) -> None:
-    """Every one of them lies somewhere on the disk."""
+    """Each of them is somewhere on the disk."""
     contents = list(tree_of(disk).values())
     everything = b"\0".join(contents)
     gone = [(str(batch.partition), batch.base_offset) for batch in batches if batch.data not in everything]
@@ -298,7 +298,7 @@ def check_bytes(batches: list[Written], disk: MemoryDisk) -> None:
 
 
 def hidden(batches: list[Written], node: Any) -> list[Written]:
-    """Those that no client can read."""
+    """The batches that no client can read."""
     served: dict[TopicPartition, dict[int, bytes]] = {}
     for partition in node.broker.partitions:
         served[partition.topic_partition] = dict(readable(partition))
@@ -317,14 +317,15 @@ async def run(work: Any, what: str) -> Any:
 
 
 def check_named(batches: list[Written], path: str, lines: list[str]) -> None:
-    """What is not served is on the disk, and a line of the log names the damaged file or the partition."""
+    """Batches that are not served are on the disk, and a log line names the damaged file or the partition."""
     for batch in batches:
         names = (path, str(batch.partition))
         assert any(name in line for line in lines for name in names), f"{batch.partition} {batch.base_offset} is hidden"
 
 
 def changed_files(tree: Tree, after: Tree) -> list[str]:
-    """What a refused start may not touch. A file of records keeps what it held, there or in what was cut from it."""
+    """The files that a failed start may not change. A file of records keeps its bytes, there or in the file of its cut
+    tail."""
     kept = [data for name, data in after.items() if ".log.cut-" in name]
     changed = []
     for name, data in tree.items():
@@ -336,7 +337,7 @@ def changed_files(tree: Tree, after: Tree) -> list[str]:
 
 
 def check_refusal(refusal: str, path: str, tree: Tree, disk: MemoryDisk) -> None:
-    """A sentence that names the file, or its directory; and everything lies where it lay."""
+    """A sentence that names the file, or its directory; and all files are unchanged."""
     directory, _, name = path.rpartition("/")
     assert "\n" not in refusal
     assert name in refusal or (directory and directory in refusal), refusal

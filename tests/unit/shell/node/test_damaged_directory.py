@@ -1,4 +1,4 @@
-"""One flipped bit, one file gone: a start serves, or refuses with a sentence; records that can be read never go."""
+"""One flipped bit, one missing file: a start serves, or fails with a sentence; readable records are never lost."""
 
 from __future__ import annotations
 
@@ -101,7 +101,8 @@ async def test_a_flipped_bit_in_the_metadata_log_deletes_no_topic(
 
 
 async def test_damage_below_a_snapshot_is_refused_before_anything_is_cut(start_node: Any) -> None:
-    """A loss of power may take the note; what a snapshot covers was on the disk when the snapshot was written."""
+    """A loss of power may lose the file of the flushed offset; a snapshot's records were on the disk when it was
+    written."""
     disk = MemoryDisk()
     settings = {"metadata.log.max.record.bytes.between.snapshots": "500"}
     node = await start_node(settings, disk=disk)
@@ -147,7 +148,7 @@ async def test_a_metadata_log_that_lost_its_end_is_refused(start_node: Any, is_c
 async def test_the_mark_of_a_clean_stop_does_not_count_for_what_a_later_start_appended(
     start_node: Any, seed: int
 ) -> None:
-    """A start appends to the metadata log before it takes the mark away: power lost in between may tear that."""
+    """A start appends to the metadata log before it removes the mark: a loss of power in between may tear that."""
     disk = await used(start_node, is_clean=True)
     disk.fail(Fault("remove", path_contains=CLEAN_SHUTDOWN_MARK))
     with pytest.raises(StorageFailedError):
@@ -178,7 +179,7 @@ async def test_a_clean_stop_notes_the_end_of_the_metadata_log_before_it_leaves_i
 
 
 async def test_behind_a_note_of_an_earlier_life_the_mark_of_a_clean_stop_counts(start_node: Any) -> None:
-    """Apache Kafka writes the mark, and no note."""
+    """Apache Kafka writes the mark, but not the file of the flushed offset."""
     disk = await used(start_node, is_clean=True)
     note = disk.read_file(FLUSHED)
     again = await start_node(disk=disk)

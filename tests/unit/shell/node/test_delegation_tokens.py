@@ -1,4 +1,4 @@
-"""Delegation tokens on one node: who may make, change and see them, and logins by them (KIP-48, KIP-373)."""
+"""Delegation tokens on one node: the rights to create, change and see them, and logins by them (KIP-48, KIP-373)."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_a_token_that_is_ended_ends_its_connections_alone(in_virtual_time: InVir
         bearers = [await logged_in(node, by(token)) for token in (ended, other)]
         assert (await expire(owner, ended.hmac, period_ms)).error_code == 0
         await asyncio.sleep(1)
-        assert bearers[0].wire.is_closed == (period_ms < 0)  # one that has expired ends with the next request
+        assert bearers[0].wire.is_closed == (period_ms < 0)  # an expired one ends with the next request
         assert [is_served(client) for client in (*bearers, owner)] == [False, True, True]
 
     story(in_virtual_time, tell, **TOKENS)
@@ -160,7 +160,7 @@ def test_only_owner_and_renewers_may_change_a_token(in_virtual_time: InVirtualTi
         assert [(await expire(bob, token.hmac)).error_code for token in (own, shared)] == [63, 0]
         assert (await renew(alice, b"x" * 64)).error_code == 62
         await asyncio.sleep(MINUTE_MS / 1_000 + 1)
-        # as in Apache Kafka, an expired token is told of first to one that renews it, last to one that ends it
+        # as in Apache Kafka, expiry is checked first for a renewal, last for an expiration
         assert [(await renew(client, own.hmac)).error_code for client in (alice, bob)] == [66, 66]
         assert [(await expire(client, own.hmac, 1)).error_code for client in (alice, bob)] == [66, 63]
         assert (await expire(alice, own.hmac)).error_code == 0

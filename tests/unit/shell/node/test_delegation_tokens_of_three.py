@@ -1,4 +1,4 @@
-"""Delegation tokens of three nodes: a broker hands changes on, and each node knows the tokens of all (KIP-48)."""
+"""Delegation tokens of three nodes: a broker forwards changes, and each node knows all tokens (KIP-48)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TIMEOUT_MS = 10_000
 def settings_of(node_id: int, path: Path) -> dict[str, str]:
     module = f'{PLAIN_MODULE} required username="node" password="of-node" user_node="of-node" user_alice="of-alice";'
     return {
-        # between nodes in plain text: a token is asked for on the listener of the client
+        # plain text between nodes: the client's listener decides whether a token may be requested
         "listeners": f"SASL://node-{node_id}:9092,CONTROLLER://node-{node_id}:9093",
         "listener.security.protocol.map": "SASL:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
         "inter.broker.listener.name": "SASL",

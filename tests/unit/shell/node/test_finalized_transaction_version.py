@@ -1,4 +1,4 @@
-"""A directory keeps the level of `transaction.version` that it has finalized: a restart raises nothing."""
+"""A directory keeps its finalized level of `transaction.version`: a restart does not raise it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.asyncio
 
 SETTINGS = {"transaction.state.log.num.partitions": "1", "offsets.topic.num.partitions": "1"}
 NOTHING_NEW = -1, -1
-"""Producer id and epoch in an answer to EndTxn: v1 names none."""
+"""Producer id and epoch in an EndTxn response: v1 names none."""
 
 
 class Producer:
@@ -46,7 +46,7 @@ class Producer:
         return self
 
     async def join(self) -> None:
-        """As clients of v1 do: before they write."""
+        """Like clients of v1: before they write."""
         rows = (AddPartitionsToTxnTopic("t", (0,)),)
         request = AddPartitionsToTxnRequest((), self.name, *self.ids, rows)
         answer = await self.client.ask(ApiKey.ADD_PARTITIONS_TO_TXN, 3, request)
@@ -125,7 +125,7 @@ async def test_a_restart_keeps_the_level_and_serves_transactions_v1(
 
 @pytest.mark.parametrize(("level", "code"), [(0, 35), (1, 0)])
 async def test_only_at_level_0_is_it_refused_what_v2_asks(start_node: Any, level: int, code: int) -> None:
-    """At level 1 the records can hold it, and Apache Kafka takes it from a client that asks for it; none does."""
+    """At level 1 the records can hold it, and Apache Kafka accepts it from a client that asks for it; none does."""
     node = await restarted(start_node, level, is_clean=True)
     writer, committer = await Producer(node, "w").begun(), await Producer(node, "c").begun()
     assert await writer.write(12) == code
@@ -140,7 +140,7 @@ async def test_only_at_level_0_is_it_refused_what_v2_asks(start_node: Any, level
 async def test_the_broker_itself_ends_transactions_by_the_level(
     start_node: Any, level: int, client_version: int
 ) -> None:
-    """Of a transaction whose time is over no client says how it is to end."""
+    """For an expired transaction no client decides how it ends."""
     node = await restarted(start_node, level, is_clean=False)
     producer = await Producer(node, "late").begun()
     await producer.join()

@@ -1,4 +1,4 @@
-"""A further log directory that is damaged, full or absent at a start: nothing in it is begun anew."""
+"""A further log directory that is damaged, full or missing at a start: nothing in it starts from scratch."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def test_a_further_directory_is_offline_until_its_recovery_has_room(
     disks = MemoryDisk(), MemoryDisk()
     node, lost = await start_with_one_in_each(start_node, disks)
     client = node.connect()
-    node.node.broker.partitions.find("t", lost).log.roll(NOW_MS)  # recovery writes the producers behind each segment
+    node.node.broker.partitions.find("t", lost).log.roll(NOW_MS)  # recovery writes the producers after each segment
     assert await append(client, lost) == (0, 1)
     node.node.abort()
 
@@ -74,7 +74,7 @@ async def test_a_further_directory_is_offline_until_its_recovery_has_room(
 
 @pytest.mark.parametrize("reason", ["unopened", "faulty"])
 async def test_a_partition_without_a_known_directory_waits_for_an_offline_one(start_node: Any, reason: str) -> None:
-    """A crash came between its first records and the note of its directory in the metadata log."""
+    """A crash came between its first records and the record of its directory in the metadata log."""
     disks = MemoryDisk(), MemoryDisk()
     node = await start_node(disk=disks[0], further_disks=disks[1:])
     await node.create_topic("t", 2)
@@ -101,7 +101,7 @@ async def test_a_partition_without_a_known_directory_waits_for_an_offline_one(st
 
 @pytest.mark.parametrize("reason", ["unopened", "faulty"])
 async def test_a_topic_made_anew_begins_beside_a_directory_that_is_offline(start_node: Any, reason: str) -> None:
-    """Nothing of the new topic can lie there, whatever lies there of a deleted one with its name."""
+    """The directory can hold no records of the new topic, only of a deleted one with its name."""
     disks = MemoryDisk(), MemoryDisk()
     node, lost = await start_with_one_in_each(start_node, disks)
     await node.node.stop()

@@ -1,4 +1,4 @@
-"""What `/metrics` of a group's coordinator says of the lag, in a cluster where not every broker has every partition."""
+"""The lag in `/metrics` of a group's coordinator, in a cluster where not every broker has every partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The keys of an issuer on a node: kept fresh, kept when they cannot be had, and fetched seldom for strangers."""
+"""The keys of an issuer on a node: kept fresh, kept when they are unavailable, and seldom fetched for strangers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups of other kinds and groups that cannot be read, as a start tells of them."""
+"""A start's log lines about groups of other kinds and unreadable groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node whose listener has TLS: principals, time to shake hands, new certificates while it runs."""
+"""A node whose listener has TLS: principals, the handshake time limit, new certificates while it runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LOCATION = "listener.name.ssl.ssl.keystore.location"
 
 
 def chain_of(context: ssl.SSLContext) -> bytes | None:
-    """The certificate that a listener with this context gives, in a handshake in memory."""
+    """The listener's certificate with this context, in a handshake in memory."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     asking = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     asking.check_hostname, asking.verify_mode = False, ssl.CERT_NONE
@@ -73,7 +73,7 @@ async def test_the_certificate_of_a_client_names_its_principal(start_node: Any, 
 
 @pytest.mark.asyncio
 async def test_a_token_is_given_to_a_client_with_a_certificate_alone(start_node: Any, tmp_path: Path) -> None:
-    """Nobody knows who has the other end of TLS without one (KIP-48)."""
+    """Without a certificate the other end of TLS is unknown (KIP-48)."""
     node = await start_node({**settings_in(tmp_path), "delegation.token.secret.key": "k"})
     known, nameless = node.connect(), node.connect()
     known.connection.secured(authority().issue("CN=Alice").der)

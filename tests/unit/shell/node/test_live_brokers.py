@@ -1,4 +1,4 @@
-"""Before a node goes on alone: which other brokers answer, and in which partitions they have more than that node."""
+"""Before a node continues alone: which other brokers answer, and in which partitions they have more records."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ KNOWN = tuple(TopicPartition("orders", index) for index in range(6))
 
 
 class OtherBroker(AnsweringNode):
-    """Answers with these pages in turn, and with the first one again."""
+    """Answers with these pages in turn, and then with the first one again."""
 
     def __init__(self, *pages: DescribeTopicPartitionsResponse, cluster_id: str = CLUSTER) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ def listener(broker_id: int, security_protocol: int = 0) -> BrokerListener:
 
 
 def run(asked: Remains, **brokers: OtherBroker) -> tuple[list[LiveBroker], float]:
-    """What is found where these listen, by the names of their hosts, and how many seconds that takes."""
+    """The findings if these listen, by host names, and the seconds that it takes."""
     loop = VirtualLoop()
     network = SimulatedNetwork(loop, 1, Trace(loop.time))
 

@@ -1,4 +1,5 @@
-"""A node with several log directories: where partitions go, what a failing one takes with it, what a start finds."""
+"""A node with several log directories: the places of partitions, the effect of a failing one, the findings of a
+start."""
 
 from __future__ import annotations
 
@@ -180,7 +181,7 @@ async def test_a_directory_that_is_missing_at_the_start_is_offline_and_comes_bac
 async def test_what_a_move_left_behind_is_not_served_while_the_new_directory_is_offline(
     start_node: Any, reason: str
 ) -> None:
-    """The old directory is still there after a crash, and lacks what was appended since."""
+    """After a crash the old directory still exists, and lacks later records."""
     disks = MemoryDisk(), MemoryDisk()
     node = await start_node(disk=disks[0], further_disks=disks[1:])
     await node.create_topic("t", 2)
@@ -222,7 +223,7 @@ async def test_a_directory_that_fails_during_the_start_takes_all_its_partitions_
     node.node.abort()
 
     # as if the crash had come before the second "made-again" had its directories: the checkpoints name the first one,
-    # so this start writes them before it goes on with the partitions of "t"
+    # so this start writes them before it continues with the partitions of "t"
     for index, disk in enumerate(disks):
         for partition in range(2):
             disk.remove_tree(f"made-again-{partition}")
@@ -399,14 +400,14 @@ class HeldWorkers:
         return work()
 
     async def drain(self) -> None:
-        """Nothing is under way when a test stops its node."""
+        """No work is in progress when a test stops its node."""
 
     def close(self) -> None:
-        """Nothing is to be stopped."""
+        """Nothing to stop."""
 
 
 async def test_a_move_waits_for_the_flush_that_runs(start_node: Any) -> None:
-    """What it makes durable in the old directory must be durable in the new one before that is served."""
+    """Data that it makes durable in the old directory must be durable in the new one before that is served."""
     disks, workers = (MemoryDisk(), MemoryDisk()), HeldWorkers()
     node = await start_node(disk=disks[0], further_disks=disks[1:], workers=workers)
     await node.create_topic("t")
@@ -475,7 +476,7 @@ async def test_a_move_that_is_asked_for_again_while_it_waits_its_turn_comes_to_i
     client = node.connect()
     here = [index for _, index in (await described(client))["/disk0"][1]]
     assert len(here) == 2
-    # two begin together: the second one waits behind the first
+    # two begin together: the second one waits for the first
     assert await alter(client, "/disk1", *here) == [0, 0]
     assert await alter(client, "/disk1", *here) == [0, 0]
     await node.turns(200)

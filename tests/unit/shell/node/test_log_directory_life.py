@@ -1,4 +1,4 @@
-"""What a topic leaves behind for one of the same name; what a move takes along, and what it does where a disk fails."""
+"""A deleted topic's leftovers for one of the same name; what a move takes along, and a move with a failing disk."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ async def test_a_topic_deleted_before_its_copy_is_durable_leaves_nothing(start_n
 
 
 class Noting:
-    """Inline workers that note what they are given."""
+    """Inline workers that record their work."""
 
     def __init__(self) -> None:
         self.functions: list[Any] = []
@@ -142,10 +142,10 @@ class Noting:
         return work()
 
     async def drain(self) -> None:
-        """Nothing is under way when a test stops its node."""
+        """No work is in progress when a test stops its node."""
 
     def close(self) -> None:
-        """Nothing is to be stopped."""
+        """Nothing to stop."""
 
 
 async def test_files_of_deleted_segments_are_removed_in_workers(start_node: Any) -> None:

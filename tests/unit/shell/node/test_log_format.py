@@ -1,4 +1,4 @@
-"""The log for programs: one JSON object a line, whatever is in the message."""
+"""The log for programs: one JSON object a line, with any message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is taken away from a broker while it starts, behind its logs' opening, does not stay on its disk."""
+"""A partition removed from a starting broker, after it has opened its logs, does not stay on its disk."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def partitions_on_disk(cluster: Cluster, node_id: int) -> list[str]:
 
 
 async def start_late(cluster: Cluster, meanwhile: Callable[[], Awaitable[None]]) -> None:
-    """Does `meanwhile` when the broker has opened its logs, and cannot hear of it yet."""
+    """Calls `meanwhile` when the broker has opened its logs, and cannot learn of it yet."""
     cluster.kill(LATE)
     starting = asyncio.ensure_future(cluster.start(LATE))
     await cluster.until(lambda: has_logs(cluster))

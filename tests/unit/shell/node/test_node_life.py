@@ -1,4 +1,4 @@
-"""A node from start to stop and back: what survives, what is refused, what is left behind."""
+"""A node from start to stop and back: surviving data, rejected starts, and leftovers."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ async def test_finalized_features_show_only_what_is_served(start_node: Any) -> N
     answer = await client.ask(ApiKey.API_VERSIONS, 4, ApiVersionsRequest("test", "1"))
     levels = {feature.name: feature.max_version_level for feature in answer.finalized_features}
     names = list(levels)
-    assert levels["kraft.version"] == 1  # its voters stand in the log
+    assert levels["kraft.version"] == 1  # its voters are in the log
     assert "metadata.version" in names
     assert "transaction.version" in names
     assert not {"group.version", "share.version", "streams.version"} & set(names)
@@ -211,7 +211,7 @@ async def test_a_node_that_fails_while_it_stops_leaves_no_mark_of_a_clean_stop(s
     disks = MemoryDisk(), MemoryDisk()
     node = await start_node(disk=disks[0], further_disks=disks[1:])
     await node.create_topic("t", 2)
-    disks[0].fail(Fault("flush", "io", "__cluster_metadata-0"))  # the first flush is that of the farewell
+    disks[0].fail(Fault("flush", "io", "__cluster_metadata-0"))  # the first flush is that of the final records
     await node.node.stop()
     assert isinstance(node.node.failure, StorageFailedError)
     assert node.node.stopped.is_set()
@@ -225,7 +225,7 @@ async def test_a_clean_stop_goes_on_where_the_metadata_log_finds_no_room(
     node = await start_node(disk=disk)
     await use(node)
     end_offset = node.node.quorum.log.log_end_offset
-    for last_offset in range(end_offset, end_offset + 5):  # the farewell appends a few: of the producers at its end
+    for last_offset in range(end_offset, end_offset + 5):  # the stop appends a few: the producers at its end
         disk.fail(Fault("write", "full", f"__cluster_metadata-0/{last_offset:020}.snapshot"))
     await node.node.stop()
     assert node.node.stopped.is_set()

@@ -1,4 +1,4 @@
-"""One of two log directories is full, or cannot be read: what goes on in the other one, and how partitions leave it."""
+"""One of two log directories is full or unreadable: the other one continues, and partitions leave the bad one."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ pytestmark = pytest.mark.asyncio
 
 
 def seal(running: Any, index: int, topic: str = "t") -> None:
-    """What stands in the partition is flushed, in a segment that grows no more."""
+    """Flushes the partition's records into a segment that no longer grows."""
     log = running.node.broker.partitions.find(topic, index).log
     log.roll(NOW_MS)
     flush(log, NOW_MS)
 
 
 async def start_again(start_node: Any, running: Any, disks: tuple[MemoryDisk, MemoryDisk]) -> Any:
-    """After a clean stop: nothing of the index files is in memory."""
+    """After a clean stop: memory holds nothing of the index files."""
     await running.node.stop()
     return await start_node(disk=disks[0], further_disks=disks[1:])
 
 
 def rows(count: int) -> bytearray:
-    """One batch of so many records with one key."""
+    """One batch of that many records with one key."""
     return bytearray(build_batch([(b"key", b"%d" % number, NOW_MS, ()) for number in range(count)]))
 
 

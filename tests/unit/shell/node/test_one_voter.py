@@ -1,4 +1,4 @@
-"""One voter is not one broker: a node that is both, and two that are brokers only."""
+"""One voter is not one broker: a node with both roles, and two with only the broker role."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OF_BROKERS = {
 
 
 async def ensured(cluster: Cluster, by: int, topic: str = OFFSETS_TOPIC) -> tuple[int, int]:
-    """(partitions, replicas) of the internal topic that a broker made for its first group or transaction."""
+    """(partitions, replicas) of the internal topic that a broker created for its first group or transaction."""
     broker = cluster.nodes[by].broker
     await (broker.coordinators if topic == OFFSETS_TOPIC else broker.transactions).ensure_topic()
     await cluster.until(lambda: topic in broker.image.topics_by_name)
@@ -71,7 +71,7 @@ def test_the_only_voter_that_comes_back_does_not_lead_what_it_led_before_its_dea
         cluster.kill(1)
         starting = asyncio.ensure_future(cluster.start(1))
         while not starting.done():
-            for _ in range(20):  # turns of the loop: its own controller answers it in no time
+            for _ in range(20):  # turns of the loop: its own controller answers without delay
                 await asyncio.sleep(0)
                 epochs += cluster.epochs_led_by(1) if 1 in cluster.nodes else []
             await cluster.pass_time(0.001)

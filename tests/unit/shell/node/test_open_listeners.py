@@ -1,4 +1,4 @@
-"""What a start says of listeners that are open to the network."""
+"""A start's warnings about listeners that are open to the network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""/metrics, /live and /ready of a node that runs: true values, bounded series, escaped names, honest readiness."""
+"""/metrics, /live and /ready of a running node: true values, bounded series, escaped names, honest readiness."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Running:
         return await asyncio.to_thread(self.get, path, method, **headers)
 
     async def metrics(self) -> dict[str, float]:
-        """Each line of the page, `name{labels}` to its value; every line must be of the format."""
+        """Each sample, `name{labels}` to its value; every line must be in the format."""
         status, page = await self.ask("/metrics")
         assert status == 200
         found: dict[str, float] = {}
@@ -238,7 +238,7 @@ async def test_it_is_ready_while_clients_are_served(running: Running) -> None:
 
 
 class HeldWorkers(ThreadWorkers):
-    """They begin nothing that `is_held` names before they are told to."""
+    """They start no work that `is_held` names until the test says so."""
 
     def __init__(self, is_held: Callable[[], bool]) -> None:
         super().__init__()

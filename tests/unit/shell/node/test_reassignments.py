@@ -1,4 +1,4 @@
-"""Replicas move between brokers while the partition is written to: added, removed, taken back, and through a death."""
+"""Replicas move between brokers during writes: added, removed, cancelled, and through a broker's death."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PLACE = TopicPartition("t", 0)
 
 
 async def reassign(cluster: Cluster, *replicas: int, by: int, may_change_factor: bool = False) -> int:
-    """The error code; no replicas: what is under way is taken back."""
+    """The error code; without replicas the reassignment is cancelled."""
     asked = ReassignablePartition(0, replicas or None)
     response = await cluster.nodes[by].broker.submit(
         AlterPartitionReassignmentsRequest(
@@ -52,12 +52,12 @@ async def under_way(cluster: Cluster, by: int) -> list[Any]:
 
 
 def is_of_under_replicated(name: str) -> bool:
-    """Whether the sample counts what is under-replicated, of all topics or of topic t."""
+    """Whether the sample counts under-replicated partitions, of all topics or of topic t."""
     return "_underreplicatedpartitions" in name or ("under" in name and "replicated" in name and 'topic="t"' in name)
 
 
 async def write(cluster: Cluster, broker_id: int, count: int) -> None:
-    """Records of which all in-sync replicas have each."""
+    """Records that all in-sync replicas have."""
     peer = client_of(cluster, broker_id)
     topic_id = cluster.nodes[broker_id].broker.image.topic_id("t")
     for _ in range(count):
@@ -77,7 +77,7 @@ def count_at(cluster: Cluster, broker_id: int) -> int:
 
 
 async def until_settled(cluster: Cluster, *replicas: int) -> None:
-    """All nodes know these replicas, and nothing is under way."""
+    """All nodes know these replicas, and no reassignment is in progress."""
 
     def is_settled() -> bool:
         known = [cluster.partition("t", node_id) for node_id in cluster.nodes]
@@ -134,7 +134,7 @@ def test_a_reassignment_to_a_broker_that_is_down_waits_for_it() -> None:
         assert await reassign(cluster, 1, 3, by=2) == 0
         await write(cluster, 1, 5)
         assert await under_way(cluster, by=1) == [((1, 3, 2), (3,), (2,))]
-        # broker 3 was never in sync, and nothing is lost without it
+        # broker 3 was never in sync, and no record is lost without it
         assert [value for name, value in (await cluster.metrics(1)).items() if is_of_under_replicated(name)] == [
             0,
             0,
@@ -148,7 +148,7 @@ def test_a_reassignment_to_a_broker_that_is_down_waits_for_it() -> None:
 
 
 def test_a_replica_is_moved_to_a_broker_one_of_whose_log_directories_is_offline() -> None:
-    """Nothing of the partition can lie there: the broker had no replica of it when it was started."""
+    """That directory cannot hold the partition: the broker had no replica of it when it started."""
 
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", 1, 2, by=1)
@@ -167,7 +167,7 @@ def test_a_replica_is_moved_to_a_broker_one_of_whose_log_directories_is_offline(
 
 
 def test_a_returned_broker_copies_new_partitions_despite_an_offline_directory() -> None:
-    """The metadata names no log directory for it yet, of which the broker had two."""
+    """The metadata names no log directory for it yet, and the broker had two."""
 
     async def story(cluster: Cluster) -> None:
         cluster.kill(3)

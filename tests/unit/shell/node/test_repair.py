@@ -1,4 +1,4 @@
-"""`moldau log repair` and `moldau log strays`: a refused start has a way out, and nothing readable goes by it."""
+"""`moldau log repair` and `moldau log strays` fix a failed start, without a loss of readable data."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def commit(client: Any, offset: int) -> None:
 
 
 async def committed(client: Any, topic: str | None) -> int:
-    """The position of the group in t-0: of the topic of that name, or among all that are listed."""
+    """The group's committed offset in t-0: of the topic of that name, or among all that are listed."""
     topics = None if topic is None else (OffsetFetchRequestTopic(topic, partition_indexes=(0,)),)
     answer = await client.ask(ApiKey.OFFSET_FETCH, 7, OffsetFetchRequest(group_id="g", topics=topics))
     assert answer.error_code == 0
@@ -70,7 +70,7 @@ async def stopped(start_node: Any, path: Path) -> OsDisk:
 
 
 def flip(path: Path, batch: int) -> int:
-    """Damages one batch; gives where it begins."""
+    """Damages one batch; gives its start."""
     data = bytearray(path.read_bytes())
     position = [position for position, _ in iterate_batches(bytes(data))][batch]
     data[position + 65] ^= 0x10
@@ -152,7 +152,7 @@ async def test_a_repaired_metadata_log_leaves_strays_that_can_be_adopted(
 async def test_offsets_of_an_adopted_partition_are_listed_and_count_after_a_commit(
     start_node: Any, tmp_path: Path
 ) -> None:
-    """The topic that was created again has another id: `moldau offsets reset GROUP --shift-by 0` does this."""
+    """The topic that was created again has another id: `moldau offsets reset GROUP --shift-by 0` commits for it."""
     disk = OsDisk(str(tmp_path))
     node = await start_node(disk=disk)
     client = node.connect()

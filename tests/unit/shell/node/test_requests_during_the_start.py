@@ -1,4 +1,4 @@
-"""Clients that connect while the broker starts, on real sockets: all that they ask is answered, in order."""
+"""Clients that connect while the broker starts, on real sockets: all requests are answered, in order."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def ask_during_the_start(directory: Path, sizes: tuple[int, ...]) -> list[
     reader, writer = await asyncio.open_connection("127.0.0.1", await wait_for_port(node))
     for number, size in enumerate(sizes, start=1):
         writer.write(produce(number, size))
-        # one after the other, so that the broker could read each by itself
+        # one after the other: the broker can read each separately
         for _ in range(20):
             await asyncio.sleep(0)
     assert not starting.done()

@@ -1,4 +1,4 @@
-"""Three nodes whose listeners ask for a login, those between brokers and of controllers too."""
+"""Three nodes whose listeners require a login, including those between brokers and of controllers."""
 
 from __future__ import annotations
 

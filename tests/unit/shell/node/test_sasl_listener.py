@@ -1,4 +1,4 @@
-"""A node whose listener asks its clients for a login."""
+"""A node whose listener requires a login."""
 
 from __future__ import annotations
 

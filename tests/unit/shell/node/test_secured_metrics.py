@@ -1,4 +1,4 @@
-"""Who may read /metrics of a node that asks: by Basic and Bearer, over TLS; `/live` and `/ready` stay open."""
+"""Access to /metrics of a node with logins: by Basic and Bearer, over TLS; `/live` and `/ready` stay open."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def test_metrics_are_for_those_who_are_named(tmp_path: Path) -> None:
             assert await ask(node, path) == (200, None)
         users.write_text(f"prometheus={new_secret()[1]}\n")
         assert (await ask(node, "/metrics", f"Bearer {SECRET}"))[0] == 401
-        users.write_text("prometheus=nonsense and longer\n")  # those known before stay
+        users.write_text("prometheus=nonsense and longer\n")  # cached ones stay
         assert (await ask(node, "/metrics", f"Bearer {SECRET}"))[0] == 401
         users.write_text(f"other=nothing\nprometheus={DIGEST}\nprometheus={new_secret()[1]}\n".partition("\n")[2])
         assert (await ask(node, "/metrics", f"Bearer {SECRET}"))[0] == 200

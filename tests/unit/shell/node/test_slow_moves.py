@@ -1,4 +1,4 @@
-"""A move to another log directory that takes its time: how fast it may be, and what happens to the log meanwhile."""
+"""A slow move to another log directory: its maximum rate, and the log meanwhile."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopi
 from tests.support.moves import NAME_OF_RATE, PARTITION, move, seal, two_directories, write
 
 BATCH_BY_BATCH = {NAME_OF_RATE: "100"}
-"""One batch in a second: two are longer than 100 bytes."""
+"""One batch per second: two are longer than 100 bytes."""
 
 
 def test_a_move_keeps_to_its_rate_and_follows_it(in_virtual_time: Any) -> None:
@@ -69,7 +69,7 @@ def test_a_new_topic_moves_though_one_of_its_name_was_waiting_to_move_there(in_v
 
 
 def test_a_move_that_finds_no_room_at_its_end_holds_up_no_other(in_virtual_time: Any) -> None:
-    """The other one may be what makes room there."""
+    """The other move may be the one that frees room there."""
 
     async def story(start_node: Any) -> None:
         running, here, there = await two_directories(start_node)
@@ -85,7 +85,7 @@ def test_a_move_that_finds_no_room_at_its_end_holds_up_no_other(in_virtual_time:
         assert PARTITION in there.logs
         assert other in here.logs
         assert here.disk.exists("t-0"), "the copy would not survive the machine"
-        # its own next move waits: the directory that it would take is still there
+        # its own next move waits: the directory that it would use still exists
         move(running, here)
         await asyncio.sleep(5)
         assert PARTITION in there.logs

@@ -1,4 +1,4 @@
-"""Formatting a directory: byte for byte what `kafka-storage format --standalone` of Apache Kafka 4.3.1 left."""
+"""Formatting a directory gives the same bytes as `kafka-storage format --standalone` of Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strangers on a listener with SASL: long frames and long tokens, and the memory that they hold."""
+"""Unauthenticated clients on a SASL listener: long frames and long tokens, and their memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def begin(client: Client, mechanism: str, version: int = 1) -> None:
 
 
 def token_frame(client: Client, frame_bytes: int) -> bytes:
-    """A whole request, its length not counted."""
+    """A whole request, without its length."""
     around = len(client.request(ApiKey.SASL_AUTHENTICATE, 2, SaslAuthenticateRequest(bytes(frame_bytes - 100)))) - 4
     client._asked.pop()
     token = b"\0alice\0".ljust(frame_bytes - around + frame_bytes - 100, b"x")
@@ -143,7 +143,7 @@ def test_an_exchange_that_is_not_ended_holds_little_memory(in_virtual_time: InVi
 
 
 async def visit(node: NodeUnderTest, how: str) -> None:
-    """A client that comes, and is gone in the end."""
+    """A client that connects, and is gone at the end."""
     client = node.connect()
     if how == "logged in":
         await log_in(client, ALICE)
@@ -162,7 +162,7 @@ async def visit(node: NodeUnderTest, how: str) -> None:
         await asyncio.sleep(12)
     await asyncio.sleep(1)
     assert client.wire.is_closed
-    client.wire.protocol = None  # as a transport of a loop does
+    client.wire.protocol = None  # like a transport of a loop
 
 
 def held() -> list[object]:
@@ -175,7 +175,7 @@ def held() -> list[object]:
 def test_a_connection_that_has_ended_is_freed_without_the_collector(in_virtual_time: InVirtualTime, how: str) -> None:
     async def tell(node: NodeUnderTest) -> None:
         gc.collect()
-        others = held()  # of tests before this one
+        others = held()  # of earlier tests
         gc.disable()
         try:
             await visit(node, how)

@@ -1,4 +1,4 @@
-"""Strangers on a listener with TLS: garbage, plain text, half a handshake. Real TLS in memory, in virtual time."""
+"""Strangers on a TLS listener: garbage, plain text, half a handshake. Real TLS in memory, in virtual time."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ STRANGERS = 1_000
 
 
 class TlsWire(Wire):
-    """The transport below the TLS of the node."""
+    """The transport below the node's TLS."""
 
     def can_write_eof(self) -> bool:
         return False
 
 
 class TlsClient:
-    """A client whose TLS is Python's own, in memory."""
+    """A client with Python's own TLS, in memory."""
 
     def __init__(self, node: NodeUnderTest, turns: HandshakeTurns | None = None) -> None:
         factory = node.network.factory
@@ -55,7 +55,7 @@ class TlsClient:
         self._read = 0
 
     def feed(self, data: bytes) -> None:
-        """As the kernel would, until nothing more is read."""
+        """As the kernel would, until the node reads no more."""
         for start in range(0, len(data), BUFFER_BYTES):
             if self.wire.is_closed or self.wire.is_read_paused:
                 return
@@ -70,7 +70,7 @@ class TlsClient:
         return self._to_server.read()
 
     async def is_served(self) -> bool:
-        """Shakes hands and asks for the versions; False where the connection has ended meanwhile."""
+        """Completes the handshake and requests the versions; False if the connection has ended meanwhile."""
         self.feed(self.hello())
         for _ in range(10):
             await asyncio.sleep(0)
@@ -210,7 +210,7 @@ def test_a_client_that_waits_for_its_turn_is_read_no_further_than_a_bound(
 
 
 async def visit(node: NodeUnderTest, how: str) -> None:
-    """A client that comes, and is gone in the end."""
+    """A client that connects, and is gone at the end."""
     client = TlsClient(node)
     if how == "half":
         client.feed(client.hello()[:100])
@@ -225,7 +225,7 @@ async def visit(node: NodeUnderTest, how: str) -> None:
             client.wire.close()
     await asyncio.sleep(1)
     assert client.wire.is_closed
-    client.wire.protocol = None  # as a transport of a loop does
+    client.wire.protocol = None  # like a transport of a loop
 
 
 def held() -> list[object]:
@@ -238,11 +238,11 @@ def held() -> list[object]:
 def test_a_connection_that_has_ended_is_freed_without_the_collector(
     in_virtual_time: InVirtualTime, tmp_path: Path, how: str
 ) -> None:
-    """A cycle keeps the TLS of a connection, 60 KiB; one that `gc.freeze` has passed over stays for ever."""
+    """A reference cycle keeps the TLS of a connection, 60 KiB; one that `gc.freeze` has frozen stays for ever."""
 
     async def tell(node: NodeUnderTest) -> None:
         gc.collect()
-        others = held()  # of tests before this one
+        others = held()  # of earlier tests
         gc.disable()
         try:
             await visit(node, how)

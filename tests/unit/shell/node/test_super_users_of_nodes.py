@@ -1,4 +1,4 @@
-"""A node with ACLs warns at its start where the other nodes come as nobody of super.users."""
+"""A node with ACLs warns at its start if the other nodes' principals are not in super.users."""
 
 from __future__ import annotations
 

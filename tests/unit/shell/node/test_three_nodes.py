@@ -1,4 +1,4 @@
-"""Three whole nodes are one cluster: they know each other, and each may die, stop and come back."""
+"""Three whole nodes are one cluster: they know each other, and each may die, stop and return."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_fetches_of_followers_and_of_consumers_are_counted_apart() -> None:
 
 
 def test_a_broker_that_comes_back_at_once_does_not_lead_what_it_led_before_its_death() -> None:
-    """A loss of power may have taken from it what the others have: it would append something else in its old epoch."""
+    """A loss of power may have taken records that the others have: it would append different ones in its old epoch."""
 
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", 1, 2, 3, by=1)
@@ -242,7 +242,7 @@ def test_a_broker_that_stops_hands_over_what_it_leads_first(leaver: int) -> None
 
 
 def test_the_broker_of_the_active_controller_answers_before_logs_are_created() -> None:
-    """As all others do: 2,000 logs take a second."""
+    """Like all others: 2,000 logs take a second."""
 
     async def story(cluster: Cluster) -> None:
         [broker] = (cluster.nodes[node_id].broker for node_id in NODE_IDS if cluster.nodes[node_id].quorum.is_leader)

@@ -1,4 +1,4 @@
-"""A node that is asked and not reached is named in the log: once for each outage, and once when it answers again."""
+"""A node that does not answer is logged once for each outage, and once when it answers again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ADDRESS = BrokerListener("PLAINTEXT", "kt2", 9092)
 
 
 def said(caplog: pytest.LogCaptureFixture, story: Callable[[Outages], Awaitable[None]]) -> list[str]:
-    """What the log has of outages after `story`, in virtual time."""
+    """The log lines about outages after `story`, in virtual time."""
     caplog.set_level(logging.INFO, "moldau.network")
     loop = VirtualLoop()
     try:
@@ -31,7 +31,7 @@ def said(caplog: pytest.LogCaptureFixture, story: Callable[[Outages], Awaitable[
 
 
 async def fail(outages: Outages, seconds: float) -> None:
-    """Tries once a second, and never has an answer."""
+    """Tries once a second, and never has a response."""
     for _ in range(int(seconds)):
         outages.of("broker 2").asked(ADDRESS)
         outages.of("broker 2").failed("Connection refused")

@@ -1,4 +1,4 @@
-"""A peer is reached when it is needed, and again when it was lost; who gets no answer is told so, in time."""
+"""A peer is connected when it is needed, and again after a loss; a request without a response fails in time."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_no_answer_in_time_ends_the_connection_and_the_next_request_makes_anothe
         world.other.is_mute = False
         await world.peer.request(ASKED, 1_000)
         assert [one.is_lost for one in world.other.connections] == [True, False]
-        assert world.losses == []  # it was this side that gave up
+        assert world.losses == []  # this side gave up
 
     tell(story)
 
@@ -171,7 +171,7 @@ def test_who_waits_for_a_connection_to_a_peer_that_is_given_up_waits_no_longer(i
         assert not asked.done()
         end(world.peer)
         await asyncio.sleep(0)
-        end(world.peer)  # while the first end is under way
+        end(world.peer)  # while the first end is in progress
         with pytest.raises(NoAnswerError, match="not waited for any more"):
             await asked
         assert world.loop.time() < 1
@@ -186,7 +186,7 @@ def test_a_peer_may_be_given_up_in_the_turn_in_which_a_try_to_connect_takes_too_
         await world.listen()
         world.network.cut("me", HOST, 60)
         asked = asyncio.ensure_future(world.peer.request(ASKED, 30_000))
-        for _ in range(10):  # until the first try has its time-out
+        for _ in range(10):  # until the first attempt times out
             await asyncio.sleep(0)
         due_s = world.loop.time() + FIRST_TRY_S
         world.loop.call_at(due_s, world.loop.call_soon, end, world.peer)  # after the time-out, before its task knows
@@ -224,7 +224,7 @@ def test_giving_up_a_sent_request_ends_the_connection_and_makes_room():
         results = await asyncio.gather(*asked[:MAX_IN_FLIGHT], return_exceptions=True)
         assert [type(result) for result in results] == [asyncio.CancelledError] + [NoAnswerError] * (MAX_IN_FLIGHT - 1)
         await asyncio.sleep(1)
-        assert len(world.other.requests) == 2 + MAX_IN_FLIGHT  # the one that waited has left, on a new connection
+        assert len(world.other.requests) == 2 + MAX_IN_FLIGHT  # the waiting request was sent, on a new connection
         asked[-1].cancel()
         await asyncio.gather(asked[-1], return_exceptions=True)
         world.other.is_mute = False

@@ -1,4 +1,5 @@
-"""The controller's listener serves the quorum and its administration; one for clients serves nothing of the quorum."""
+"""The controller's listener serves the quorum and its administration; a listener for clients does not serve the
+quorum."""
 
 from __future__ import annotations
 
@@ -163,7 +164,7 @@ def test_what_only_nodes_ask_closes_a_connection_of_clients() -> None:
 
 
 async def lone_node() -> tuple[Node, BrokerListener]:
-    """Started, and where its controller listens."""
+    """Started; gives the address of its controller."""
     ports = NodePorts(SystemClock(), SeededRandom(1), MemoryDisk(), InlineWorkers(), TcpNetwork())
     settings = parse_broker_settings({"listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"})
     node = Node(settings, ports)
@@ -207,7 +208,7 @@ def test_topics_and_settings_are_administered_through_a_controller() -> None:
 
 def test_a_controller_creates_topics_as_fast_as_the_clients_quota_allows() -> None:
     def create(port: int, client_id: str, *names: str) -> tuple[list[int], int]:
-        """The codes, and for how many milliseconds the client has to wait."""
+        """The codes, and the throttle time in milliseconds."""
         request = CreateTopicsRequest(tuple(CreatableTopic(name, 1, 1) for name in names), TIMEOUT_MS)
         with open_controller_admin(ClusterAccess(f"127.0.0.1:{port}", client_id=client_id)) as admin:
             answer = admin.ask(request)

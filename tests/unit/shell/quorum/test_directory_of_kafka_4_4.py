@@ -1,5 +1,5 @@
-"""A directory that `kafka-storage format` of Apache Kafka 4.4 has made: the first records of the cluster lie in the
-checkpoint of its first voters (KIP-1170), and there is no `bootstrap.checkpoint`."""
+"""A directory that `kafka-storage format` of Apache Kafka 4.4 has made: the checkpoint of the first voters has the
+cluster's first records (KIP-1170), and `bootstrap.checkpoint` does not exist."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def formatted_by_kafka(**settings: str) -> Node:
 
 
 def test_the_first_leader_writes_the_levels_of_the_format_into_the_log() -> None:
-    """Nodes that fetch the log know them from there alone."""
+    """Nodes that fetch the log learn them only from there."""
 
     async def test() -> None:
         node = formatted_by_kafka()

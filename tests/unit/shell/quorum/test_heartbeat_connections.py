@@ -1,4 +1,4 @@
-"""The end of a connection makes its broker suspect only where no later one was heard of."""
+"""After the end of a connection its broker is suspected only without a later heartbeat."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from moldau.wire.protocol.messages.broker_lifecycle import BrokerHeartbeatReques
 
 
 class Connection:
-    """What a handler sees of a connection that may end."""
+    """The handler's view of a connection that may end."""
 
     def __init__(self, number: int) -> None:
         self.id = number

@@ -1,4 +1,4 @@
-"""A feature that is finalized and not served here: said at once, once, and no reason for a member to stay away."""
+"""A finalized feature that this node does not serve: logged at once, once, and no reason for a member to leave."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ APACHE = 3
 
 
 class Watched:
-    """A watch, and what the log has of it."""
+    """A watch, and its log lines."""
 
     def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level(logging.ERROR)

@@ -1,5 +1,5 @@
-"""A cluster that has finalized a feature which Moldau lacks: a node of ours that would join says so and ends its start,
-and joins once the feature is taken back."""
+"""A cluster has finalized a feature that Moldau lacks: a joining node of ours reports it and ends its start, and joins
+once the feature is downgraded."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ REFUSED = pytest.mark.parametrize(
 
 class ForeignLeader(AnsweringNode):
     """The leader of a quorum of another kind, which serves `group.version`: everything in `batches` is committed, and
-    each answer has one of them."""
+    each response has one of them."""
 
     def __init__(self, *batches: list[FeatureLevelRecord], start_offset: int = 0) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class ForeignLeader(AnsweringNode):
 
 
 class Joining:
-    """One node of ours that joins what a foreign leader leads; its disk stays from one life to the next."""
+    """One node of ours that joins a quorum with a foreign leader; its disk stays from one life to the next."""
 
     def __init__(self, clock: SimulatedClock, network: SimulatedNetwork) -> None:
         self._network = network

@@ -1,4 +1,4 @@
-"""Records of what is not served: kept through snapshots, or the start is refused with their place."""
+"""Records of features that are not served: kept through snapshots, or the start fails with their place."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.support.quorum import METADATA_LOG, GatedWorkers, Node, codes, create
 
 
 def append_to_log(node: Node, records: list[MetadataRecord], frames: tuple[bytes, ...] = ()) -> int:
-    """As another controller of the same directory would: one batch behind the log's end. Gives its first offset."""
+    """Like another controller of the same directory: one batch after the log end. Gives its first offset."""
     data = node.disk.read_file(METADATA_LOG)
     *_, (_, last) = iterate_batches(data)
     versions = RecordVersions.for_levels({"metadata.version": 30})
@@ -81,11 +81,11 @@ def test_a_credential_is_shown_and_goes_into_a_snapshot_only_when_it_is_committe
         role = await node.start_with_broker(workers)
         await role.submit(set_credential("ann"))
         for _ in range(20):
-            await turn()  # a snapshot of the start is written
+            await turn()  # the start writes a snapshot
         workers.gate.clear()
         topics = asyncio.ensure_future(codes(role, create("a", "b", partitions=20)))
         for _ in range(3):
-            await turn()  # the flush of the topics has begun, without what follows
+            await turn()  # the flush of the topics has begun, without the later records
         late = asyncio.ensure_future(role.submit(set_credential("ben")))
         await turn()
         workers.gate.set()

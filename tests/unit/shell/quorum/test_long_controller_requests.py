@@ -1,4 +1,4 @@
-"""A request to the controller that names many is worked on with pauses; the others wait for it, and see what it did."""
+"""A controller request that names many is processed with pauses; other requests wait for it, and see its result."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TOPIC = 2
 
 
 async def turns_of(role: QuorumRole, request: object) -> tuple[int, object]:
-    """How often the loop turned until `request` was answered, and the answer."""
+    """The turns of the loop until `request` was answered, and the response."""
     asked = asyncio.ensure_future(role.submit(request))  # type: ignore[arg-type]
     count = 0
     while not asked.done():

@@ -1,4 +1,4 @@
-"""Three nodes elect a leader, agree on what it decides and lose nothing of it: on the simulator's network and time."""
+"""Three nodes elect a leader, agree on its decisions and lose none: on the simulator's network and time."""
 
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ async def begun(quorum: QuorumOfThree) -> tuple[QuorumNode, QuorumNode]:
 
 
 async def grow_old(leader: QuorumNode) -> None:
-    """Decides so much for so long that segments of the leader's log go: a snapshot holds what was in them."""
+    """Makes so many decisions for so long that segments of the leader's log are deleted: a snapshot has their
+    records."""
     for number in range(40):
         await decide(leader, f"user-{number % 4}", float(number))
         await asyncio.sleep(5)
@@ -165,7 +166,7 @@ def test_a_voter_whose_disk_loses_its_vote_abstains_until_its_restart(
         first.die()
         await until(lambda: voter.role.is_offline)
         await asyncio.sleep(10)
-        assert not other.role.is_leader  # nobody has said that it votes for it
+        assert not other.role.is_leader  # no voter has said that it votes for it
         voter.die()
         voter.disk.heal()
         await quorum.start(voter.node_id)
@@ -437,7 +438,7 @@ def test_each_node_describes_the_quorum_as_it_knows_it() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_no_acknowledged_change_is_lost_while_nodes_die_and_links_are_cut(seed: int) -> None:
-    """Sixty seconds of trouble; a change that got no answer may have been made or not."""
+    """Sixty seconds of faults; a change without a response may have been made or not."""
 
     async def story(quorum: QuorumOfThree, network: SimulatedNetwork) -> None:
         random = Random(seed)

@@ -15,7 +15,7 @@ PATIENCE_S = 60.0
 
 
 async def until(quorum: QuorumOfThree, condition: Callable[[], bool]) -> None:
-    """Returns when `condition` holds, which is looked at whenever a node publishes what is committed."""
+    """Returns when `condition` holds; it is checked whenever a node publishes committed records."""
     changed = asyncio.Event()
     for node in quorum.nodes.values():
         node.role.subscribe(lambda image, delta: changed.set())

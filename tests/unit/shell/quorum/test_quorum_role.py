@@ -1,4 +1,4 @@
-"""The quorum of one: durable before it answers, the same after a restart, honest about a disk that fails."""
+"""The quorum of one: durable before it responds, the same after a restart, honest about a failing disk."""
 
 from __future__ import annotations
 
@@ -570,7 +570,7 @@ def test_our_own_mistake_answers_everybody_and_is_told() -> None:
 
 @pytest.mark.asyncio
 async def test_after_records_that_nobody_can_write_the_controller_decides_on() -> None:
-    """Their time is no number of 64 bits."""
+    """Their time does not fit into 64 bits."""
     node = Node()
     role = await node.start_with_broker()
     now_ms = node.clock.now_ms()

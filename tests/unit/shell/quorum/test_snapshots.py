@@ -1,4 +1,4 @@
-"""What must be on the disk before a snapshot of the metadata gets its name."""
+"""The data that must be on the disk before a metadata snapshot gets its name."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LEVELS = {"metadata.version": 30}
 
 
 class Taking:
-    """The committed image of a voter, the log behind it, and the snapshots that are taken of it."""
+    """The committed image of a voter, the log after it, and the snapshots of it."""
 
     def __init__(self) -> None:
         self.disk = MemoryDisk()

@@ -1,4 +1,4 @@
-"""Voters come and go while the quorum runs, asked for by operators or by the nodes themselves (KIP-853, 1186)."""
+"""Voters join and leave while the quorum runs, by requests of operators or of the nodes themselves (KIP-853, 1186)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class GrowingQuorum:
         await until(lambda: any(node.role.is_leader for node in self.nodes.values()) and condition())
 
     async def ask(self, request: AddRaftVoterRequest | RemoveRaftVoterRequest) -> tuple[int, str | None]:
-        """Error and message of the leader's answer."""
+        """Error and message of the leader's response."""
         leader = next(node for node in self.nodes.values() if node.role.is_leader)
         answer = await leader.role.submit(request)
         assert hasattr(answer, "error_code")
@@ -168,7 +168,7 @@ def test_a_start_that_hears_of_less_than_its_snapshot_has_waits_for_more() -> No
         await node.listen("node-2", PORT)
         node.start(None)
         await asyncio.sleep(1)
-        node.role.committed(1)  # by a leader that has only just begun, and knows no better yet
+        node.role.committed(1)  # by a leader that has only just begun, and does not know better yet
         assert node.role.high_watermark == 0
 
     tell(story)
@@ -229,6 +229,6 @@ def test_a_voter_that_moved_says_where_it_is() -> None:
             None, 99, 2, directory_of(quorum, 2), elsewhere.listeners, KRaftVersionFeature(0, 1)
         )
         refused = await quorum.nodes[1].role.change_voters(moved, LISTENER)
-        assert refused.error_code == 75  # of an epoch that nobody leads
+        assert refused.error_code == 75  # of an epoch without a leader
 
     tell(story)

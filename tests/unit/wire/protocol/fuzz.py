@@ -1,6 +1,6 @@
 """Feeds every decoder of the protocol with damaged and random bytes.
 
-`make fuzz` runs for long on fresh seeds; the test beside it runs a fixed seed for short.
+`make fuzz` runs for long with fresh seeds; the test next to it runs a fixed seed for a short time.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ OTHER_DECODERS: tuple[Decode, ...] = (
 
 
 def peak_bytes(decode: Decode, data: bytes) -> int:
-    """Most bytes that were allocated at once while `decode` read `data`. Raises what it raises but ProtocolError."""
+    """Peak bytes that were allocated while `decode` read `data`. Raises its errors except ProtocolError."""
     tracemalloc.start()
     try:
         result = decode(data)
@@ -117,7 +117,7 @@ def peak_bytes(decode: Decode, data: bytes) -> int:
 
 
 def check(decode: Decode, data: bytes, *, is_measured: bool) -> None:
-    """Raises whatever else than ProtocolError comes out, and AssertionError beyond the allocation bound."""
+    """Raises all errors except ProtocolError, and AssertionError beyond the allocation bound."""
     if is_measured:
         peak = peak_bytes(decode, data)
         assert peak <= 64 * len(data) + 65_536, f"{peak} bytes for an input of {len(data)}: {data[:100]!r}"

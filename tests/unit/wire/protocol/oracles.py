@@ -1,7 +1,7 @@
-"""The same message in the words of two independent implementations: kio and kafka-python.
+"""The same message in two independent implementations: kio and kafka-python.
 
-Both name the fields after the same schemas, in the same order; what they choose otherwise is undone here: kio has
-types of its own for errors, times and ids, kafka-python sets for bit fields.
+Both name the fields after the same schemas, in the same order. This module undoes their differences: kio has its own
+types for errors, times and ids, kafka-python has sets for bit fields.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _kio_value(field_type: FieldType, value: object, theirs: object, kind: type,
     if kafka_type.startswith("timedelta"):
         return datetime.timedelta(milliseconds=value)
     if kafka_type == "datetime_i64":
-        # kio knows of some fields that -1 stands for no time
+        # kio knows that -1 means no time for some fields
         return (
             None
             if value == -1 and "None" in _names_in(theirs.type)

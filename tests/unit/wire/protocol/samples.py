@@ -42,7 +42,7 @@ def versions_of(rows: Iterable[ApiVersionRange]) -> list[tuple[MessageClass, int
 
 API_MESSAGES = versions_of(API_VERSIONS.values())
 NODE_MESSAGES = versions_of(CONTROLLER_API_VERSIONS.values())
-"""What only nodes say to each other."""
+"""Messages that only nodes send to each other."""
 
 
 def declared_in(*modules: ModuleType) -> list[tuple[MessageClass, int]]:
@@ -58,7 +58,7 @@ ALL_MESSAGES = API_MESSAGES + NODE_MESSAGES + declared_in(metadata_records, grou
 
 
 def generated(examples: int) -> settings:
-    """For a test of each message and version: so many examples, or fewer where the profile has fewer.
+    """For a test of each message and version: that many examples, or fewer if the profile has fewer.
 
     Shrinking a failure of a large message takes minutes: the failing example is printed as it is.
     """
@@ -83,7 +83,7 @@ _INTEGERS = {
     "d": st.floats(allow_nan=False, allow_infinity=False),
     "16s": st.one_of(st.just(bytes(16)), st.binary(min_size=16, max_size=16)),
 }
-# what kio can say in the types it has chosen: errors that it knows, times as datetime, -1 as no time
+# the values that kio's types can hold: errors that it knows, times as datetime, -1 as no time
 _ERROR_CODES = st.integers(-1, 119)
 _TIMES = st.one_of(st.just(-1), st.integers(0, 2**41))
 _STRINGS = st.one_of(
@@ -108,7 +108,7 @@ def _values(field: Field, field_type: FieldType, version: int) -> st.SearchStrat
     if isinstance(field_type, Array):
         sizes = st.lists(_values(field, field_type.element, version), max_size=2).map(tuple)
         if isinstance(field_type.element, Primitive) and field_type.element.format in "hiq":
-            # long enough for a length of two bytes; made without drawing, which is what costs time
+            # long enough for a length of two bytes; made without drawing, which would be slow
             return st.one_of(sizes, st.just(tuple(range(130))))
         return sizes
     return messages(field_type.struct, version)

@@ -1,4 +1,4 @@
-"""Every served message in every version, byte for byte as kio and kafka-python have it, and back."""
+"""Every served message in every version: the same bytes as kio and kafka-python, and decoded again."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ KIO_RECORDS = [
 ]
 
 NEWER_THAN_KIO = {"ApiVersions": 5, "DeleteGroups": 3, "TxnOffsetCommit": 6, "UnregisterController": 0}
-"""From which version on an API is newer than the oracles: test_messages_of_kafka_4_4.py has Kafka's own bytes."""
+"""The first version of an API that the oracles lack: test_messages_of_kafka_4_4.py has Kafka's own bytes."""
 
 KNOWN_TO_KIO = [
     (cls, version)
@@ -53,7 +53,7 @@ NOT_IN_KAFKA_PYTHON = (
     *("UnregisterBroker", "ConsumerGroupHeartbeat", "ConsumerGroupDescribe", "AddRaft", "RemoveRaft"),
     *("CreateDelegation", "RenewDelegation", "ExpireDelegation", "DescribeDelegation"),
 )
-"""Of these kafka-python 3.0 has no declaration: kio alone is asked."""
+"""kafka-python 3.0 lacks these: only kio is asked."""
 
 
 @pytest.mark.parametrize(("cls", "version"), KNOWN_TO_KIO, ids=sample_id)
@@ -82,14 +82,14 @@ def test_the_bytes_of_control_records_and_of_what_nodes_say_are_those_of_kio(cls
 def _agree_with_kio(message: msgspec.Struct, version: int, body: bytes) -> None:
     theirs = to_kio(message, version)
     assert body == kio_bytes(theirs)
-    with contextlib.suppress(OutOfBoundValue):  # of the begin of a transaction kio reads no -1, which is none
+    with contextlib.suppress(OutOfBoundValue):  # kio rejects -1 (none) for the begin of a transaction
         assert kio_read(type(theirs), body) == (theirs, len(body))
     assert decode_message(type(message), version, body) == (message, len(body))
 
 
 @pytest.mark.parametrize(("cls", "version"), ALL_MESSAGES, ids=sample_id)
 def test_what_was_encoded_is_decoded_from_any_buffer_and_position(cls: MessageClass, version: int):
-    @generated(5)  # the oracles' messages go there and back, too
+    @generated(5)  # the oracles' messages are encoded and decoded, too
     @given(messages(cls, version), st.binary(max_size=3), st.binary(max_size=3))
     def round_trip(message, before, after):
         body = encode_message(message, version)

@@ -1,4 +1,4 @@
-"""The codec that pauses says what the other one says, and never goes on for long."""
+"""The codec with pauses gives the same results as the other one, and never runs for long."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ few = generated(5)
 
 
 def run(work: Pausing[Value]) -> tuple[int, Value]:
-    """How often it paused, and what it gave."""
+    """The number of its pauses, and its result."""
     pauses = 0
     while True:
         try:

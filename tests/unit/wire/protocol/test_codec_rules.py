@@ -1,4 +1,4 @@
-"""What the codec promises beyond the bytes of good messages: bounds, nulls, tags, and one kind of error."""
+"""The codec's guarantees beyond the bytes of good messages: bounds, nulls, tags, and one kind of error."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_records_are_views_of_the_buffer_and_everything_else_is_copied():
     body[-5:] = b"BATCH"
     assert bytes(records) == b"BATCH"
     records.release()
-    body.clear()  # nothing else holds the buffer
+    body.clear()  # no other reference holds the buffer
 
     names = bytearray(metadata_names(b"t"))
     decode_message(MetadataRequest, 1, names)
@@ -157,7 +157,7 @@ def test_arrays_longer_than_one_byte_of_length_come_back():
         assert decode_message(FetchResponse, 12, encode_message(response, 12))[0] == response
 
 
-# -- a message of our own, with all that the served ones do not use
+# -- a message of our own, with all features that the served ones do not use
 
 
 class Inner(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""The hand-written Produce and Fetch say the same as the codec, for good bytes and bad, in every version."""
+"""The hand-written Produce and Fetch equal the codec, for good bytes and bad, in every version."""
 
 from __future__ import annotations
 

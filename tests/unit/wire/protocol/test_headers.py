@@ -24,7 +24,7 @@ from moldau.wire.protocol.headers import (
 )
 from moldau.wire.protocol.schema import NO_VERSIONS, message_info
 
-# what Apache Kafka 4.3.1 tells on a broker listener, for the APIs served here: (key, min, max)
+# Apache Kafka 4.3.1's answer on a broker listener, for the APIs served here: (key, min, max)
 ADVERTISED_BY_KAFKA = [
     (0, 0, 13), (1, 4, 18), (2, 1, 11), (3, 0, 13), (8, 2, 10), (9, 1, 10), (10, 0, 6), (11, 0, 9), (12, 0, 4),
     (13, 0, 5), (14, 0, 5), (15, 0, 6), (16, 0, 5), (17, 0, 1), (18, 0, 5), (19, 2, 7), (20, 1, 6), (21, 0, 2),

@@ -1,4 +1,4 @@
-"""The grammar of sasl.jaas.config: what Apache Kafka reads is read alike."""
+"""The grammar of sasl.jaas.config: read as Apache Kafka reads it."""
 
 from __future__ import annotations
 

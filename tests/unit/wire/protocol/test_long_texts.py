@@ -1,4 +1,4 @@
-"""Texts near the 32,767 bytes that a string may have: messages are shortened, what is read can be sent back."""
+"""Texts near the limit of a string, 32,767 bytes: messages are shortened, and received texts can be sent back."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.unit.wire.protocol.samples import MessageClass, sample_id, versions_o
 
 LONGEST = 32_767
 TOO_LONG = "ab" + "€" * 20_000
-"""Of characters of three bytes: the greatest length falls into one of them."""
+"""Of characters of three bytes: the limit falls inside one of them."""
 SHORTENED = "ab" + "€" * 10_920 + "..."
 
 

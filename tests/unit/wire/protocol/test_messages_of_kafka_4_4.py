@@ -1,4 +1,4 @@
-"""What Apache Kafka 4.4 says and the other oracles do not know yet. The bytes are those of its own classes."""
+"""Messages of Apache Kafka 4.4 that the other oracles do not know yet. The bytes are from its own classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever the bytes, a decoder raises only ProtocolError, and takes at most 64 times the input + 64 KiB."""
+"""With any bytes, a decoder raises only ProtocolError, and allocates at most 64 times the input + 64 KiB."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_every_prefix_of_a_message_is_refused_or_read_but_nothing_else(cls: Mess
 
 
 def smallest(field_type: FieldType, version: int) -> object:
-    """The value that takes the fewest bytes; strings of no bytes rather than null, which is cheaper to hold."""
+    """The value with the fewest bytes; empty strings rather than null, which needs less memory."""
     if isinstance(field_type, Primitive):
         return bytes(16) if field_type.format == "16s" else 0
     if isinstance(field_type, Text | Bytes):
@@ -65,7 +65,7 @@ def shape(field_type: FieldType, version: int) -> object:
 def crowded(
     cls: MessageClass, version: int, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], object, msgspec.Struct]]:
-    """Messages in which one array, on any level, has thousands of the smallest elements; its path and their shape."""
+    """Messages in which one array, at any level, has thousands of the smallest elements; its path and their shape."""
     for field in fields_of(cls):
         if not field.is_present(version) or not isinstance(field.type, Array):
             continue
@@ -80,7 +80,7 @@ def crowded(
 @pytest.mark.slow
 @pytest.mark.parametrize("cls", dict.fromkeys(cls for cls, _ in ALL_MESSAGES), ids=sample_id)
 def test_the_densest_arrays_stay_within_the_allocation_bound(cls: MessageClass):
-    """In each version in which an array's elements have another shape than in the versions before."""
+    """In each version in which an array's elements have a new shape."""
     measured = set()
     for version in (version for other, version in ALL_MESSAGES if other is cls):
         is_flexible = version in message_info(cls).flexible

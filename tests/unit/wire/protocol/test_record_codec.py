@@ -1,4 +1,4 @@
-"""Records of Kafka's internal topics. The bytes are what Apache Kafka 4.3.1 wrote into logs of its own."""
+"""Records of Kafka's internal topics. The bytes are from logs of Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which hosts are this machine's alone."""
+"""Which hosts are only this machine's own."""
 
 from __future__ import annotations
 

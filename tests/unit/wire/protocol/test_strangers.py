@@ -1,4 +1,4 @@
-"""Other protocols are known by their first four bytes."""
+"""Other protocols are recognized by their first four bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A batch is compressed anew with the topic's codec, and its records stay what they were."""
+"""A batch is recompressed with the topic's codec, and its records stay unchanged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOW_MS = 1_800_000_000_000
 def rewrite(
     batch: Buffer, target: TargetCompression | None, *, is_key_required: bool = False, is_log_append_time: bool = False
 ) -> tuple[Buffer, int]:
-    """What is to be appended, and after how many pauses."""
+    """The batch to append, and the number of pauses."""
     limits = BatchLimits(is_log_append_time=is_log_append_time)
     work = BatchRewrite(batch, read_header(batch), limits, is_key_required=is_key_required, target=target)
     work.expand()
@@ -108,7 +108,7 @@ def test_what_only_the_records_show_is_refused(batch: bytes) -> None:
 def test_a_timestamp_past_64_bits_is_one_that_no_topic_takes(delta_ms: int) -> None:
     last_ms = 2**63 - 1
     batch = bytearray(build_batch([(b"k", b"v", 0, ()), (b"k", b"v", delta_ms, ())]))
-    struct.pack_into(">qq", batch, MAX_TIMESTAMP_POSITION - 8, last_ms, last_ms)  # the base timestamp stands before it
+    struct.pack_into(">qq", batch, MAX_TIMESTAMP_POSITION - 8, last_ms, last_ms)  # the base timestamp is before it
     write_crc(batch, 0, len(batch))
     no_bounds = BatchLimits(timestamp_after_max_ms=NO_BOUND_MS)
     header = check_produced_batch(batch, now_ms=NOW_MS, limits=no_bounds)
@@ -119,5 +119,5 @@ def test_a_timestamp_past_64_bits_is_one_that_no_topic_takes(delta_ms: int) -> N
             list(work.walk(NOW_MS))
         assert caught.value.name == "INVALID_TIMESTAMP"
         assert [index for index, _ in caught.value.record_errors] == [1]
-        # the broker's own clock takes the place of the client's
+        # the broker's own clock replaces the client's
         assert read_header(rewrite(batch, target, is_log_append_time=True)[0]).max_timestamp == last_ms

@@ -1,4 +1,4 @@
-"""The four codecs in Kafka's framings, checked against other implementations, never past their bound."""
+"""The four codecs in Kafka's framings, compared with other implementations, never beyond their bound."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_bytes_behind_the_last_gzip_member_are_ignored():
 
 @pytest.mark.parametrize("member_bytes", [0, 1, 700, 40_000])
 def test_many_gzip_members_are_read_with_the_tightest_bound(member_bytes):
-    noise = Random(1).randbytes(member_bytes)  # does not compress: a long member takes more than one piece
+    noise = Random(1).randbytes(member_bytes)  # incompressible: a long member takes more than one piece
     data = compress(Compression.GZIP, noise) * 50
     assert decompress(Compression.GZIP, data + b"junk", 50 * member_bytes) == noise * 50
     for cut in (1, 9, len(data) // 100):
@@ -88,7 +88,7 @@ def test_what_stands_behind_a_gzip_member_is_copied_once_and_not_for_every_membe
     assert decompress(Compression.GZIP, data) == b""
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 1.5 * len(data)  # a copy that a member makes stands beside the one that it was read from
+    assert peak < 1.5 * len(data)  # a member's copy exists next to its source
 
 
 def test_linked_lz4_blocks_are_refused_as_kafkas_clients_refuse_them():

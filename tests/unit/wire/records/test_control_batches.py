@@ -1,4 +1,4 @@
-"""Control batches: markers and what the quorum writes."""
+"""Control batches: markers and the quorum's records."""
 
 from __future__ import annotations
 

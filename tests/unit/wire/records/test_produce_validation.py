@@ -1,4 +1,4 @@
-"""Each produced batch that Kafka refuses is refused with Kafka's code."""
+"""Each produced batch that Kafka rejects is rejected with Kafka's code."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_what_is_refused_and_how(code, batch):
 @pytest.mark.parametrize(
     "batch",
     [
-        batch_with() + b"\x00" * 11,  # fewer bytes than a header behind it: cut off
+        batch_with() + b"\x00" * 11,  # fewer bytes than a header after it: cut off
         batch_with() + batch_with()[:-1],
         batch_with(35, int64(NOW_MS + HOUR_MS)),
         batch_with(35, int64(-1)),
@@ -158,7 +158,7 @@ def test_timestamp_bounds_are_the_topics():
 @pytest.mark.parametrize("compression", list(Compression))
 @pytest.mark.parametrize(("value_bytes", "is_within"), [(92, True), (93, False)])
 def test_a_record_of_a_compressed_batch_is_bounded_without_its_length_varint(compression, value_bytes, is_within):
-    """As Apache Kafka 4.4.0 judges key `k` and that value by `max.decompressed.message.bytes=100`."""
+    """By Apache Kafka 4.4.0's check of key `k` and that value with `max.decompressed.message.bytes=100`."""
     batch = build_batch([(b"k", b"v" * value_bytes, NOW_MS, ())], compression=compression)
     is_refused = compression is not Compression.NONE and not is_within
     assert walk(batch, limits=BatchLimits(max_decompressed_bytes=100)) == (87 if is_refused else 0)
@@ -182,7 +182,7 @@ def walk(batch, *, is_key_required=False, limits=LIMITS) -> int:
         (HEADER_SIZE + 6, b"\x7e"),  # value length
         (HEADER_SIZE + 37, b"\x02"),  # header count
         (-3, b"\x01"),  # null header key
-        (22, b"\x01"),  # says gzip, is not
+        (22, b"\x01"),  # claims gzip, but is not
     ],
 )
 def test_the_full_walk_refuses_records_that_cannot_be_read(position, replacement):

@@ -1,4 +1,4 @@
-"""Batches are Kafka's, byte for byte: against kafka-python's builder and reader and kio's reader."""
+"""Batches are Kafka's, byte for byte: compared with kafka-python's builder and reader and kio's reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever the bytes, reading records raises only ProtocolError, and takes at most 64 times the input + 64 KiB."""
+"""With any bytes, reading records raises only ProtocolError, and allocates at most 64 times the input + 64 KiB."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_mutated_batches_raise_only_protocol_errors_within_the_allocation_bound(
         for _ in range(chance.randint(1, 6)):
             batch[chance.randrange(len(batch))] = chance.randrange(256)
         batch[16] = 2
-        batch[21:23] = b"\x00\x00"  # codecs have their own bound and their own test
+        batch[21:23] = b"\x00\x00"  # codecs have a separate bound and test
         batch = batch[: chance.randint(len(batch) // 2, len(batch))]
         try:
             read_records(batch)

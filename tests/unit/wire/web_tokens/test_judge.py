@@ -1,4 +1,4 @@
-"""Which tokens of an issuer are believed: the key fixes the algorithm, and the claims are judged at a given time."""
+"""Which tokens of an issuer are valid: the key fixes the algorithm, and the claims are checked at a given time."""
 
 from __future__ import annotations
 

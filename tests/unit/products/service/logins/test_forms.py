@@ -1,4 +1,4 @@
-"""Where a login may lead to."""
+"""The allowed destinations after a login."""
 
 from __future__ import annotations
 

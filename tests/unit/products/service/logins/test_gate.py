@@ -1,4 +1,4 @@
-"""Logins by the form, one after the other of one address, with a source of people that answers when the test says."""
+"""Logins by the form, one at a time from an address, with a user source that answers when the test says so."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WAIT_S = 60
 
 
 class HeldPeople:
-    """See PasswordSource. Everybody may log in; `answers`: one for each login."""
+    """See PasswordSource. Every user may log in; `answers`: one for each login."""
 
     cluster, principal, note = "a cluster", "User:service", ""
 
@@ -39,7 +39,7 @@ class HeldPeople:
 
 
 class Browser:
-    """One request of it. `left`: it has gone."""
+    """One request of a browser. `left`: it has gone."""
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate

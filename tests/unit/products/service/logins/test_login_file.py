@@ -1,4 +1,4 @@
-"""The file of people: what it says, and what it is refused for."""
+"""The file of users: its contents, and rejected ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions: when they end, and how many there are."""
+"""Sessions: when they end, and their maximum number."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from moldau.products.service.people import How, Person, Role
 
 
 class Book:
-    """Notes whose sessions ended."""
+    """Records the users whose sessions ended."""
 
     def __init__(self, idle_s: float = 100) -> None:
         self.sessions = Sessions(idle_s)

@@ -1,4 +1,4 @@
-"""One login of each address at a time, and a bounded line behind it. On a loop whose time is virtual."""
+"""One login of each address at a time, and a bounded queue after it. On a loop with virtual time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.virtual_time import until
 
 
 class Story:
-    """Logins that take turns; each ends when it is let go."""
+    """Logins that take turns; each ends when the test releases it."""
 
     def __init__(self) -> None:
         self.turns = Turns()

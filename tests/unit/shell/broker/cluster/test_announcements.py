@@ -1,4 +1,4 @@
-"""What the metadata log decided is told in sentences that end."""
+"""Decisions in the metadata log are logged in sentences of bounded length."""
 
 from __future__ import annotations
 

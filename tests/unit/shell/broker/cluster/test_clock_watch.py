@@ -1,4 +1,4 @@
-"""A broker whose clock is far from the controller's says so."""
+"""A broker whose clock is far from the controller's logs that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker reaches the active controller wherever it is, for itself and for its clients."""
+"""A broker reaches the active controller on any node, for itself and for its clients."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ClientOfATest(msgspec.Struct, frozen=True):
     client_id: str = "loader"
 
     def hand_on(self) -> None:
-        """Its audit log is no matter of the channel."""
+        """Nothing to do: its audit log does not concern the channel."""
 
 
 class World:
@@ -334,7 +334,7 @@ def test_a_forwarded_request_is_held_to_the_quota_of_its_client_by_the_controlle
 
 
 class Asked:
-    """An authorizer that denies everything to User:ada, and keeps who asked from where for what."""
+    """An authorizer that denies everything to User:ada, and records user, address and resource of each question."""
 
     def __init__(self) -> None:
         self.clients: dict[tuple[str, str], set[int]] = {}
@@ -403,7 +403,7 @@ def test_an_envelope_with_nonsense_in_it_is_refused(changes: dict[str, Any], cod
 
 
 def test_what_only_brokers_of_apache_kafka_hand_on_is_answered_too() -> None:
-    """kafka-metadata-quorum and kafka-acls, asked of a broker of Apache Kafka whose cluster Moldau leads."""
+    """kafka-metadata-quorum and kafka-acls with a broker of Apache Kafka in a cluster that Moldau leads."""
 
     async def story(world: World) -> None:
         leader = await world.leader()
@@ -427,7 +427,8 @@ def test_what_only_brokers_of_apache_kafka_hand_on_is_answered_too() -> None:
 
 
 def test_a_controller_gives_a_session_by_a_token_no_tokens() -> None:
-    """The principal in the envelope says how the client has logged in, whatever the broker has checked (KIP-48)."""
+    """The principal in the envelope carries the way of the client's login; the controller ignores the broker's check
+    (KIP-48)."""
 
     async def story(world: World) -> None:
         leader, codes = await world.leader(), []

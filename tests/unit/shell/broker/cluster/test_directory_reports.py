@@ -1,4 +1,4 @@
-"""In which log directory a partition lies: the controller hears of it, also where it is away for a while."""
+"""The controller learns the log directory of a partition, even after it was away for a while."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ HERE, THERE = Uuid(b"h" * 16), Uuid(b"e" * 16)
 
 
 class Controller:
-    """Across the network: `asked` has the epoch and the partitions of each request. It takes none while it is away, and
-    answers none while `gate` is closed."""
+    """Across the network: `asked` has the epoch and the partitions of each request. It accepts none while it is away,
+    and answers none while `gate` is closed."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[int, dict[int, Uuid]]] = []
@@ -110,7 +110,7 @@ def test_what_a_move_reports_waits_for_the_report_that_is_under_way(in_virtual_t
         await asyncio.sleep(0.01)
         moved = asyncio.ensure_future(reports.report(TOPIC_ID, 0, THERE))
         await asyncio.sleep(1)
-        assert controller.asked == [(10, {0: HERE})]  # and tried again until it has an answer
+        assert controller.asked == [(10, {0: HERE})]  # and retried until it has a response
         controller.gate.set()
         await moved
         assert controller.asked == [(10, {0: HERE}), (10, {0: THERE})]
@@ -123,7 +123,7 @@ def test_a_move_whose_note_got_no_answer_is_taken_back_in_the_metadata(in_virtua
         running, here, there = await two_directories(start_node)
         write(running, 3)
         broker = running.node.broker
-        await asyncio.sleep(1)  # the broker reports where it has put the partition
+        await asyncio.sleep(1)  # the broker reports the partition's new place
         noted: list[Uuid | None] = []
 
         async def submit(request: AssignReplicasToDirsRequest) -> None:

@@ -1,4 +1,4 @@
-"""A broker of a cluster registers, serves and stops as the controller lets it, however often it has to ask."""
+"""A broker of a cluster registers, serves and stops as the controller allows, with any number of attempts."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ SESSION_S = 9.0
 
 
 class Story:
-    """A controller that decides at once, and a broker whose metadata is up to date unless `lags_at` says where it is.
-    `refusals`: what the next requests get in place of an answer."""
+    """A controller that decides at once, and a broker whose metadata is up to date unless `lags_at` is its offset.
+    `refusals`: the errors that the next requests get."""
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""What a broker tells the controller of itself, as messages of the protocol."""
+"""A broker's reports to the controller, as messages of the protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What many ask of one broker, in few requests."""
+"""Questions of many callers to one broker are merged into few requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.asyncio
 
 
 class Asked:
-    """A broker that answers a request with its questions when it is told to, and those who ask it."""
+    """A broker that answers a request with its questions when the test says so, and its callers."""
 
     def __init__(self) -> None:
         self.requests: list[dict[str, int]] = []
@@ -31,13 +31,13 @@ class Asked:
         return self.requests[-1]
 
     async def ask(self, key: str, question: int, things: int = 1) -> asyncio.Task[int | None]:
-        """Asks, and goes on once it is on its way or waits."""
+        """Asks, and returns once the question is on its way or waits."""
         task = asyncio.ensure_future(self.merged.ask(key, question, things))
         await asyncio.sleep(0)
         return task
 
     async def answer(self, error: Exception | None = None) -> None:
-        """To the last request; the next one is on its way then, if there is one."""
+        """To the last request; then the next one is sent, if there is one."""
         if error is None:
             self._answers[-1].set_result(None)
         else:

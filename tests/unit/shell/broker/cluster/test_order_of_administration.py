@@ -1,4 +1,4 @@
-"""What is asked in one segment behind a change of replicas, log directories or features sees the change."""
+"""A request that follows a change of replicas, log directories or features in one segment sees the change."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.asyncio
 
 
 async def answers_to(node: Any, *requests: tuple[ApiKey, int, Any]) -> list[Any]:
-    """Of requests that come in one segment."""
+    """To requests that come in one segment."""
     client = node.connect()
     client.feed(b"".join(client.request(*request) for request in requests))
     return await client.next_answers(len(requests))

@@ -1,4 +1,4 @@
-"""What a broker tells clients of the other brokers of its cluster, as its metadata has them."""
+"""The other brokers of the cluster in a broker's responses, from its metadata."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def broker(broker_id: int, listener: str = "PLAINTEXT", *, is_fenced: bool = Fal
 
 
 def learn(node: Any, *others: BrokerImage, **leaders: int) -> None:
-    """The image of the node's broker gets other brokers, and other leaders for partition 0 of topics."""
+    """Gives the image of the node's broker other brokers, and other leaders for partition 0 of topics."""
     image = node.node.broker.image
     delta = MetadataDelta(end_offset=Offset(image.end_offset + 1), brokers={one.broker_id: one for one in others})
     for name, leader in leaders.items():
@@ -57,10 +57,10 @@ async def test_metadata_names_the_brokers_that_serve_on_the_listener_that_asks(s
 @pytest.mark.parametrize(
     ("settings", "alone", "among_others"),
     [
-        # what the other brokers say of it, not the address of the connection
+        # what the other brokers report of it, not the address of the connection
         ({"listeners": "PLAINTEXT://kt1:9092"}, ("kt1", 9092), ("kt1", 9092)),
         ({"advertised.listeners": "PLAINTEXT://public:19092"}, ("public", 19092), ("public", 19092)),
-        # a node alone has no other to agree with
+        # a single node has no other node to agree with
         ({"listeners": "PLAINTEXT://:9092"}, ("10.0.0.1", 9092), ("localhost", 9092)),
         ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, ("10.0.0.1", 9092), ("localhost", 9092)),
     ],

@@ -1,4 +1,4 @@
-"""Coordinators move with the leadership of their partition: nothing that was answered is forgotten."""
+"""Coordinators move with the leadership of their partition: no acknowledged change is lost."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ RETENTION_S, CHECK_S = 60, 5
 
 
 async def with_topics(brokers: Brokers, coordinators: tuple[int, ...] = (1, 2, 3)) -> None:
-    """Broker 1 coordinates transactions, 2 leads topic t, 3 coordinates groups; all hold all, but for what only the
-    `coordinators` of transactions hold."""
+    """Broker 1 coordinates transactions, 2 leads topic t, 3 coordinates groups. All brokers hold all partitions, except
+    those that only the `coordinators` of transactions hold."""
     brokers.controller.create_topic(TRANSACTION_STATE_TOPIC, coordinators, cleanup_policy="compact")
     brokers.controller.create_topic("t", (2, 3, 1))
     brokers.controller.create_topic(OFFSETS_TOPIC, (3, 1, 2), cleanup_policy="compact")
@@ -46,14 +46,14 @@ async def commit(brokers: Brokers, broker_id: int, offset: int) -> int:
 
 
 async def committed(brokers: Brokers, broker_id: int) -> tuple[int, list[int]]:
-    """The error code and what group g has committed."""
+    """The error code and group g's committed offset."""
     answer = await brokers.ask(broker_id, OffsetFetchRequest(groups=(OffsetFetchRequestGroup("g", topics=None),)))
     (group,) = answer.groups
     return group.error_code, [row.committed_offset for topic in group.topics for row in topic.partitions]
 
 
 async def read_committed(brokers: Brokers, broker_id: int) -> tuple[int, list[int]]:
-    """The last stable offset, and the base offsets of the batches that are readable."""
+    """The last stable offset, and the base offsets of readable batches."""
     partition = FetchPartition(0, -1, 0, partition_max_bytes=1 << 20)
     topic = FetchTopic(topic_id=Uuid(brokers.controller.image.topic_id("t")), partitions=(partition,))
     answer = await brokers.ask(broker_id, FetchRequest(isolation_level=1, topics=(topic,), max_bytes=1 << 20))
@@ -144,7 +144,7 @@ def test_a_restarted_single_coordinator_ends_old_transactions_without_a_request(
         brokers.machines[1].kill("process")
         brokers.controller.fence(1)
         await brokers.machines[1].start()
-        # as it is elected again once it is unfenced, some time after its start
+        # as when it is unfenced and elected again, some time after its start
         brokers.controller.change(TRANSACTION_STATE_TOPIC, leader=NO_LEADER)
         brokers.controller.change(TRANSACTION_STATE_TOPIC, leader=1)
         await brokers.pass_time(90)  # the transaction may take 60 s
@@ -154,7 +154,7 @@ def test_a_restarted_single_coordinator_ends_old_transactions_without_a_request(
 
 
 def test_a_coordinator_that_was_just_elected_tells_nothing_that_may_be_lost_with_it() -> None:
-    """Broker 1 leads with a position that broker 2, in sync as well, has not fetched yet."""
+    """Broker 1 leads with a committed offset that broker 2, also in sync, has not fetched yet."""
 
     async def story(brokers: Brokers) -> None:
         await with_topics(brokers)
@@ -185,7 +185,7 @@ def test_a_coordinator_that_was_just_elected_tells_nothing_that_may_be_lost_with
 def test_what_went_to_another_coordinator_while_a_list_was_made_is_left_out(
     topic: str, coordinator: int, request_of_list: Any
 ) -> None:
-    """The list rests on a record that broker 2, in sync as well, has not fetched yet."""
+    """The list depends on a record that broker 2, also in sync, has not fetched yet."""
 
     async def story(brokers: Brokers) -> None:
         async def write() -> None:
@@ -235,7 +235,7 @@ def need_in_sync(brokers: Brokers, replicas: int) -> None:
 
 
 def test_offsets_expire_at_an_elected_coordinator_without_a_request() -> None:
-    """Broker 1 has looked for groups once, before it was elected."""
+    """Broker 1 has looked for groups once, before its election."""
 
     async def story(brokers: Brokers) -> None:
         await with_topics(brokers)

@@ -1,4 +1,4 @@
-"""How long coordinators took to load, and what leaders heard of them, as /metrics shows both."""
+"""The load times of coordinators, and their messages to leaders, in /metrics."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ VERIFICATIONS = "kafka_server_addpartitionstotxnmanager_"
 
 
 async def shown(node: Any) -> dict[str, float]:
-    """Name and labels to value, of groups and transactions."""
+    """Name and labels to value, for groups and transactions."""
     out = Samples(TABLE)
     await add_groups(node.node.broker, out)
     await add_transactions(node.node.broker, out)

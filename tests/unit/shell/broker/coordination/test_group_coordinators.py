@@ -1,4 +1,4 @@
-"""The group coordinators against a node: clocks that are set back, topics that are deleted."""
+"""The group coordinators of a node: clocks that are set back, deleted topics."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def delete_topic(node: Any, name: str) -> None:
 
 
 async def test_a_caller_that_wakes_after_a_second_creation_began_sees_its_own(start_node: Any) -> None:
-    """Another broker made the topic, so the first creation ends before this broker's metadata names it."""
+    """Another broker created the topic, so the first creation ends before this broker's metadata names it."""
     node = await start_node(SETTINGS)
     broker = node.node.broker
     shards = Shards(broker.own_node, broker.partitions, "made-elsewhere", lambda _: asyncio.sleep(0), Shard)
@@ -191,7 +191,7 @@ async def test_a_deletion_reaches_groups_that_nobody_asked_since_the_start(start
 
 
 async def test_offsets_of_a_topic_that_is_gone_are_forgotten_at_the_next_load(start_node: Any) -> None:
-    """The node ended between the deletion and what the groups would have written of it."""
+    """The node ended between the deletion and the groups' records of it."""
     node = await start_node()
     await node.create_topic("t")
     client = node.connect()
@@ -223,7 +223,7 @@ async def test_a_topic_made_anew_while_its_coordinator_was_away_begins_without_p
 
 
 async def test_shards_are_loaded_one_after_the_other_and_with_pauses(start_node: Any) -> None:
-    """So that others are served meanwhile, however many commits the logs hold."""
+    """Other clients are served meanwhile, with any number of commits in the logs."""
     settings = {**SETTINGS, "offsets.topic.num.partitions": "3"}
     node = await start_node(settings)
     count = 5 * TURN_THINGS
@@ -291,7 +291,7 @@ class SlowWorkers(InlineWorkers):
 
 @pytest.mark.parametrize("event", ["it is moved", "retention"])
 async def test_a_load_goes_on_in_a_log_that_is_another_one_meanwhile(start_node: Any, event: str) -> None:
-    """It lies in another log directory, or begins later: some operators let retention delete from the topic, too."""
+    """It moves to another log directory, or begins later: some operators let retention delete from the topic, too."""
     node = await start_node(SETTINGS, further_disks=(MemoryDisk(),))
     await node.create_topic("t")
     client = node.connect()
@@ -325,7 +325,7 @@ async def test_a_load_goes_on_in_a_log_that_is_another_one_meanwhile(start_node:
 
 
 async def test_pending_commits_count_from_their_marker_on_whatever_came_between(start_node: Any) -> None:
-    """As Apache Kafka writes them: a plain commit after a transaction's is newer than what the marker settles."""
+    """As Apache Kafka writes them: a plain commit after a transaction's commit is newer than the transaction's."""
     disk = MemoryDisk()
     node = await start_node(disk=disk)
     await node.create_topic("t")
@@ -352,7 +352,7 @@ async def test_pending_commits_count_from_their_marker_on_whatever_came_between(
 
 
 async def test_a_record_that_nobody_can_write_is_refused_and_the_group_lives_on(start_node: Any) -> None:
-    """Its time is no number of 64 bits: an error that nobody foresaw."""
+    """Its time does not fit into 64 bits: an unforeseen error."""
     node = await start_node()
     await node.create_topic("t")
     client = node.connect()
@@ -381,7 +381,7 @@ async def test_a_log_that_cannot_be_read_is_told_to_those_who_wait_for_it(start_
 
 
 async def test_what_is_due_at_once_comes_in_several_turns_of_the_loop(start_node: Any) -> None:
-    """A check of many positions takes several decisions; between two of them others are served."""
+    """A check of many committed offsets takes several decisions; other clients are served between them."""
     node = await start_node(SETTINGS)
     client = node.connect()
     await find_coordinator(client)
@@ -397,7 +397,7 @@ async def test_what_is_due_at_once_comes_in_several_turns_of_the_loop(start_node
 
 
 async def test_a_flush_that_ends_while_a_commit_is_taken_in_answers_that_commit(start_node: Any) -> None:
-    """With a flush for every message: nothing is left to flush when the commit asks for that."""
+    """With a flush for every message: nothing is left to flush when the commit asks for it."""
     node = await start_node({**SETTINGS, "log.flush.interval.messages": "1"})
     count = 5 * TURN_THINGS
     await node.create_topic("t", count)

@@ -1,4 +1,4 @@
-"""Groups and positions that end, through a node: by request, by age, and in shards that nobody asked."""
+"""Groups and committed offsets that end, through a node: by request, by age, and in idle shards."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ async def test_pending_offsets_and_their_marker_survive_a_crash(start_node: Any,
 async def test_a_marker_for_a_partition_of_another_leader_is_rejected(
     start_node: Any,
 ) -> None:
-    """A coordinator of Apache Kafka knows no NOT_COORDINATOR in the answer for a partition: it would not try again."""
+    """A coordinator of Apache Kafka does not know NOT_COORDINATOR in a partition's response: it would not retry."""
     node = await start_node()
     assert await end(node) == NOT_LEADER
     node = await started(start_node)
@@ -124,10 +124,10 @@ async def test_a_marker_for_a_coordinator_that_cannot_serve_is_to_be_sent_again(
 
 
 async def test_a_marker_that_an_unforeseen_error_keeps_out_is_to_be_sent_again(start_node: Any) -> None:
-    """After -1 a coordinator of Apache Kafka forgets it, and the other markers of the request with it."""
+    """After -1 a coordinator of Apache Kafka forgets it, and the request's other markers with it."""
     node = await started(start_node)
     assert await commit(node, 5) == 0
-    assert await end(node, epoch=1 << 20) == NOT_LEADER  # no batch header holds this epoch
+    assert await end(node, epoch=1 << 20) == NOT_LEADER  # no batch header can hold this epoch
     assert await end(node) == 0
 
 
@@ -145,7 +145,8 @@ async def test_markers_of_earlier_epochs_are_refused_and_write_nothing(start_nod
 
 
 async def test_a_late_marker_of_an_earlier_transaction_is_refused_in_transactions_v2(start_node: Any) -> None:
-    """There the marker's epoch is above that of its transaction: one with the epoch of the open one is of another."""
+    """There the marker's epoch is above that of its transaction: a marker with the open one's epoch belongs to
+    another."""
     node = await started(start_node)
     assert await commit(node, 5, epoch=1) == 0
     assert await end(node, epoch=1, version=2) == INVALID_PRODUCER_EPOCH
@@ -188,9 +189,9 @@ async def test_an_open_transaction_is_not_verified_again_but_another_epoch_is(st
 async def test_a_marker_during_the_verification_invalidates_it(
     start_node: Any, producer_id: int, epoch: int, version: int, code: int
 ) -> None:
-    """Else the commit would stand behind the marker, and be pending until another transaction of this producer ends.
-    The marker of transactions v2 has an epoch above that of its transaction: one of the epoch of the commit has ended
-    the transaction before."""
+    """Otherwise the commit would follow the marker, and be pending until another transaction of this producer ends. The
+    marker of transactions v2 has an epoch above that of its transaction: one with the commit's epoch has ended the
+    transaction before."""
     node = await started(start_node)
     verified: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 

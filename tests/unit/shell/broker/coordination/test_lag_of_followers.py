@@ -1,4 +1,4 @@
-"""What a coordinator says of the lag in a partition that it follows."""
+"""A coordinator's report of the lag in a partition that it follows."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_replica_that_lags_behind_does_not_tell_how_far_groups_have_read() -> 
         assert await brokers.produce(2, b"a") == 0
         await brokers.until(lambda: brokers.machines[3].replica().high_watermark == 1)
         assert await lags(brokers, 3) == {LAG: "1", LAG_SUM: "1"}
-        brokers.machines[2].stand_still()  # else the leader takes the replica back into the in-sync ones
+        brokers.machines[2].stand_still()  # otherwise the leader adds the replica to the in-sync ones again
         brokers.controller.change("t", isr=(2,))
         await brokers.pass_time(0.1)
         assert await lags(brokers, 3) == {}

@@ -1,4 +1,4 @@
-"""A transaction that Apache Kafka left open: readers of committed records see nothing from its begin on (KIP-98)."""
+"""A transaction that Apache Kafka left open: readers of committed records see no record from its begin on (KIP-98)."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def test_readers_of_committed_records_end_before_an_open_transaction(start
 
 
 async def test_of_a_batch_that_does_not_fit_no_transactions_are_told(start_node: Any) -> None:
-    """Null as in Apache Kafka, not an empty list: nothing of that partition was read."""
+    """Null as in Apache Kafka, not an empty list: no record of that partition was read."""
     node = await start_node()
     await node.create_topic("t", 2)
     for index in (0, 1):

@@ -102,7 +102,7 @@ def write_in_transaction(node: Any, producer_id: int, epoch: int, topic: str = "
 
 
 async def begun(start_node: Any, disk: MemoryDisk | None = None, **settings: str) -> tuple[Any, Any, int]:
-    """A node with topic t and a transaction that holds a record of it."""
+    """A node with topic t and a transaction with a record in it."""
     more = {name.replace("_", "."): value for name, value in settings.items()}
     node = await start_node(SETTINGS | more, disk=disk or MemoryDisk())
     await node.create_topic("t", 2)
@@ -194,8 +194,9 @@ async def test_after_a_crash_what_was_decided_is_ended_though_nobody_asks(start_
 
 @pytest.mark.parametrize(("version", "code"), [(4, 0), (5, 90)])
 async def test_a_late_end_of_an_earlier_transaction(start_node: Any, version: int, code: int) -> None:
-    """The client gave up on an EndTxn, ended the transaction by a second one and began the next; then the first comes.
-    v2 refuses it. In v1 nothing tells it from an end of the open transaction: docs/reference/compatibility.md."""
+    """The client gave up on an EndTxn, ended the transaction by a second one and began the next; then the first
+    arrives. v2 rejects it. In v1 it is indistinguishable from an end of the open transaction:
+    docs/reference/compatibility.md."""
     node, client, producer_id = await begun(start_node)
     late = EndTxnRequest("tx", producer_id, 0, True)
     assert (await end(client, producer_id, 0, version=version))[0] == 0
@@ -478,7 +479,7 @@ async def test_an_internal_topic_that_nobody_waits_for_any_more_and_that_fails_i
     transactions = node.node.broker.transactions
     node.node.abort()
     waiting = asyncio.ensure_future(transactions.ensure_topic())
-    await asyncio.sleep(0)  # it asks, and its client is gone
+    await asyncio.sleep(0)  # it sends a request, and its client leaves
     waiting.cancel()
     await node.turns(5)
     assert "NOT_CONTROLLER" in repr(transactions._creating)

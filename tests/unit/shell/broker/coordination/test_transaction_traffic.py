@@ -1,4 +1,4 @@
-"""Many transactions at once: what brokers ask each other for them is replicated together, not one after the other."""
+"""Many transactions at once: the brokers' requests for them are replicated together, not one after the other."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.brokers import Brokers, run_brokers
 
 COUNT = 20
 SHORT_S = 0.5
-"""Less than `replica.lag.time.max.ms`: who stands still for so long stays in sync."""
+"""Less than `replica.lag.time.max.ms`: a broker that is frozen for so long stays in sync."""
 
 
 async def with_topics(brokers: Brokers, **replicas: tuple[int, ...]) -> None:
@@ -67,7 +67,7 @@ def test_all_transactions_of_a_request_are_decided_before_the_first_is_waited_fo
         producers = {name: await begin(brokers, name) for name in names}
         topics = (AddPartitionsToTxnTopic("t", (0,)),)
         transactions = [AddPartitionsToTxnTransaction(name, *producers[name], False, topics) for name in names]
-        # what is asked again behind it sees it, though it is not replicated
+        # a repeated request after it sees it, though it is not replicated
         transactions.append(AddPartitionsToTxnTransaction(names[0], *producers[names[0]], True, topics))
         brokers.machines[2].stand_still()
         log = brokers.machines[1].replica(TRANSACTION_STATE_TOPIC).log
@@ -85,7 +85,7 @@ def test_all_transactions_of_a_request_are_decided_before_the_first_is_waited_fo
 
 
 async def replicate_once(brokers: Brokers, leader: int, topic: str, follower: int) -> None:
-    """The follower takes what the leader has by now, and stands still again."""
+    """The follower fetches what the leader has by now, and freezes again."""
     replica = brokers.machines[leader].replica(topic)
     end_offset = replica.log.log_end_offset
     brokers.machines[follower].go_on()

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit on a connection: who may commit, what is verified in each version, when the offsets count."""
+"""TxnOffsetCommit on a connection: the rights, the verification in each version, when the offsets count."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ async def position(node: Any, partition: int = 0, *, require_stable: bool = True
 
 
 async def settled(node: Any) -> tuple[int, int]:
-    """The position once the marker is there: with several brokers it is written after EndTxn is answered."""
+    """The committed offset after the marker: with several brokers it is written after EndTxn is answered."""
     for _ in range(500):
         found = await position(node)
         if found[1] != UNSTABLE:
@@ -236,7 +236,7 @@ async def test_pending_offsets_survive_a_crash_and_the_transaction_can_be_commit
 
 
 async def test_no_field_of_a_transactional_commit_is_lost(start_node: Any) -> None:
-    """Another value is refused, or gives another record: in the request, in a topic and in a partition."""
+    """Another value is rejected, or gives another record: in the request, in a topic and in a partition."""
     node = await started(start_node, offsets_topic_num_partitions="1", group_initial_rebalance_delay_ms="0")
     producer = await Producer(node).begin()
     protocols = (JoinGroupRequestProtocol("range", b""),)
@@ -279,7 +279,7 @@ async def test_no_field_of_a_transactional_commit_is_lost(start_node: Any) -> No
 
 
 def last_position(node: Any) -> object:
-    """What the last record of `__consumer_offsets` says, without its time."""
+    """The last record of `__consumer_offsets`, without its time."""
     log = node.node.broker.partitions.find("__consumer_offsets", 0).log
     *_, (_, batch) = batches_in(log)
     record = read_records(batch)[-1]

@@ -35,10 +35,10 @@ class WorkersBehind:
         return work()
 
     async def drain(self) -> None:
-        """Nothing is under way when a test stops its node."""
+        """No work is in progress when a test stops its node."""
 
     def close(self) -> None:
-        """Nothing is to be stopped."""
+        """Nothing to stop."""
 
 
 def write(running: Any, partition: Partition, *pairs: tuple[str, str | None]) -> None:

@@ -1,4 +1,4 @@
-"""A partition with damaged files: its readers get an error, the others of the same request their records."""
+"""A partition with damaged files: its readers get an error, other partitions of the request their records."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ async def test_a_damaged_log_of_groups_stops_its_shard_once_and_names_the_place(
 async def test_a_device_that_fails_while_groups_are_loaded_takes_its_directory_offline(
     start_node: Any, faults: list[Fault]
 ) -> None:
-    """Else no other broker would coordinate them."""
+    """Otherwise no other broker would coordinate them."""
     disks = MemoryDisk(), MemoryDisk()
     settings = {"offsets.topic.num.partitions": "2"}
     node = await start_node(settings, disk=disks[0], further_disks=(disks[1],))
@@ -164,7 +164,7 @@ async def test_a_device_that_fails_while_groups_are_loaded_takes_its_directory_o
 
 
 async def test_what_other_coordinators_hold_is_listed_beside_one_whose_log_is_damaged(start_node: Any) -> None:
-    """As from Apache Kafka, which lists what has been loaded."""
+    """Like Apache Kafka, which lists the loaded ones."""
     disk = MemoryDisk()
     settings = {"offsets.topic.num.partitions": "2", "transaction.state.log.num.partitions": "2"}
     node = await start_node(settings, disk=disk)

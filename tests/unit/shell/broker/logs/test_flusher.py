@@ -1,4 +1,4 @@
-"""Flushes that end in a way that nobody foresaw: what waited for them is served by the next one."""
+"""Flushes that end with an unforeseen error: the next flush serves their waiters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class StumblingWorkers(GatedWorkers):
-    """Workers of which the next `stumbles` pieces of work end with an error that nobody foresaw."""
+    """The next `stumbles` pieces of work of these workers end with an unforeseen error."""
 
     stumbles = 0
 

@@ -1,4 +1,4 @@
-"""A disk that is full for a while: what a broker tells of it, and what it does once there is room again."""
+"""A disk that is full for a while: the broker's reports, and its work once there is room again."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_refused_records_are_told_in_the_log(start_node: Any, caplog: pyte
 
 
 async def test_a_log_without_room_to_be_closed_leaves_no_mark_of_a_clean_stop(start_node: Any) -> None:
-    """The mark says that all of each log is on the disk: what a loss of power tore would be taken for damage."""
+    """The mark says that all of each log is on the disk: a tail torn by a loss of power would count as damage."""
     disk = MemoryDisk()
     node = await start_node(disk=disk)
     await node.create_topic("t")

@@ -1,4 +1,4 @@
-"""Three brokers, and a disk that is full: others lead what they can, nobody crashes, and all comes back with room."""
+"""Three brokers and a full disk: others lead where they can, none crashes, and all returns with room."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ async def test_a_start_that_is_told_is_on_the_disk_even_if_another_request_moved
     await node.create_topic("t")
     client = node.connect()
     await append(client, 5)
-    assert node.node.broker.partitions.find("t", 0).log.advance_log_start_offset(3)  # and nobody has saved it yet
+    assert node.node.broker.partitions.find("t", 0).log.advance_log_start_offset(3)  # it is not saved yet
     assert await delete(client, (0, 1)) == [(0, 3, 0)]
     node.node.abort()
 

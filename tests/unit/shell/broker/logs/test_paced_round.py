@@ -1,4 +1,4 @@
-"""A round of compaction rests as long as `log.cleaner.io.max.bytes.per.second` asks, wherever it runs."""
+"""A round of compaction rests as long as `log.cleaner.io.max.bytes.per.second` requires, in any process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOW_MS = 1_800_000_000_000
 
 
 def dirty_log(disk: MemoryDisk) -> CompactionPlan:
-    """One sealed segment of three records, of which one stays."""
+    """One sealed segment of three records, one of which stays."""
     settings = LogSettings(cleanup_policy=("compact",))
     log = Log.open(disk, "t-0", TopicPartition("t", 0), METADATA_TOPIC_ID, settings, now_ms=NOW_MS)
     for value in "123":
@@ -38,6 +38,6 @@ def test_it_rests_for_what_it_read_and_wrote_less_the_time_that_took(rate: float
     rests = list(paced)
     result = paced.result
     assert (result.records_read, result.records_kept) == (3, 1)
-    # what the map of keys is learnt from is read once more
+    # the records that fill the key map are read once more
     moved_bytes = 2 * result.bytes_read + result.bytes_written
     assert rests[-1] == (max(0.0, moved_bytes / rate - took_s) if rate else 0.0)

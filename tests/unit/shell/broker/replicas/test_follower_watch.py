@@ -1,4 +1,4 @@
-"""A follower of many partitions is told of what changed, at the price of what changed; and of the rest soon enough."""
+"""A follower of many partitions gets the changes, at a cost of the changes only; and the rest soon enough."""
 
 from __future__ import annotations
 
@@ -89,7 +89,8 @@ async def test_a_request_costs_what_it_names_and_what_changed(start_node: Any) -
 
 @pytest.mark.asyncio
 async def test_all_partitions_are_checked_once_a_returned_broker_may_be_in_sync(start_node: Any) -> None:
-    """It fetches before its fence is lifted, and nothing may be written since: else it would join seconds later."""
+    """It fetches before its fence is lifted, and no record may be written since: otherwise it would join seconds
+    later."""
     node = await led_here(start_node, is_in_sync=False)
     register(node, FOLLOWER, is_fenced=True)
     follower, session_id = await with_session(node)
@@ -116,7 +117,8 @@ async def test_who_waits_is_woken_by_any_partition_of_its_session(start_node: An
 
 @pytest.mark.asyncio
 async def test_changes_that_bring_nothing_to_read_cost_no_look_of_who_waits(start_node: Any) -> None:
-    """As when a topic of thousands of partitions is made: a look at all that changed, for each change, took seconds."""
+    """As when a topic of thousands of partitions is created: a look at all changed partitions, for each change, took
+    seconds."""
     node = await led_here(start_node)
     follower = await with_parked_fetch(node)
     before = looks(node)
@@ -182,7 +184,7 @@ async def test_a_session_that_ends_and_a_partition_that_is_forgotten_leave_nothi
     assert waiters == {}
 
 
-# beside a busy partition, whose fetches never wait
+# next to a busy partition, whose fetches never wait
 
 
 async def keep_busy(brokers: Brokers, meanwhile: Callable[[], Awaitable[None]]) -> None:

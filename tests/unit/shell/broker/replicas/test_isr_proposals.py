@@ -1,4 +1,4 @@
-"""In-sync replicas: what a broker asks the controller, and when."""
+"""In-sync replicas: a broker's requests to the controller, and their times."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EPOCHS = {1: 10, 2: 20, 3: 30}
 
 
 class Controller:
-    """Across the network: its answers come when the test lets them, and say yes unless `error` is set."""
+    """Across the network: its responses come when the test releases them, and accept unless `error` is set."""
 
     def __init__(self) -> None:
         self.asked: list[AlterPartitionRequest] = []
@@ -69,7 +69,7 @@ class Controller:
 
     @property
     def proposed(self) -> list[dict[int, tuple[int, ...]]]:
-        """Of each request the in-sync replicas by partition."""
+        """For each request the in-sync replicas by partition."""
         return [
             {
                 row.partition_index: tuple(replica.broker_id for replica in row.new_isr_with_epochs)

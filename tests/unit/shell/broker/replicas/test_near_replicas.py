@@ -1,4 +1,4 @@
-"""A consumer reads from a replica in its own rack, as far as all in-sync replicas are (KIP-392)."""
+"""A consumer reads from a replica in its own rack, up to the offset that all in-sync replicas have (KIP-392)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOT_LEADER = ERROR_CODES["NOT_LEADER_OR_FOLLOWER"]
 
 
 async def led_here(start_node: Any, settings: dict[str, str] | None = None) -> Any:
-    """Topic t: this broker leads; 7 in rack "there" and 8 in none hold the other replicas. One record is in it."""
+    """Topic t: this broker leads; 7 in rack "there" and 8 without a rack hold the other replicas. It has one record."""
     node = await start_node(settings)
     await node.create_topic("t")
     register(node, NEAR, rack="there")
@@ -134,7 +134,7 @@ async def test_a_consumer_of_an_old_version_must_read_from_the_leader(start_node
 
 
 def ask(brokers: Brokers, offset: int, **fields: Any) -> FetchRequest:
-    """As the newest version asks."""
+    """In the newest version."""
     topic_id = brokers.controller.image.topic_id("t")
     partition = FetchPartition(0, fetch_offset=offset, partition_max_bytes=1 << 20)
     request = FetchRequest(min_bytes=1, topics=(FetchTopic(topic_id=topic_id, partitions=(partition,)),))

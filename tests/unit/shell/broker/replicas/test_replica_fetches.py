@@ -1,4 +1,4 @@
-"""A client that fetches as a follower does: what it may read, what its position says, and what it is refused.
+"""A client that fetches like a follower: readable records, the meaning of its offset, and rejected requests.
 
 The codes are those of Apache Kafka 4.3.1.
 """
@@ -43,7 +43,7 @@ def follow(
     fetched_epoch: int = -1,
     **fields: Any,
 ) -> FetchRequest:
-    """As version 17 asks."""
+    """In version 17."""
     topic_id = node.node.broker.image.topic_id("t")
     partition = FetchPartition(0, epoch, offset, fetched_epoch, partition_max_bytes=1 << 20)
     asked: dict[str, Any] = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 20, **fields}

@@ -1,6 +1,6 @@
-"""Partitions with replicas on other brokers: who answers, what acks=all waits for, which offsets are seen.
+"""Partitions with replicas on other brokers: who answers, the wait of acks=all, visible offsets.
 
-Apache Kafka 4.3.1, asked on a directory whose metadata log says the same, answers with the same codes.
+Apache Kafka 4.3.1, on a directory with the same metadata log, answers with the same codes.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ async def with_two_replicas(start_node: Any, **configs: str) -> Any:
 
 
 async def codes_of_each(client: Any, index: int) -> list[int]:
-    """What Produce, Fetch, ListOffsets, OffsetForLeaderEpoch and DeleteRecords answer for a partition of topic t."""
+    """The codes of Produce, Fetch, ListOffsets, OffsetForLeaderEpoch and DeleteRecords for a partition of topic t."""
     asked = fetch(0)
     partition = msgspec.structs.replace(asked.topics[0].partitions[0], partition=index)
     asked = msgspec.structs.replace(asked, topics=(msgspec.structs.replace(asked.topics[0], partitions=(partition,)),))
@@ -160,7 +160,8 @@ async def test_acks_all_waits_no_longer_than_the_client_says(start_node: Any) ->
 
 @pytest.mark.parametrize("replica_id", [-1, -2, -4, -(1 << 31)])
 async def test_a_fetch_by_a_negative_replica_id_reads_as_a_consumer(start_node: Any, replica_id: int) -> None:
-    """Not what the other replica lacks, nor what is undecided. A replica that moves between directories (-3) does."""
+    """It sees neither records that the other replica lacks, nor undecided ones. A replica that moves between
+    directories (-3) does."""
     node = await with_two_replicas(start_node)
     client = node.connect()
     await client.ask(ApiKey.PRODUCE, 9, produce(b"a", acks=1))
@@ -172,7 +173,7 @@ async def test_a_fetch_by_a_negative_replica_id_reads_as_a_consumer(start_node: 
 
 @pytest.mark.parametrize("records", [b"", GOOD[:-1], GOOD[:40], GOOD + GOOD, GOOD[:16] + b"\x01" + GOOD[17:]])
 async def test_what_is_not_one_batch_is_refused_before_the_log(start_node: Any, records: bytes) -> None:
-    """87 without a log start offset, as Kafka answers; what its log refuses has one."""
+    """87 without a log start offset, as Kafka answers; a rejection by its log has one."""
     node = await start_node()
     await node.create_topic("t")
     client = node.connect()

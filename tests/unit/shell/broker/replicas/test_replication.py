@@ -1,4 +1,4 @@
-"""Brokers that follow each other, on the simulated network: what one has, the others have, and nothing is lost."""
+"""Brokers that follow each other, on the simulated network: all get the same records, and none is lost."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def numbered(begin: int, end: int) -> list[bytes]:
 
 
 async def with_topic(brokers: Brokers, *replicas: int, **configs: str) -> None:
-    """Topic t with one partition, which all of these hold."""
+    """Topic t with one partition, held by all of these."""
     brokers.controller.create_topic("t", replicas, **configs)
     await brokers.until(lambda: all(brokers.machines[one].has_topic("t") for one in replicas), "the topic is there")
 
@@ -41,7 +41,7 @@ async def write(brokers: Brokers, broker_id: int, begin: int, end: int, acks: in
 
 
 async def delete_below(brokers: Brokers, offset: int, timeout_ms: int = 30_000) -> tuple[int, int]:
-    """What broker 1 answers: the low watermark and an error code."""
+    """The response of broker 1: the low watermark and an error code."""
     peer = brokers.peer(1)
     topic = DeleteRecordsTopic("t", (DeleteRecordsPartition(0, offset),))
     answer = await peer.request(DeleteRecordsRequest((topic,), timeout_ms), 60_000)
@@ -160,7 +160,7 @@ def test_a_cut_that_takes_no_record_is_not_told_in_the_log() -> None:
     async def story(brokers: Brokers) -> None:
         await with_topic(brokers, 1, 2)
         await write(brokers, 1, 0, 3)
-        for leader in (2, 1):  # nothing is appended in the epoch between
+        for leader in (2, 1):  # no record is appended in the epoch between
             brokers.controller.change(leader=BrokerId(leader))
             await brokers.until(brokers.machines[leader].leads)
         await write(brokers, 1, 3, 4)
@@ -173,7 +173,7 @@ def test_a_broker_that_registers_anew_is_asked_anew_though_its_machine_went_sile
     async def story(brokers: Brokers) -> None:
         await with_topic(brokers, 1, 2)
         others = brokers.machines[2].broker.others
-        brokers.controller.fence(1)  # now: it is to make no difference when the broker registers
+        brokers.controller.fence(1)  # now: it must make no difference when the broker registers
         await brokers.pass_time(0.1)
         await others.ask(1, MetadataRequest(()), 30_000)
         brokers.machines[1].silent_share = 1.0
@@ -268,7 +268,7 @@ def test_the_log_start_offset_of_the_leader_reaches_its_followers() -> None:
         await write(brokers, 1, 0, 10)
         brokers.machines[1].replica().log.advance_log_start_offset(6)
         await brokers.until(lambda: brokers.machines[2].replica().log.log_start_offset == 6)
-        # their epochs say so, too: else a start would take the checkpoint that says so for damaged
+        # their epochs agree: otherwise a start would take the checkpoint for damaged
         await brokers.until(lambda: not brokers.machines[2].replica().log.leader_epochs.is_dirty)
 
     run_brokers(story)
@@ -419,7 +419,7 @@ def test_a_new_replica_takes_the_batch_inside_which_the_log_starts() -> None:
 
 
 def test_the_holes_that_a_new_replica_copied_are_no_damage_after_a_crash() -> None:
-    """Of a topic that was compacted once, and is not any more: its leader alone knows that."""
+    """For a topic that was once compacted, but no longer is: only its leader knows that."""
 
     async def story(brokers: Brokers) -> None:
         await with_topic(brokers, 1)

@@ -1,4 +1,4 @@
-"""A replica that is copied anew keeps to the rate of leader or follower; one in sync is not held back (KIP-73)."""
+"""A new replica is copied at the throttled rate of leader or follower; one in sync is not throttled (KIP-73)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COUNT = 20
 
 
 async def add_a_replica(brokers: Brokers, **configs: str) -> float:
-    """Broker 1 leads and holds 100 KB, broker 2 gets a replica. How long it takes until it is in sync, in seconds."""
+    """Broker 1 leads and holds 100 KB, broker 2 gets a replica. Gives the seconds until it is in sync."""
     brokers.controller.create_topic("t", (1,), **configs)
     await brokers.until(lambda: brokers.machines[1].leads(), "a leader")
     for _ in range(COUNT):
@@ -34,7 +34,7 @@ def test_a_new_replica_is_copied_no_faster_than_the_throttle_lets_it(role: str) 
         took_s = await add_a_replica(brokers, **throttled)
         assert 6 < took_s < 20
 
-    # a batch at a time, or the first fetch has all
+    # a batch at a time, otherwise the first fetch gets everything
     limits = {f"{role}.replication.throttled.rate": str(RATE), "replica.fetch.response.max.bytes": "6000"}
     run_brokers(story, settings=limits)
 

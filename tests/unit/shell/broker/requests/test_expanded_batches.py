@@ -1,4 +1,4 @@
-"""What a Produce request may expand to in memory: its batches are read and appended by and by, and not all at once."""
+"""The memory of expanded batches in a Produce request: they are read and appended in steps, not all at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COUNT = 12
 
 
 class WatchingWorkers(InlineWorkers):
-    """Notes what `look` gives before each piece of work."""
+    """Records the result of `look` before each piece of work."""
 
     def __init__(self) -> None:
         self.look: Callable[[], int] = int
@@ -35,7 +35,7 @@ class WatchingWorkers(InlineWorkers):
 
 
 def to_each_partition(count: int, expanded_bytes: int) -> ProduceRequest:
-    """A batch of less than a KiB for each partition, with one large record that has no key."""
+    """A batch of less than a KiB for each partition, with one large record without a key."""
     batch = build_batch([(None, bytes(expanded_bytes), NOW_MS, ())], compression="zstd")
     assert len(batch) < 1 << 10
     rows = tuple(PartitionProduceData(index, batch) for index in range(count))
@@ -48,7 +48,7 @@ def codes_of(answer: Any) -> list[int]:
 
 @contextmanager
 def at_most(allowed_bytes: int) -> Iterator[None]:
-    """What is allocated within, and not freed meanwhile."""
+    """The block allocates less than this at its peak."""
     tracemalloc.start()
     try:
         yield
@@ -84,5 +84,5 @@ async def test_batches_that_grow_are_appended_before_many_more_are_read(start_no
     workers.seen.clear()
     answer = await node.connect().ask(ApiKey.PRODUCE, 9, to_each_partition(5, 10 << 20))
     assert codes_of(answer) == [0] * 5
-    # each is expanded, and written without its codec; two are more than is held at once
+    # each is expanded, and written without its codec; two exceed the limit for memory at once
     assert workers.seen == [0, 0, 0, 0, 2, 2, 2, 2, 4, 4]

@@ -1,4 +1,4 @@
-"""Fetch sessions through a node: what the handler makes of them. Their rules: tests/unit/core/replication."""
+"""Fetch sessions through a node: the handler's part. Their rules: tests/unit/core/replication."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def request(*positions: tuple[int, int], topic_id: bytes | None = None, forget: 
 
 
 def told(answer: FetchResponse) -> list[tuple[int, int, int]]:
-    """(partition, error code, high watermark) of each in the answer."""
+    """(partition, error code, high watermark) of each in the response."""
     return [(p.partition_index, p.error_code, p.high_watermark) for t in answer.responses for p in t.partitions]
 
 
@@ -122,7 +122,7 @@ async def test_sessions_beyond_the_memory_bound_are_not_opened(start_node: Any) 
 
 
 async def test_readers_of_committed_records_hear_which_transactions_were_aborted(start_node: Any) -> None:
-    """In a log that Apache Kafka wrote transactions to: its `.txnindex` says which of them do not count."""
+    """In a log with transactions by Apache Kafka: its `.txnindex` lists those that do not count."""
     disk = MemoryDisk()
     first = await start_node(disk=disk)
     await first.create_topic("t", 2)
@@ -156,7 +156,7 @@ async def test_a_damaged_transaction_index_fails_readers_of_committed_records_on
     await append(first.connect(), 0)
     await first.node.stop()
     client = (await start_node(disk=disk)).connect()
-    # behind the start, which builds such a file anew
+    # after the start, which rebuilds such a file
     disk.open("t-0/00000000000000000000.txnindex").append(b"\x00\x63" + bytes(32))
     assert told(await client.ask(ApiKey.FETCH, 12, request((0, 0), isolation_level=1))) == [(0, 56, -1)]
     assert told(await client.ask(ApiKey.FETCH, 12, request((0, 0)))) == [(0, 0, 1)]

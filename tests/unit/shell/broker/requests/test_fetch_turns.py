@@ -1,4 +1,4 @@
-"""Fetches that find much at once share the turns of the loop with everybody else."""
+"""Fetches that find much at once share the turns of the loop with all other clients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.asyncio
 MIB = 1 << 20
 READERS = 40
 AT_ONCE = 2 * (TURN_BYTES + MIB)
-"""A turn of the test is two turns of the loop, each with one answer too much at most."""
+"""A turn of the test is two turns of the loop, each with at most one response too many."""
 
 
 def fetch(offset: int, *, min_bytes: int = 1, max_wait_ms: int = 60_000, max_bytes: int = 55 * MIB) -> FetchRequest:
@@ -32,7 +32,7 @@ def sent_bytes(clients: list[Any]) -> int:
 
 
 async def answers_by_turn(node: Any, clients: list[Any]) -> list[int]:
-    """How many bytes each turn of the loop gave, until all have an answer."""
+    """The bytes of each turn of the loop, until all have a response."""
     given, before = [], sent_bytes(clients)
     for _ in range(10 * READERS):
         if all(client.wire.sent for client in clients):
@@ -98,7 +98,8 @@ async def test_a_reader_that_leaves_before_its_turn_costs_nothing(start_node: An
 
 @pytest.mark.parametrize("is_gone", [False, True])
 async def test_a_fetch_that_waited_for_a_turn_is_freed_without_the_collector(start_node: Any, is_gone: bool) -> None:
-    """A cycle keeps the answer, a MiB, until a collection; one that `gc.freeze` has passed over stays for ever."""
+    """A reference cycle keeps the response, a MiB, until a collection; one that `gc.freeze` has frozen stays for
+    ever."""
     node = await start_node()
     await node.create_topic("t")
     await node.connect().ask(ApiKey.PRODUCE, 9, produce(bytes(900_000)))

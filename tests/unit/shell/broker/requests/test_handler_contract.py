@@ -1,4 +1,4 @@
-"""What every handler must have, from the first one on: versions, KIPs, authorization, throttle, metric."""
+"""The parts that every handler must have: versions, KIPs, authorization, throttle, metric."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def declarations_of(module_name: str) -> dict[str, ast.AST]:
 
 
 def reachable_source(spec: HandlerSpec) -> str:
-    """The handler and every declaration of the handlers that it names, directly or through others."""
+    """The handler and all handler declarations that it uses, directly or through others."""
     declarations = declarations_of(spec.module)
     waiting, reached = [spec.function, spec.function_for_many], dict[str, str]()
     while waiting:
@@ -78,7 +78,7 @@ def test_a_handler_asks_for_the_rights_of_its_row(spec: HandlerSpec) -> None:
 
 @pytest.mark.parametrize("key", sorted(SPECS))
 def test_a_handler_throttles(key: int) -> None:
-    """But for the markers of transactions, which Apache Kafka does not hold to quotas either."""
+    """Except transaction markers, which Apache Kafka does not limit by quotas either."""
     assert ("context.throttle(" in reachable_source(SPECS[key])) == (key != int(ApiKey.WRITE_TXN_MARKERS))
 
 
@@ -97,5 +97,5 @@ def test_a_handler_is_one_coroutine_function_and_only_produce_and_fetch_are_raw(
     if is_raw:
         assert inspect.iscoroutinefunction(getattr(importlib.import_module(spec.module), spec.function_for_many))
     else:
-        # in its first step it runs in no task: it waits for what the broker offers, and for its pauses
+        # in its first step it runs in no task: it waits for the broker's offers, and for its pauses
         assert "asyncio" not in vars(importlib.import_module(spec.module)), spec.name

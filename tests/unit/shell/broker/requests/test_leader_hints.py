@@ -1,4 +1,4 @@
-"""Who asks the wrong broker is told who leads, and where that is, in versions that have a place for it (KIP-951)."""
+"""A request to the wrong broker gets the leader and its address, in versions with a field for it (KIP-951)."""
 
 from __future__ import annotations
 

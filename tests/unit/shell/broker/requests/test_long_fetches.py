@@ -1,4 +1,4 @@
-"""A Fetch that names thousands, and waits for records."""
+"""A Fetch that names thousands of partitions, and waits for records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""However many things a request names: no step of the loop goes through all of them, and nobody waits that long."""
+"""With any number of names in a request, no step of the loop goes through all of them, so no client waits that long."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ pytestmark = pytest.mark.asyncio
 
 COUNT = 3_000
 CALL_NS = 1_000
-"""What a call of a function takes by the timer of the node, whose turns have 1 ms for all long work."""
+"""The time of a function call by the node's timer; a turn of the loop has 1 ms for all long work."""
 MAX_CALLS = 5_500
-"""In one step; to go through all names once more takes one to ten calls for each."""
+"""In one step; another pass over all names takes one to ten calls for each."""
 IN_ONE_PIECE = (
-    # one entity of so many parts, of which there are three kinds
+    # one entity of that many parts, of which there are three kinds
     "ALTER_CLIENT_QUOTAS entries.entity",
     # at most 10,000 partitions are looked at
     "CREATE_TOPICS topics.assignments",
@@ -32,11 +32,11 @@ IN_ONE_PIECE = (
 )
 TRIES = 3
 TURNS = 20_000
-"""So many turns of the loop later there is an answer."""
+"""The response comes within that many turns of the loop."""
 
 
 class CallsOfEachStep:
-    """How many functions the longest step of the loop calls; its time would be longer on a busy machine."""
+    """The number of function calls in the loop's longest step; its time would depend on the machine's load."""
 
     def __init__(self) -> None:
         self.most = 0
@@ -57,7 +57,7 @@ class CallsOfEachStep:
         monkeypatch.setattr(asyncio.events.Handle, "_run", run_counted)
 
     async def count_for(self, node: Any, request: bytes, label: str) -> None:
-        """Sends `request` on a connection of its own, and waits (turns of the loop, no time) for its answer."""
+        """Sends `request` on a separate connection, and waits (turns of the loop, no time) for its response."""
         client = node.connect()
         sys.setprofile(self._count)
         try:
@@ -88,7 +88,7 @@ async def test_no_step_goes_through_all_that_a_request_names(
     await node.connect().ask(ApiKey.OFFSET_COMMIT, 8, offset_commit(1, group="group", topic=TOPIC))
     steps.watch(monkeypatch)
     for label, frame in requests_of(key, COUNT):
-        # the first try imports modules and compiles codecs, and any may meet what the node does by the clock
+        # the first try imports modules and compiles codecs, and any try may meet the node's timed work
         for _ in range(TRIES):
             steps.most = 0
             await steps.count_for(node, frame, label)

@@ -1,4 +1,4 @@
-"""What names many partitions is answered in slices, as what names few is answered at once."""
+"""Requests that name many partitions are answered in slices, with the same results as small requests."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_ends_of_many_partitions_of_one_topic(start_node: Any) -> None:
     indexes = (*range(COUNT), 1)
     answer = await node.answer_beside_others(ApiKey.LIST_OFFSETS, 7, list_offsets(("t",), indexes))
     rows = answer.topics[0].partitions
-    # a partition that stands twice is refused, and told once
+    # a partition that stands twice is rejected, and listed once
     assert [(row.partition_index, row.error_code) for row in rows] == [
         (0, 0),
         (1, 42),
@@ -125,7 +125,7 @@ async def test_many_partitions_are_read_from(start_node: Any, version: int) -> N
     indexes = (*range(COUNT + 1), 7)
     many = await node.answer_beside_others(ApiKey.FETCH, version, fetch((*NAMES[:6], "t"), indexes))
     rows = {(topic.topic, row.partition_index): row for topic in many.responses for row in topic.partitions}
-    # what is not known stands behind the rest
+    # unknown ones come after the rest
     assert [(topic.topic, len(topic.partitions)) for topic in many.responses] == [
         ("t", COUNT),
         *((name, COUNT + 1) for name in NAMES[:6]),
@@ -215,7 +215,7 @@ async def test_the_directories_of_many_partitions_are_told(start_node: Any) -> N
 
 
 class Unread(dict[int, PartitionImage]):
-    """Partitions of a topic that has very many: each may be looked up, nobody goes through all of them."""
+    """Partitions of a topic that has very many: each may be looked up, but none may be iterated."""
 
     def __iter__(self) -> Any:
         raise AssertionError("all partitions are gone through")
@@ -242,4 +242,4 @@ async def test_a_change_of_one_partition_looks_at_no_other(start_node: Any, capl
     epochs = [broker.partitions.find("t", index).leader_epoch for index in range(5)]
     assert epochs == [0, 0, 7, 0, 7]
     told = [record.getMessage() for record in caplog.records]
-    assert told == ["t-2: leader 1, leader epoch 7, in sync 1"]  # those behind the first one are told together, later
+    assert told == ["t-2: leader 1, leader epoch 7, in sync 1"]  # those after the first one come together, later

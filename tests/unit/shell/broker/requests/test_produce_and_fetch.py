@@ -1,4 +1,4 @@
-"""Produce and Fetch against a node: acks, waits, bounds, epochs, disks that are full or fail."""
+"""Produce and Fetch with a node: acks, waits, bounds, epochs, disks that are full or fail."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ async def test_nothing_to_wait_for_is_answered_at_once(start_node: Any) -> None:
 
 
 async def test_parked_fetches_are_bounded(start_node: Any) -> None:
-    """What is beyond the bound has the answer of the one look that found too little."""
+    """Beyond the bound a request gets the response of its one look, which found too little."""
     node = await start_node({"moldau.parked.fetches": "2"})
     await node.create_topic("t")
     readers = [node.connect() for _ in range(4)]
@@ -318,7 +318,7 @@ async def list_offset(client: Any, timestamp: int, version: int = 9) -> tuple[in
 
 
 async def test_an_empty_log_begins_in_the_epoch_of_its_leader(start_node: Any) -> None:
-    """As Apache Kafka 4.3 answers; -1 would say that nobody ever led the partition."""
+    """As Apache Kafka 4.3 answers; -1 would mean that the partition never had a leader."""
     node = await start_node()
     await node.create_topic("t")
     client = node.connect()

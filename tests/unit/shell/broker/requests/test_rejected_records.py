@@ -1,4 +1,4 @@
-"""Produce names the records that are to blame, as Apache Kafka 4.3.1 was seen to (KIP-467)."""
+"""Produce names the records with errors, as Apache Kafka 4.3.1 was seen to (KIP-467)."""
 
 from __future__ import annotations
 

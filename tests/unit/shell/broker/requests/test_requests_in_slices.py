@@ -1,4 +1,5 @@
-"""A request that names many holds nobody up: others are served between its slices, and the answer is the whole one."""
+"""A request that names many does not block: other clients are served between its slices, and its response is
+complete."""
 
 from __future__ import annotations
 
@@ -77,7 +78,7 @@ async def test_many_groups_are_described(start_node: Any) -> None:
     await commit(other, "h")
     answer = await client.answer()
     rows = [(group.group_id, group.error_code) for group in answer.groups]
-    # "g" was described before it was deleted, "h" after it came
+    # "g" was described before its deletion, "h" after its creation
     assert (deleted.error_code, rows) == (0, [("g", 0), *((name, 69) for name in NAMES), ("h", 0)])
 
 
@@ -93,7 +94,7 @@ async def test_the_groups_of_many_shards_are_listed(start_node: Any) -> None:
 
 
 async def test_a_list_of_groups_is_refused_while_one_of_its_shards_takes_no_more_requests(start_node: Any) -> None:
-    """It would lack groups that are there, and nobody could tell."""
+    """It would lack existing groups, and the client could not notice."""
     node = await started(start_node)
     client, shard = node.connect(), node.node.broker.coordinators.shard_for("g")
     rows = (OffsetCommitRequestPartition(0, 1),) * (100 * TURN_THINGS)

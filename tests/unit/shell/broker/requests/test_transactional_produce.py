@@ -1,4 +1,4 @@
-"""Transactional batches through Produce: who may write them, how partitions join, and what readers see."""
+"""Transactional batches through Produce: the right to write them, how partitions join, and the readers' view."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ pytestmark = pytest.mark.asyncio
 SETTINGS = {"transaction.state.log.num.partitions": "1"}
 READ_COMMITTED = 1
 MARKER_BYTES = 6
-"""Version and coordinator epoch: what a marker holds."""
+"""Version and coordinator epoch: the contents of a marker."""
 MARKER = b"a marker"
 
 
 class Producer:
-    """A transactional producer of topic t. `version`: of its Produce requests; EndTxn is v5 where that is above 11."""
+    """A transactional producer of topic t. `version`: of its Produce requests; EndTxn is v5 if that is above 11."""
 
     def __init__(self, node: Any, version: int, name: str = "tx") -> None:
         self.node = node
@@ -124,7 +124,7 @@ async def producer_on(start_node: Any, version: int, partitions: int = 2, **conf
 
 
 async def committed(node: Any, offset: int = 0) -> tuple[list[bytes | None], list[tuple[int, int]], int]:
-    """All values below the last stable offset, the aborted transactions that are named, and that offset."""
+    """All values below the last stable offset, the listed aborted transactions, and that offset."""
     answer = await node.connect().ask(ApiKey.FETCH, 12, fetch(offset, isolation_level=READ_COMMITTED))
     data = data_of(answer)
     aborted = [(each.producer_id, each.first_offset) for each in data.aborted_transactions or ()]
@@ -220,7 +220,7 @@ async def test_the_first_batch_of_a_transaction_is_not_overtaken(start_node: Any
 
 @pytest.mark.parametrize(("version", "code"), [(9, 48), (11, 120)])
 async def test_a_batch_that_was_refused_keeps_no_later_one_back(start_node: Any, version: int, code: int) -> None:
-    """A repeat that comes late, and the first batch of a partition that was not added."""
+    """A late repeat, and the first batch of a partition that was not added."""
     producer = await producer_on(start_node, version, 3)
     await producer.add(0)
     assert await producer.write(b"a", b"b") == 0
@@ -264,7 +264,7 @@ async def test_the_first_batch_of_a_transaction_is_answered_inline(start_node: A
 
 @pytest.mark.parametrize("acks", [-1, 0])
 async def test_batches_stay_in_order_while_the_coordinator_waits_for_the_disk(start_node: Any, acks: int) -> None:
-    """The first one waits until its partition has joined; those behind it on the connection do not begin before."""
+    """The first one waits until its partition has joined; later ones on the connection do not begin before."""
     node = await start_node(SETTINGS | {"log.flush.interval.messages": "1"})
     await node.create_topic("t", 2)
     producer = await Producer(node, 12).init()
@@ -337,7 +337,7 @@ async def test_a_parked_reader_of_committed_records_is_answered_by_the_marker(st
 async def test_the_bytes_of_a_whole_transaction_count_for_a_parked_reader(
     start_node: Any, is_parked_first: bool
 ) -> None:
-    """It waits for many bytes, and the marker brings few: what becomes readable with the marker counts."""
+    """It waits for many bytes, and the marker brings few: all bytes that become readable with the marker count."""
     producer = await producer_on(start_node, 12)
     reader = producer.node.connect()
     request = fetch(0, max_wait_ms=60_000, isolation_level=READ_COMMITTED, min_bytes=5_000)

@@ -1,4 +1,4 @@
-"""ACLs created, described, deleted, and in force, on a node with the authorizer. Answers are those of Kafka 4.4.0."""
+"""ACLs created, described, deleted, and in force, on a node with the authorizer. Responses are those of Kafka 4.4.0."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def described(client: Any, request: DescribeAclsRequest = EVERYTHING) -> t
 
 
 async def start_super(start_node: Any, disk: MemoryDisk | None = None) -> Any:
-    """Whoever connects is a super user."""
+    """Every client is a super user."""
     return await start_node({"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": ANONYMOUS}, disk=disk)
 
 

@@ -1,6 +1,6 @@
-"""ACLs, SASL, SCRAM credentials, consumer groups of KIP-848: what is answered where the feature is not served.
+"""ACLs, SASL, SCRAM credentials, consumer groups of KIP-848: the responses where the feature is not served.
 
-Each answer was asked of Apache Kafka 4.3.1, without an authorizer and with `group.version` 0.
+Each response is that of Apache Kafka 4.3.1, without an authorizer and with `group.version` 0.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Quotas from the alteration to the wait: what answers tell, and when the next request begins."""
+"""Quotas from the alteration to the wait: the throttle times in responses, and the begin of the next request."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def fetch(**values: Any) -> FetchRequest:
 
 
 def time_passes(client: Any) -> int:
-    """The wait of a connection ends at once; how long it would have been, in seconds."""
+    """The wait of a connection ends at once; gives its seconds."""
     timer = client.connection._muted
     assert timer is not None
     timer.cancel()
@@ -70,7 +70,7 @@ async def test_a_producer_over_its_quota_is_answered_and_its_next_request_waits(
     if not acks:
         client._asked[0] = client._asked[-1]
     assert await client.answer() is not None
-    # another client is not concerned
+    # another client is not affected
     other = node.connect()
     other.feed(other.request(ApiKey.PRODUCE, 9, produce(bytes(20_000), topic="topic", acks=1), "other"))
     assert other.answers()[0].throttle_time_ms == 0
@@ -78,7 +78,7 @@ async def test_a_producer_over_its_quota_is_answered_and_its_next_request_waits(
 
 @pytest.mark.asyncio
 async def test_what_a_producer_over_its_quota_sent_before_its_end_is_written(start_node: Any) -> None:
-    """With acks=0 nobody sends it again."""
+    """With acks=0 no client sends it again."""
     node = await start_node()
     await node.create_topic("topic")
     await set_quota(node, "producer_byte_rate", 1_000)

@@ -1,4 +1,4 @@
-"""Each right of each API's row: who lacks it is refused, with the error of what it is a right to."""
+"""Each right of each API's row: without it a client is denied, with the error of the resource."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def changed(kind: int, name: str) -> configs.IncrementalAlterConfigsRequest:
     return configs.IncrementalAlterConfigsRequest((configs.IncrementalAlterConfigsResource(kind, name),))
 
 
-# what is asked, in which version, and the rights that are denied: any other one is granted
+# the request, its version, and the denied rights: any other one is granted
 REFUSED: list[tuple[ApiKey, int, msgspec.Struct, tuple[Right, ...]]] = [
     (ApiKey.PRODUCE, 9, PRODUCE, (WRITE_TOPIC,)),
     (ApiKey.PRODUCE, 9, OF_A_TRANSACTION, (WRITE_TRANSACTIONAL_ID,)),
@@ -231,7 +231,7 @@ REFUSED: list[tuple[ApiKey, int, msgspec.Struct, tuple[Right, ...]]] = [
     (ApiKey.ADD_RAFT_VOTER, 0, raft_voters.AddRaftVoterRequest("c", 0, 9, ZERO_UUID), (ALTER_CLUSTER,)),
     (ApiKey.REMOVE_RAFT_VOTER, 0, raft_voters.RemoveRaftVoterRequest("c", 9, ZERO_UUID), (ALTER_CLUSTER,)),
 ]
-# what is left out of a list, without an error
+# entries that a list leaves out, without an error
 HIDDEN: list[tuple[ApiKey, int, msgspec.Struct, tuple[Right, ...], str]] = [
     (ApiKey.METADATA, 9, metadata.MetadataRequest(topics=None), (DESCRIBE_TOPIC,), "t"),
     (ApiKey.LIST_GROUPS, 5, groups_classic.ListGroupsRequest(), (DESCRIBE_GROUP, DESCRIBE_CLUSTER), "g"),
@@ -239,13 +239,13 @@ HIDDEN: list[tuple[ApiKey, int, msgspec.Struct, tuple[Right, ...], str]] = [
     (ApiKey.DESCRIBE_TRANSACTIONS, 0, transactions.DescribeTransactionsRequest(("tx",)), (DESCRIBE_TOPIC,), "t"),
 ]
 FOLLOWERS = {(int(ApiKey.FETCH), CLUSTER_ACTION)}
-"""Asked for where a replica fetches: test_replica_fetches.py."""
+"""Requested when a replica fetches: test_replica_fetches.py."""
 OF_TOKENS = {
     (int(ApiKey.CREATE_DELEGATION_TOKEN), CREATE_TOKENS_USER),
     (int(ApiKey.DESCRIBE_DELEGATION_TOKEN), DESCRIBE_DELEGATION_TOKEN),
     (int(ApiKey.DESCRIBE_DELEGATION_TOKEN), DESCRIBE_TOKENS_USER),
 }
-"""Asked for on a listener with a login: ../node/test_delegation_tokens.py."""
+"""Requested on a listener with a login: ../node/test_delegation_tokens.py."""
 
 
 def test_every_right_of_every_row_is_denied_once() -> None:
@@ -275,7 +275,7 @@ async def a_broker_with_things(start_node: Any) -> Any:
 
 
 def codes_in(answer: Any) -> set[int]:
-    """Every error code of an answer, at any depth."""
+    """Every error code of a response, at any depth."""
     found = set[int]()
     for name in answer.__struct_fields__ if isinstance(answer, msgspec.Struct) else ():
         value = getattr(answer, name)
@@ -287,7 +287,7 @@ def codes_in(answer: Any) -> set[int]:
 
 
 def names_in(answer: Any) -> set[str]:
-    """Every text of an answer, at any depth."""
+    """Every text of a response, at any depth."""
     if isinstance(answer, str):
         return {answer}
     inner = [getattr(answer, name) for name in answer.__struct_fields__] if isinstance(answer, msgspec.Struct) else []

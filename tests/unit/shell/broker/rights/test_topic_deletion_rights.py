@@ -1,4 +1,4 @@
-"""Who may delete a topic, by its name and by its id. Answers and effects are those of Apache Kafka 4.4.0."""
+"""The rights to delete a topic, by its name and by its id. Responses and effects are those of Apache Kafka 4.4.0."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NEITHER = (DELETE_TOPIC, DESCRIBE_TOPIC, DELETE_CLUSTER)
 
 
 async def delete(start_node: Any, denied: tuple[Right, ...], *ways: str) -> tuple[list[tuple[Any, str, int]], bool]:
-    """(name, what id, error code) of each answer, and whether the topic is still there."""
+    """(name, what id, error code) of each response, and whether the topic still exists."""
     node = await start_node()
     await node.create_topic(T)
     topic_id = node.node.broker.image.topics_by_name[T].topic_id
