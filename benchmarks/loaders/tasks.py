@@ -348,7 +348,7 @@ def measure(trial: Trial, records: int) -> dict[str, float]:
 
 
 def kill(trial: Trial, kills: int, seed: int) -> dict[str, int]:
-    """What is wrong with the output of a program that was killed so often while records came."""
+    """The faults in the output of a program that was killed that often while records came."""
     moments, is_fed = random.Random(seed), threading.Event()
 
     def feed() -> None:

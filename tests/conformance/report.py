@@ -1,6 +1,6 @@
 """Reports the results of each client in a run of the conformance tests, and the API versions that it used.
 
-`pytest tests/conformance --report FILE` adds to FILE, so that several runs make one report. A frame handler in front of
+`pytest tests/conformance --report FILE` adds to FILE: several runs can make one report. A frame handler in front of
 the dispatcher sees the versions, so only if Moldau runs in this process; a client is known by its client id.
 """
 

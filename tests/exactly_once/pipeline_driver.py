@@ -137,7 +137,7 @@ def meet_behind(middle: tuple[str, str], meeting: Meeting, current: CurrentBatch
 
 
 class MortalWriter(TopicBatchWriter):
-    """The second point of a pipeline's topic: Spark commits in a Python process of its own."""
+    """The second point of a pipeline's topic: Spark commits in a separate Python process."""
 
     meeting: Meeting
 

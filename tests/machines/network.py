@@ -4,7 +4,7 @@ when the processes that hold the machines end.
 
     with Machines(tmp_path, "kt1", "kt2") as machines:
         machines["kt1"].start_node(properties)
-        machines.cut("kt1", "kt2")     # what kt1 sends to kt2 is lost; the other way it arrives
+        machines.cut("kt1", "kt2")     # packets from kt1 to kt2 are lost; the other way they arrive
         machines.heal()
         machines["kt2"].run("moldau", "topics", "list", "-b", "kt2:9092")
 """

@@ -151,7 +151,7 @@ def test_what_a_batch_is_told_to_have_spent_its_time_on_is_all_of_its_time() -> 
 
 
 def test_a_query_counts_those_dead_letters_that_it_keeps_and_no_others(tmp_path: Path) -> None:
-    """Counts of letters that no query keeps would never be removed: they would grow with each batch."""
+    """Counts of dead letters that no query keeps would never be removed: they would grow with each batch."""
     spec = parse_spec(SPEC, file_name="spec.yaml", directory=tmp_path)
     for query, expected in zip(spec.queries, ([METRIC], []), strict=True):
         with closing(QueryProgress(cast("SparkSession", None), spec, query, "")) as progress:

@@ -45,7 +45,7 @@ def servers() -> Iterator[str]:
 
 @pytest.fixture
 def topic() -> str:
-    """A new one."""
+    """The name of a new topic."""
     return f"schemas-{uuid.uuid4()}"
 
 
@@ -58,7 +58,7 @@ def registry(servers: str, topic: str) -> Iterator[SchemaRegistry]:
 
 @pytest.fixture(scope="module")
 def shared(servers: str) -> Iterator[SchemaRegistry]:
-    """For tests that need no empty one."""
+    """A shared registry, for tests that do not need an empty one."""
     registry = SchemaRegistry(servers, f"schemas-{uuid.uuid4()}")
     yield registry
     registry.close()

@@ -113,7 +113,7 @@ class _ReplaceStatements(ast.NodeTransformer):
 
 
 class Bug(msgspec.Struct, frozen=True):
-    """`rules`: those that may be reported, whichever is broken first; none: any. `kind`: only seeds that have it can
+    """`rules`: the first broken rule must be one of these; none: any. `kind`: only seeds that have it can
     find the bug. `unfound`: why no seed finds it, and `test` the test that does: a test file, or one test in it.
     `simulator`: the module whose seeds must find it. `seconds_virtual`: how long its faults last; 0: as usual."""
 

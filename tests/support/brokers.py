@@ -454,7 +454,7 @@ class Brokers:
         return set(image.isr) == set(image.replicas) and image.leader != NO_LEADER
 
     def is_whole(self, topic: str = "t", index: int = 0) -> bool:
-        """All replicas are in sync, and all of them know that everything is committed."""
+        """Whether all replicas are in sync, and know that everything is committed."""
         image = self.controller.partition(topic, index)
         if not self.is_joined(topic, index):
             return False
@@ -471,7 +471,7 @@ class Brokers:
 def run_brokers(
     story: Callable[[Brokers], Any], count: int = 2, seed: int = 7, settings: dict[str, str] | None = None
 ) -> None:
-    """Runs `story` with so many brokers that have started. Raises what it raises, and ViolationError."""
+    """Runs `story` with `count` started brokers. Raises its errors, and ViolationError."""
     with virtual_loop() as loop:
         brokers = Brokers(seed, loop, count, settings or {})
 

@@ -27,7 +27,7 @@ BETTER = {
     "(is|are) begun": "starts",
     "request is refused": "the request is rejected",
 }
-"""A pattern, and what to write."""
+"""By pattern: a better wording."""
 BETTER_OUTSIDE_OF_HEADS = {
     "beside": "next to, or compared with",
     "so that": "two sentences",

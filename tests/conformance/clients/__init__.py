@@ -1,4 +1,4 @@
-"""The clients that must work unchanged, each behind the same few calls."""
+"""The clients that must work unchanged, each with the same small interface."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interface of a client under test. Group members are processes, so that they can be killed with -9."""
+"""The interface of a client under test. Group members are processes that can be killed with -9."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ sink: {{path: out}}
     ]  # fmt: skip
     run_spec(spec, name)
     assert len(letters(name)) == 2
-    (tmp_path / "state" / "dead-letters.json").unlink()  # as after a kill before they were kept: at least once
+    (tmp_path / "state" / "dead-letters.json").unlink()  # as after a kill before dead letters were kept: at least once
     (state,) = run_spec(spec, name)
     assert (state.dead_letters, len(letters(name))) == (2, 4)
     files = set(pq.read_table(tmp_path / "out").column("_file").to_pylist())

@@ -1,4 +1,4 @@
-"""Tables and offsets written in transactions: all of it is read, or nothing."""
+"""Tables and offsets written in transactions: a reader sees all of a transaction, or nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""moldau.testing.Cluster: in the process, several at once, gone without a trace."""
+"""moldau.testing.Cluster: runs in the process, several at once, and leaves nothing behind."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_a_member_that_is_silent_is_out_of_its_group() -> None:
         assert consumer.poll(30) is not None
         cluster.wait_for(group="g", members=1)
         cluster.advance(seconds=31)
-        # An empty group without offsets is deleted, now or in a moment: then there is no group to show.
+        # An empty group without offsets is deleted, now or in a moment: then no group can be shown.
         with contextlib.suppress(KafkaError):
             assert cluster.group("g").members == ()
         consumer.close()

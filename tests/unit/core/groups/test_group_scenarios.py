@@ -39,7 +39,7 @@ def test_a_killed_member_is_replaced_after_its_session(shard) -> None:
 
 
 def test_a_cooperative_rebalance_passes_metadata_and_assignments_through(shard) -> None:
-    """KIP-429 lives in the clients: the broker carries what they own, and lets them come twice."""
+    """Clients implement KIP-429: the broker passes their owned partitions on, and lets them join twice."""
 
     def owning(partitions: bytes) -> tuple[JoinGroupRequestProtocol, ...]:
         return (JoinGroupRequestProtocol("cooperative-sticky", b"owned:" + partitions),)
@@ -56,7 +56,7 @@ def test_a_cooperative_rebalance_passes_metadata_and_assignments_through(shard) 
         first: b"owned:0,1",
         second: b"owned:",
     }
-    # first round: the old owner gives up 1, nobody gets it yet
+    # first round: the old owner gives up 1, which has no new owner yet
     follower = sync(second, 2)
     leader = sync(first, 2, {first: b"0", second: b""})
     assert (shard.synced(leader).assignment, shard.synced(follower).assignment) == (b"0", b"")

@@ -337,7 +337,7 @@ def test_a_node_whose_directory_is_of_another_cluster_ends_its_start_and_says_so
         ):  # fmt: skip
             async with asyncio.timeout(PATIENCE_S):
                 await cluster.start(3)
-        # the others ask it too, and stay what they are; one that starts beside it takes its place
+        # the other nodes contact it too, and are not affected; one that starts meanwhile joins its own cluster
         cluster.kill(2)
         await cluster.start(2)
         await cluster.until(lambda: sorted(active(cluster, 2)) == [1, 2])

@@ -184,7 +184,7 @@ async def test_what_is_not_one_batch_is_refused_before_the_log(start_node: Any, 
 
 
 async def test_only_what_is_here_moves_to_another_log_directory(start_node: Any) -> None:
-    """9 where other brokers have the partition: what the API told clients before 6 came to be."""
+    """9 if other brokers have the partition: the API keeps this code for old clients, where others answer 6."""
     node = await start_node()
     await node.create_topic("t")
     tell(node, PartitionImage((OTHER,), (OTHER,), BrokerId(OTHER), LeaderEpoch(2), 2), index=1)

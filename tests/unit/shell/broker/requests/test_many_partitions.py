@@ -61,7 +61,7 @@ async def test_ends_of_many_partitions_of_one_topic(start_node: Any) -> None:
     indexes = (*range(COUNT), 1)
     answer = await node.answer_beside_others(ApiKey.LIST_OFFSETS, 7, list_offsets(("t",), indexes))
     rows = answer.topics[0].partitions
-    # a partition that stands twice is rejected, and listed once
+    # a partition that is named twice is rejected, and answered once
     assert [(row.partition_index, row.error_code) for row in rows] == [
         (0, 0),
         (1, 42),
@@ -101,7 +101,7 @@ async def test_many_partitions_are_appended_to(start_node: Any, version: int) ->
     request = produce(("t", *NAMES[:3]), (*range(COUNT), 0))
     answer = await node.answer_beside_others(ApiKey.PRODUCE, version, request)
     found = [[(row.index, row.error_code) for row in topic.partition_responses] for topic in answer.responses]
-    # a partition that stands twice gets nothing
+    # a partition that is named twice gets nothing
     assert found[0] == [(0, 42), *((index, 0) for index in range(1, COUNT)), (0, 42)]
     assert found[1:] == [[(index, 42 if index == 0 else 3) for index in (*range(COUNT), 0)]] * 3
     ends = [partition.log.log_end_offset for partition in node.node.broker.partitions]
@@ -121,7 +121,7 @@ async def test_many_partitions_are_read_from(start_node: Any, version: int) -> N
     client = node.connect()
     await client.ask(ApiKey.PRODUCE, 9, produce(("t",), (0, 7, COUNT - 1)))
     few = await client.ask(ApiKey.FETCH, version, fetch((NAMES[0], "t"), (0, 1, 7, COUNT)))
-    # a partition that stands twice counts once
+    # a partition that is named twice counts once
     indexes = (*range(COUNT + 1), 7)
     many = await node.answer_beside_others(ApiKey.FETCH, version, fetch((*NAMES[:6], "t"), indexes))
     rows = {(topic.topic, row.partition_index): row for topic in many.responses for row in topic.partitions}
