@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL through TCP: the tests' server otherwise listens on a socket in a directory."""
+"""Connections to PostgreSQL through TCP, which a relay passes to the server's socket in a directory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
 
 @pytest.fixture
 def address(postgresql: PostgresqlServer) -> Iterator[str]:
-    """Of 127.0.0.1, for one connection."""
+    """The address of a relay on 127.0.0.1, for one connection."""
     parts = urlsplit(postgresql.url)
     (directory,) = parse_qs(parts.query)["host"]
     with socket.create_server(("127.0.0.1", 0)) as listening:

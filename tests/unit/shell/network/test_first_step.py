@@ -80,7 +80,7 @@ async def test_it_is_closed_once_when_its_task_is_cancelled(turns: int) -> None:
     task.cancel()
     await asyncio.wait((task,))
     assert task.cancelled()
-    del task  # it keeps its end, which keeps its frame
+    del task  # the task keeps its exception, which keeps the frame
     assert ends == ["closed"]
 
 

@@ -123,7 +123,7 @@ def test_a_broker_writes_down_what_it_denies_itself(tmp_path: Path) -> None:
 
 
 def test_what_only_the_controller_denies_is_written_down_there_for_its_client(tmp_path: Path) -> None:
-    """If a broker trusts more users than the controller, that changes nothing for them."""
+    """A broker that has more super users than the controller gives them no further rights."""
     found: dict[str, int] = {}
 
     async def story(cluster: Cluster) -> None:
