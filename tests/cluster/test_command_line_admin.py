@@ -124,7 +124,7 @@ def test_quotas_are_set_described_and_removed(run) -> None:
     assert "adm-client" in run("quotas", "describe")
     run("quotas", "alter", "--client", "adm-client", "--unset", "producer_byte_rate")
     assert json.loads(run("quotas", "describe", "--client", "adm-client", "--json")) == []
-    assert "whose limits" in run("quotas", "alter", "--set", "producer_byte_rate=1", code=1)
+    assert "name an entity" in run("quotas", "alter", "--set", "producer_byte_rate=1", code=1)
     assert "NAME=NUMBER" in run("quotas", "alter", "--client", "x", "--set", "producer_byte_rate=fast", code=1)
 
 

@@ -188,7 +188,7 @@ def test_a_cluster_without_delegation_tokens_lets_nobody_act_unless_the_file_say
     with console_of(cluster.access("console"), tmp_path, '[login]\nmechanism = "SCRAM-SHA-512"\n' + ROLES) as address:
         status, page = WebBrowser(address).log_in("alice", "alice-secret")
     assert status == 403
-    assert sentence_in(page).startswith("This cluster gives no delegation tokens")
+    assert sentence_in(page).startswith("This cluster has no delegation tokens")
 
 
 def test_a_person_has_a_bounded_number_of_sessions_at_once(console: str) -> None:

@@ -109,7 +109,7 @@ def places(
 def target_of(places: dict[str, Place], bootstrap_servers: str, tmp_path: Path) -> Callable[[str], Any]:
     def target(name: str) -> Any:
         head = f"name: odd\nbootstrap_servers: {bootstrap_servers}\nsource: {{topic: t, format: string}}\n"
-        text = f"{head}sql: select value from source\nsink: {{{places[name].pipeline}}}\n"
+        text = f"{head}sql: select value from source\nsink: {{{places[name].spec}}}\n"
         return parse_spec(text, file_name="spec.yaml", directory=tmp_path).queries[0].target
 
     return target

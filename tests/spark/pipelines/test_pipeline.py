@@ -169,10 +169,10 @@ targets:
     for name in ("again", "twice", "files"):
         group = cluster.group(f"moldau.noted.{name}")
         note = PipelineMetadata(f"noted.{name}", socket.gethostname(), 9700, ("noted.dead-letters",), "noted")
-        assert (group.lag, group.note) == (0, CommitMetadata(0, note))
+        assert (group.lag, group.commit_metadata) == (0, CommitMetadata(0, note))
     produce(source, [(None, b'{"a": 2}')])
     run_spec(text, name="noted")
-    assert cluster.group("moldau.noted.again").note == CommitMetadata(
+    assert cluster.group("moldau.noted.again").commit_metadata == CommitMetadata(
         1, PipelineMetadata("noted.again", socket.gethostname(), None, ("noted.dead-letters",), "noted")
     )
     cluster.close()
