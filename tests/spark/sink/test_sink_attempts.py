@@ -111,5 +111,5 @@ def test_a_driver_that_was_fenced_leaves_no_note_of_the_batch_that_it_left_out(n
     commit_transaction(options, [another], 0)
     with pytest.raises(SinkError, match="another driver has taken over"):
         commit_transaction(options, [asleep], 0)
-    notes = begin_transaction(options, is_streaming=False).notes
-    assert notes == {"q": {"query": "q", "batch": 0, "topic": topic, "run": "of another"}}
+    by_query = begin_transaction(options, is_streaming=False).by_query
+    assert by_query == {"q": {"query": "q", "batch": 0, "topic": topic, "run": "of another"}}

@@ -68,7 +68,7 @@ def test_a_batch_that_every_task_skipped_needs_no_commit():
 
 
 def test_a_batch_is_skipped_where_the_group_has_it_of_the_same_query():
-    known = replace(TRANSACTION, notes={"q": {"batch": 5}})
+    known = replace(TRANSACTION, by_query={"q": {"batch": 5}})
     assert [known.has("q", batch) for batch in (4, 5, 6, None)] == [True, True, False, False]
     assert not known.has("another", 5)
 
