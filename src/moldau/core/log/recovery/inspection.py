@@ -1,9 +1,9 @@
 """Reads a suspicious sealed segment whole: finds the damage, and builds new indexes for the rest.
 
 A start checks the end of each sealed segment (`is_end_sound`, two short reads), a fetch the batches that it passes.
-After a contradiction `inspect` reads the whole file. Damaged bytes stay where they are. A readable part after them
-begins with a batch of a right CRC at a plausible offset, and the new index has it. The segment remembers the damaged
-bytes, so that readers get an error there and nowhere else.
+After a contradiction `inspect` reads the whole file. Damaged bytes stay where they are. The next readable part begins
+at the first batch after them with a valid CRC and a plausible offset; the new index includes it. The segment remembers
+the damaged bytes: readers get an error there and nowhere else.
 """
 
 from __future__ import annotations

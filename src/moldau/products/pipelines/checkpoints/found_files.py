@@ -24,8 +24,8 @@ LOG, FILES = "log", "files"
 
 
 class FoundFile(msgspec.Struct, frozen=True, array_like=True):
-    """A file as it was when it was found. `size`: in bytes. `modified_s`: since 1970; None if the store does not give
-    it, and in the lines of older logs, which have two values."""
+    """The size and the time of a file when a look found it. `size`: in bytes. `modified_s`: since 1970; None if the
+    store does not give it, and in the lines of older logs, which have two values."""
 
     address: str
     size: int
