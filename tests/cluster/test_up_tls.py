@@ -78,7 +78,7 @@ def test_what_is_printed_is_what_clients_need(tmp_path: Path) -> None:
             (*tool, "--command-config", str(properties), "--list"), capture_output=True, text=True, timeout=WAIT_S
         )
         assert listed.stdout.split() == ["orders"], listed.stderr
-        until_shown(told(broker, "  page "), "orders")
+        until_shown(told(broker, "  console "), "orders")
         registry = told(broker, "  registry ")
         body = json.dumps({"schema": '{"type": "string"}'}).encode()
         headers = {"Content-Type": "application/json"}
@@ -115,7 +115,7 @@ def test_three_brokers_reach_each_other_by_tls(tmp_path: Path) -> None:
     try:
         assert "TLS for clients" in told(broker, "Moldau ")
         write(librdkafka(broker), acks="all")
-        until_shown(told(broker, "  page "), "orders")
+        until_shown(told(broker, "  console "), "orders")
         assert "listeners=SSL://127.0.0.1:" in (tmp_path / "node-2.properties").read_text()
     finally:
         assert broker.stop() == 0
