@@ -160,8 +160,6 @@ class Gate:
             return self._too_many_wrong(request, then, wait_s)
         try:
             async with self._turns.of(address):
-                if await request.is_disconnected():  # the browser has gone, so nobody would get the session
-                    return PlainTextResponse("the browser has left", 400)
                 # the attempts before it in the line may have failed
                 wait_s = self._attempts.wait_s(address, name[:MAX_NAME], time.monotonic())
                 if wait_s > 0:
