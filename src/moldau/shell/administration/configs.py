@@ -243,8 +243,8 @@ async def act_alter_configs(
 ) -> AlterConfigsResponse:
     """Versions 0-2. Replaces all settings of each resource (KIP-133); v2 flexible (KIP-482).
 
-    Answers once the records are committed and the logs use them. Broker loggers are rejected, as in Kafka. Ignored on
-    purpose: nothing, as IncrementalAlterConfigs.
+    Answers once the records are committed and the logs use them. Broker loggers are rejected, as in Kafka.
+    Ignored on purpose: nothing, as IncrementalAlterConfigs.
     """
     answers: list[AlterConfigsResourceResponse | None] = []
     asked = []
