@@ -13,6 +13,7 @@ from typing import IO
 
 import pytest
 
+from moldau.cli.pipelines.pipeline import command_with
 from moldau.products.pipelines.checkpoints.checkpoint import claim_checkpoint
 from moldau.products.pipelines.core.section import SpecError
 from moldau.products.pipelines.serving.directory import Finding, SpecDirectory
@@ -114,7 +115,7 @@ async def test_a_pipeline_that_ended_runs_again_when_its_file_changes_whatever_t
     """Its process ends at once here, by an unknown word of the command line."""
     file = directory / "a.yaml"
     write(file, SPEC.format(name="a"))
-    specs, served = SpecDirectory(directory, {}), ServedPipeline(file, asyncio.Lock(), ["--no-such-word"])
+    specs, served = SpecDirectory(directory, {}), ServedPipeline(file, asyncio.Lock(), command_with(["--no-such-word"]))
     try:
         for while_it_runs in ([Finding(file, load_spec(file), is_same=True)], []):
             for finding in [*specs.look(), *specs.look(), *while_it_runs]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from moldau.cli.pipelines.pipeline import command_with
 from moldau.products.pipelines.serving.directory import SpecDirectory
 from moldau.products.pipelines.serving.supervisor import LOOK_EVERY_S, _follow
 from moldau.simulation.loop import virtual_loop
@@ -20,7 +21,7 @@ def test_changes_that_are_taken_are_not_kept(tmp_path: Path, capsys: pytest.Capt
         file.write_text("name: nothing-else\n", "utf-8")
 
     async def look_twice() -> int:
-        following = asyncio.create_task(_follow(SpecDirectory(tmp_path, {}), {}, ()))
+        following = asyncio.create_task(_follow(SpecDirectory(tmp_path, {}), {}, command_with(())))
         await asyncio.sleep(1.5 * LOOK_EVERY_S)
         following.cancel()
         gc.collect()

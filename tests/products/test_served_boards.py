@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from moldau.cli.main import main
+from moldau.cli.pipelines.pipeline import command_with
 from moldau.products.pipelines.serving.boards import LAST_PORT, Boards
 from moldau.products.pipelines.serving.directory import Finding
 from moldau.products.pipelines.serving.supervisor import ServedPipeline, take
@@ -52,9 +53,9 @@ def test_each_pipeline_has_a_port_of_its_own_and_keeps_it_until_its_file_is_gone
 async def test_the_port_of_a_pipeline_is_free_once_its_file_is_gone(capsys: pytest.CaptureFixture[str]) -> None:
     boards = Boards("127.0.0.1", 4040)
     assert ports(boards, A, B) == ["4040", "4041"]
-    await take(ServedPipeline(A, asyncio.Lock(), (), boards), Finding(A, refusal="it has a mistake"))
+    await take(ServedPipeline(A, asyncio.Lock(), command_with(()), boards), Finding(A, refusal="it has a mistake"))
     assert ports(boards, C) == ["4042"]
-    await take(ServedPipeline(A, asyncio.Lock(), (), boards), Finding(A))
+    await take(ServedPipeline(A, asyncio.Lock(), command_with(()), boards), Finding(A))
     assert ports(boards, Path("new.yaml")) == ["4040"]
     assert capsys.readouterr().out.splitlines()[-1] == "a.yaml: is gone, and has stopped"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -213,13 +213,18 @@ def serve_specs(arguments: argparse.Namespace) -> int:
         if arguments.profile is not None:
             words += ["--profile", arguments.profile]
         found = SpecDirectory(arguments.directory, parameters_of(arguments), profile=profile_of(arguments))
-        return serve_directory(found, words, boards)
+        return serve_directory(found, command_with(words), boards)
 
     boards = _boards_of(arguments)
     if not arguments.directory.is_dir():
         print(f"moldau pipeline: {arguments.directory} is no directory", file=sys.stderr)
         return 2
     return exit_code_of(serve)
+
+
+def command_with(words: Sequence[str]) -> Callable[[Path], Sequence[str]]:
+    """The command that runs a file of the served directory. `words`: further arguments of each run."""
+    return lambda file: (sys.executable, "-m", "moldau.cli.pipelines.served", str(file), *words)
 
 
 def _boards_of(arguments: argparse.Namespace) -> Boards | None:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +17,8 @@ from moldau.products.pipelines.serving.boards import Boards
 from moldau.products.pipelines.serving.directory import Finding, SpecDirectory
 from moldau.products.pipelines.spec.spec import PipelineSpec
 
+Command = Callable[[Path], Sequence[str]]
+"""The command that runs a pipeline file; the words for its board follow it."""
 LOOK_EVERY_S = 2.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 STEADY_S = 60.0
@@ -30,16 +31,16 @@ _INVALID_SPEC = 2
 """The exit code of a run with an invalid pipeline file, which only a change of the file can fix."""
 
 
-def serve_directory(found: SpecDirectory, words: Sequence[str], boards: Boards | None = None) -> int:
-    """Runs until Ctrl-C or SIGTERM; then each pipeline ends after the batch that is being written. `words`: arguments
-    for each run. `boards`: the addresses of their boards; None: no boards. Returns the exit code."""
-    return asyncio.run(_serve(found, words, boards))
+def serve_directory(found: SpecDirectory, command: Command, boards: Boards | None = None) -> int:
+    """Runs until Ctrl-C or SIGTERM; then each pipeline ends after the batch that is being written. `boards`: the
+    addresses of their boards; None: no boards. Returns the exit code."""
+    return asyncio.run(_serve(found, command, boards))
 
 
-async def _serve(found: SpecDirectory, words: Sequence[str], boards: Boards | None) -> int:
+async def _serve(found: SpecDirectory, command: Command, boards: Boards | None) -> int:
     loop = asyncio.get_running_loop()
     specs: dict[Path, ServedPipeline] = {}
-    following = loop.create_task(_follow(found, specs, words, boards))
+    following = loop.create_task(_follow(found, specs, command, boards))
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, following.cancel)  # also during the stop of a changed pipeline
     with suppress(asyncio.CancelledError):
@@ -49,7 +50,7 @@ async def _serve(found: SpecDirectory, words: Sequence[str], boards: Boards | No
 
 
 async def _follow(
-    found: SpecDirectory, specs: dict[Path, ServedPipeline], words: Sequence[str], boards: Boards | None = None
+    found: SpecDirectory, specs: dict[Path, ServedPipeline], command: Command, boards: Boards | None = None
 ) -> None:
     """Applies changes until it is cancelled. A pipeline that stops slowly delays only its own file."""
     start_one = asyncio.Lock()
@@ -60,7 +61,7 @@ async def _follow(
             taking = {file: task for file, task in taking.items() if not task.done()}
             for finding in found.look(list(taking)):
                 if finding.file not in specs:
-                    specs[finding.file] = ServedPipeline(finding.file, start_one, words, boards)
+                    specs[finding.file] = ServedPipeline(finding.file, start_one, command, boards)
                 task = group.create_task(take(specs[finding.file], finding, tuple(leaving)))
                 taking[finding.file] = task
                 if finding.is_gone:
@@ -89,12 +90,12 @@ async def take(served: ServedPipeline, finding: Finding, leaving: Collection[asy
 class ServedPipeline:
     """The process of one pipeline, and its successors."""
 
-    def __init__(self, file: Path, start_one: asyncio.Lock, words: Sequence[str], boards: Boards | None = None) -> None:
+    def __init__(self, file: Path, start_one: asyncio.Lock, command: Command, boards: Boards | None = None) -> None:
         """`start_one`: held by the one pipeline that is starting, because a start of Spark takes all cores for
         seconds."""
         self._file = file
         self._start_one = start_one
-        self._words = words
+        self._command = command
         self._boards = boards
         self._process: Process | None = None
         self._ending: Process | None = None
@@ -160,9 +161,9 @@ class ServedPipeline:
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     async def _begin(self) -> Process:
-        words = [*self._words, *(self._boards.words(self._file) if self._boards is not None else ())]
         self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "moldau.cli.pipelines.served", str(self._file), *words),
+            *self._command(self._file),
+            *(self._boards.words(self._file) if self._boards is not None else ()),
             stdin=PIPE,
             stdout=PIPE,
             start_new_session=True,  # Ctrl-C is for the supervisor
