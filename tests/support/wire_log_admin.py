@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from moldau.wire.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -9,6 +11,8 @@ from moldau.wire.protocol.messages.delete_records import (
 )
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.support.wire import RawConnection
+
+WAIT_S = 60
 
 
 def delete(
@@ -19,6 +23,13 @@ def delete(
     request = DeleteRecordsRequest(topics=(DeleteRecordsTopic(topic, partitions),), timeout_ms=timeout_ms)
     (answer,) = raw.ask(request, version).topics
     return {result.partition_index: (result.error_code, result.low_watermark) for result in answer.partitions}
+
+
+def wait_for_leader(raw: RawConnection, topic: str, partition: int = 0) -> None:
+    """Apache Kafka's partitions of a new topic have a leader a moment after its creation."""
+    end = time.monotonic() + WAIT_S
+    while code := fetch_error(raw, topic, 0, partition):
+        assert time.monotonic() < end, f"{topic}-{partition} still answers {code}"
 
 
 def fetch_error(raw: RawConnection, topic: str, offset: int, partition: int = 0) -> int:

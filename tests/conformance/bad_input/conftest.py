@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.canary import Canary
 from tests.support.wire import RawConnection
-from tests.support.wire_log_admin import fetch_error
+from tests.support.wire_log_admin import wait_for_leader
 
 
 @pytest.fixture
@@ -36,8 +36,7 @@ def new_topic(new_topic: Callable[..., str], raw: RawConnection) -> Callable[...
     def create(partitions: int = 1, **config: str) -> str:
         name = new_topic(partitions, **config)
         for index in range(partitions):
-            while fetch_error(raw, name, 0, index):
-                continue
+            wait_for_leader(raw, name, index)
         return name
 
     return create

@@ -35,7 +35,7 @@ from moldau.wire.protocol.messages.offsets import OffsetCommitRequestPartition
 from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest
 from moldau.wire.protocol.messages.topics import CreateTopicsRequest, DeleteTopicsRequest
 from tests.support.wire import RawConnection, row_of
-from tests.support.wire_log_admin import fetch_error
+from tests.support.wire_log_admin import WAIT_S, wait_for_leader
 
 PLANNED = Ground({PLAIN: Uuid(bytes(16)), COMPACTED: Uuid(bytes(16)), PACKED: Uuid(bytes(16))}, (0, 1), 0, "")
 APIS = list(dict.fromkeys(case.name.split()[0] for case in all_cases(PLANNED)))
@@ -82,23 +82,27 @@ def ground(bootstrap_servers: str) -> Iterator[Ground]:
         created = raw.ask(CreateTopicsRequest(topics_to_create(), 10_000), 7)
         assert not refusals_in(created)
         for name in (PLAIN, COMPACTED, PACKED):
-            while fetch_error(raw, name, 0):
-                continue
+            wait_for_leader(raw, name)
         now_ms = int(time.time() * 1000)
-        while refusals_in(raw.ask(InitProducerIdRequest(None), 4)):
-            continue
-        first, second = (raw.ask(InitProducerIdRequest(None), 4).producer_id for _ in range(2))
+        first, second = (accepted(raw, InitProducerIdRequest(None), 4).producer_id for _ in range(2))
         assert first != second
         for batch in batches_to_write((first, second), now_ms):
             assert not refusals_in(raw.ask(produce(PLAIN, Uuid(bytes(16)), (0, batch)), 12))
         request = commit(GROUP, PLAIN, Uuid(bytes(16)), OffsetCommitRequestPartition(0, POSITION))
-        while refusals_in(raw.ask(request, 9)):
-            continue
+        accepted(raw, request, 9)
         ids = {topic.name or "": topic.topic_id for topic in raw.ask(MetadataRequest(None), 12).topics}
         directory = raw.ask(DescribeLogDirsRequest(None), 4).results[0].log_dir
         topic_ids = {name: ids[name] for name in (PLAIN, COMPACTED, PACKED)}
         yield Ground(topic_ids, (first, second), now_ms, directory)
         raw.ask(DeleteTopicsRequest(topic_names=(PLAIN, COMPACTED, PACKED), timeout_ms=10_000), 5)
+
+
+def accepted(raw: RawConnection, request: Any, version: int) -> Any:
+    """Its response without an error: a coordinator may still be loading."""
+    end = time.monotonic() + WAIT_S
+    while refusals := refusals_in(answer := raw.ask(request, version)):
+        assert time.monotonic() < end, f"{type(request).__name__}: {refusals}"
+    return answer
 
 
 @pytest.fixture(scope="module")
@@ -176,9 +180,10 @@ def test_scenes(raw: RawConnection, ground: Ground, newest: dict[int, int], scen
 def answer_of(raw: RawConnection, case: Case, version: int) -> Any:
     for _ in range(ATTEMPTS):
         answer = raw.ask(case.request, version)
-        if not fault_of(case, answer):
+        fault = fault_of(case, answer)
+        if not fault:
             return answer
-    raise AssertionError(f"{case.name}: {fault_of(case, answer)}")
+    raise AssertionError(f"{case.name}: {fault}")
 
 
 @pytest.mark.parametrize("case", FRAMES, ids=lambda case: case.name)

@@ -23,7 +23,7 @@ from moldau.wire.records.builder import build_batch
 from tests.support.wire import RawConnection
 from tests.support.wire_groups import commit, fetch, join, joined, list_offset
 from tests.support.wire_log_admin import delete as delete_records
-from tests.support.wire_log_admin import fetch_error
+from tests.support.wire_log_admin import wait_for_leader
 from tests.support.wire_produce import batch, idempotent, now_ms, produce, stored
 from tests.support.wire_topics import assigned, create, exists, topic
 
@@ -68,8 +68,7 @@ def test_more_replicas_in_sync_than_there_are(raw: RawConnection, new_name: NewN
     """Accepted; the effective minimum of in-sync replicas is never more than the number of replicas."""
     name = new_name("topic")
     assert create(raw, topic(name, **{"min.insync.replicas": "2"})) == [0]
-    while fetch_error(raw, name, 0):
-        continue
+    wait_for_leader(raw, name)
     assert produce(raw, name, batch()) == (0, 0)
 
 

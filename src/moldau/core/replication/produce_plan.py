@@ -55,7 +55,6 @@ class Unacknowledged(msgspec.Struct, frozen=True):
     end_offset: Offset
     leader_epoch: LeaderEpoch
     is_flush_due: bool
-    acks: int
 
 
 class Unexplained(msgspec.Struct, frozen=True):
@@ -155,7 +154,7 @@ class ProducePlan(msgspec.Struct, eq=False):
 
     def _wait(self, partition: Partition, end_offset: Offset, *, is_flush_due: bool) -> None:
         place, epoch = len(self.results) - 1, partition.leader_epoch
-        self.waiting.append(Unacknowledged(place, partition, end_offset, epoch, is_flush_due, self.acks))
+        self.waiting.append(Unacknowledged(place, partition, end_offset, epoch, is_flush_due))
 
     def _rejected_by_partition(
         self,

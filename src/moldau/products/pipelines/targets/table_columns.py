@@ -26,9 +26,7 @@ Columns = Mapping[str, TableColumn]
 def check_columns(table: str, has: Columns, gives: Columns | None, *, shown: str = "") -> None:
     """`gives`: the columns of the SQL's result; None: the library of the table cannot compare them. `shown`: the same
     for people. Raises FlowError unless the table accepts files with these columns."""
-    if gives is None or {name: one.kind for name, one in has.items()} != {
-        name: one.kind for name, one in gives.items()
-    }:
+    if gives is None or _kinds(has) != _kinds(gives):
         raise FlowError(f"{table} has the columns {_shown(has)}, but the SQL gives {shown or _shown(gives or {})}")
     strict = [name for name, one in has.items() if not one.is_nullable and gives[name].is_nullable]
     if strict:

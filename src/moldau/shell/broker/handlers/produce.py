@@ -324,7 +324,7 @@ async def _finish(
         try:
             if each.is_flush_due:
                 await context.wait(broker.flusher.wait(each.partition, each.end_offset), deadline_s)
-            if each.acks == ACKS_ALL:
+            if plan.acks == ACKS_ALL:
                 reached = broker.waits.wait_acknowledged(each.partition, each.end_offset, each.leader_epoch)
                 await context.wait(reached, deadline_s)
         except KafkaError as error:
