@@ -62,9 +62,10 @@ class Outage:
             if self._timer is None:
                 self._timer = loop.call_later(OUTAGE_S, self._look)
 
-    def failed(self, why: str) -> None:
-        """The last try has failed."""
-        self._failed_s, self._why = asyncio.get_running_loop().time(), why
+    def failed(self, why: str, now_s: float) -> None:
+        """The last try has failed. `now_s`: on the loop's clock, given by the caller: a dropped coroutine calls this
+        when no loop runs."""
+        self._failed_s, self._why = now_s, why
 
     def answered(self) -> None:
         """The node has answered."""

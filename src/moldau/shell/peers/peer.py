@@ -167,7 +167,7 @@ class Peer:
             self._drop(connection)
         if isinstance(error, TimeoutError):
             if self._prompt is not None:
-                self._prompt.failed(f"no answer in {timeout_ms} ms")
+                self._prompt.failed(f"no answer in {timeout_ms} ms", asyncio.get_running_loop().time())
             raise NoAnswerError(f"{self._name()}: no answer in {timeout_ms} ms") from error
         if isinstance(error, KafkaError | ProtocolError):  # it supports no version of this API that we know
             raise NoAnswerError(f"{self._name()}: {error}") from error
@@ -254,7 +254,7 @@ class Peer:
 
     def _note_try(self, this_try: asyncio.Timeout, now_s: float, *, is_open: bool, why: str) -> None:
         if self._outage is not None:
-            self._outage.answered() if is_open else self._outage.failed(why)
+            self._outage.answered() if is_open else self._outage.failed(why, now_s)
         if is_open:
             self._long_tries = 0
         elif this_try.expired() and self._try is this_try:

@@ -34,7 +34,7 @@ async def fail(outages: Outages, seconds: float) -> None:
     """Tries once a second, and never has a response."""
     for _ in range(int(seconds)):
         outages.of("broker 2").asked(ADDRESS)
-        outages.of("broker 2").failed("Connection refused")
+        outages.of("broker 2").failed("Connection refused", asyncio.get_running_loop().time())
         await asyncio.sleep(1)
 
 
