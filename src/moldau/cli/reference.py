@@ -36,6 +36,12 @@ written, with their offsets. `consume` and `console` decode Avro, Protobuf and J
 `--registry`, or the environment's `MOLDAU_REGISTRY`, names; such lines of JSON are for people and for `jq`, and
 `produce` rejects them.
 
+`--key-format` and `--value-format` of both commands name Kafka's serializers: `string` (UTF-8), `integer` (4 bytes),
+`long` (8 bytes), `double` (8 bytes, IEEE 754), `uuid` (its text), `bytes` and `json`. The text of `bytes` is base64.
+In a line of JSON, numbers are numbers and `json` is any JSON value, so its white space is not kept. Without a format,
+text is written and printed as it is. `produce` ends at the first text that is not of its format, names its line, and
+writes the records before it.
+
 `eval "$(moldau completion bash)"` completes commands, flags, topics and groups in bash; zsh and fish have scripts of
 their own. Topics and groups come from the broker that the line names with `-b`, else as above; the broker
 has half a second to answer.

@@ -24,6 +24,7 @@ from moldau.cli.cluster import (
 )
 from moldau.cli.diagnosis.refusals import is_denial
 from moldau.cli.output import CommandError, print_json
+from moldau.cli.records.formats import FORMATS, Part, RecordFormat, add_format_arguments
 from moldau.cli.records.text import TEMPLATE_FIELDS, parse_template
 from moldau.products.record_json import record_as_json
 from moldau.types import hint
@@ -49,6 +50,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
             "moldau consume orders --from 1h --until-end --keys",
             "moldau consume orders --from 2026-01-31 --until 2026-02-01 --partition 0",
             "moldau consume orders --from beginning --registry http://127.0.0.1:8081",
+            "moldau consume prices --from beginning --keys --key-format long --value-format double",
             r"moldau consume orders --template '{time} {partition}:{offset}\t{key}\t{value}'",
             "moldau consume orders --from beginning --until-end --json > orders.json",
         ),
@@ -77,11 +79,12 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         help="print each record by this text, in which these fields are replaced: "
         + " ".join(f"{{{name}}}" for name in TEMPLATE_FIELDS),
     )
+    add_format_arguments(parser, "read")
     add_registry_argument(
         parser,
         "decode keys and values by the schemas of this registry (Avro, Protobuf, JSON), and print them as JSON",
         "not at all",
-        "; what names no schema is printed as it is",
+        "; what names no schema is printed as it is, and what has a format by that",
     )
     parser.add_argument(
         "--null", default="null", metavar="TEXT", help="printed for a missing value (default %(default)s)"
@@ -298,9 +301,9 @@ class _Reading:
 def _printer(arguments: argparse.Namespace) -> Printer:
     if sys.stdout is None:
         raise CommandError("standard output is closed")
-    values = _registered_values(arguments)
+    shown = _ShownParts(arguments)
     if arguments.json:
-        return lambda message: print_json(record_as_json(message) | _decoded_fields(message, values))
+        return lambda message: print_json(record_as_json(message) | shown.json_fields(message))
     null = os.fsencode(arguments.null)
     if arguments.template is not None:
         write = parse_template(arguments.template, null)
@@ -308,7 +311,7 @@ def _printer(arguments: argparse.Namespace) -> Printer:
         write = parse_template("{key}\t{value}" if arguments.keys else "{value}", null)
 
     def print_line(message: Any) -> None:
-        sys.stdout.buffer.write(write(message if values is None else _DecodedMessage(message, values)) + b"\n")
+        sys.stdout.buffer.write(write(_ShownMessage(message, shown) if shown.any else message) + b"\n")
         sys.stdout.buffer.flush()
 
     return print_line
@@ -331,30 +334,67 @@ def _registered_values(arguments: argparse.Namespace) -> RegisteredValues | None
     return values
 
 
-def _decoded_fields(message: Any, values: RegisteredValues | None) -> dict[str, object]:
-    """The key and the value, if a schema decodes them."""
-    if values is None:
-        return {}
-    found = {"key": values.decoded(message.key()), "value": values.decoded(message.value())}
-    return {name: one.value for name, one in found.items() if one is not None}
+class _ShownParts:
+    """Keys and values as text or JSON: by their format, else by a schema of the registry, else unchanged. The methods
+    raise CommandError for bytes that a format rejects."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self._formats: dict[Part, RecordFormat | None] = {
+            "key": FORMATS.get(arguments.key_format or ""),
+            "value": FORMATS.get(arguments.value_format or ""),
+        }
+        self._values = _registered_values(arguments)
+        self.any = self._values is not None or any(self._formats.values())
+
+    def json_fields(self, message: Any) -> dict[str, object]:
+        """The key and the value, if a format or a schema decodes them."""
+        found: dict[str, object] = {}
+        for part, record_format in self._formats.items():
+            data = _data_of(part, message)
+            if record_format is not None and data is not None:
+                found[part] = _read(part, message, data, record_format.to_json)
+            elif record_format is None and self._values is not None:
+                decoded = self._values.decoded(data)
+                if decoded is not None:
+                    found[part] = decoded.value
+        return found
+
+    def text(self, part: Part, message: Any) -> bytes | None:
+        data, record_format = _data_of(part, message), self._formats[part]
+        if data is None:
+            return None
+        if record_format is not None:
+            text: bytes = _read(part, message, data, record_format.to_text)
+            return text
+        found = None if self._values is None else self._values.decoded(data)
+        return data if found is None else found.text().encode("utf-8", "replace")
 
 
-class _DecodedMessage:
-    """A message with the key and value as text, if a schema decodes them."""
+def _data_of(part: Part, message: Any) -> bytes | None:
+    data: bytes | None = message.key() if part == "key" else message.value()
+    return data
 
-    def __init__(self, message: Any, values: RegisteredValues) -> None:
+
+def _read(part: Part, message: Any, data: bytes, read: Callable[[bytes], Any]) -> Any:
+    try:
+        return read(data)
+    except ValueError as error:
+        place = f"{message.topic()}-{message.partition()} at {message.offset()}"
+        raise CommandError(f"{place}: the {part} {error}") from None
+
+
+class _ShownMessage:
+    """A message with the key and value as text."""
+
+    def __init__(self, message: Any, shown: _ShownParts) -> None:
         self._message = message
-        self._values = values
+        self._shown = shown
 
     def key(self) -> bytes | None:
-        return self._text(self._message.key())
+        return self._shown.text("key", self._message)
 
     def value(self) -> bytes | None:
-        return self._text(self._message.value())
-
-    def _text(self, data: bytes | None) -> bytes | None:
-        found = self._values.decoded(data)
-        return data if found is None else found.text().encode("utf-8", "replace")
+        return self._shown.text("value", self._message)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._message, name)

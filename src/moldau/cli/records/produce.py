@@ -12,6 +12,7 @@ from typing import Any
 from moldau.cli.arguments import STANDARD_INPUT, Subparsers, int32
 from moldau.cli.cluster import MAX_NAMED, add_cluster_arguments, client_settings, explained, in_words
 from moldau.cli.output import CommandError
+from moldau.cli.records.formats import FORMATS, add_format_arguments, encoded
 from moldau.cli.records.input_lines import InputLines, StopSignals
 from moldau.cli.records.text import Record, from_json
 from moldau.types import counted
@@ -37,6 +38,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
             "moldau produce orders --key table-7 --header trace=1 coffee",
             "echo table-7:coffee | moldau produce orders --key-separator :",
             "moldau produce orders --key table-7 --null NULL NULL    # a tombstone: a key without a value",
+            "echo 7:1.5 | moldau produce prices --key-separator : --key-format long --value-format double",
             "moldau consume orders --from beginning --until-end --json | moldau produce copy --json",
         ),
     )
@@ -61,6 +63,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         help="each VALUE or line is a record as `moldau consume --json` prints it: key, value, headers, timestamp, "
         "partition",
     )
+    add_format_arguments(parser, "written")
     parser.add_argument(
         "--partition",
         type=int32,
@@ -99,18 +102,19 @@ def produce(arguments: argparse.Namespace) -> int:
         writer = _Writer(arguments, signals, are_few=are_few)
         try:
             texts = iter(map(os.fsencode, arguments.value)) if lines is None else lines.read(_IDLE_S, writer.idle)
-            _write_all(writer, texts, shape)
+            _write_all(writer, texts, shape, "record" if lines is None else "line")
         finally:
             writer.finish()
     return _report(arguments, writer, lines, signals)
 
 
-def _write_all(writer: _Writer, texts: Iterator[bytes], shape: _Shape) -> None:
+def _write_all(writer: _Writer, texts: Iterator[bytes], shape: _Shape, named: str) -> None:
+    """`named`: what a text is in a message."""
     for number, text in enumerate(texts, 1):
         try:
             record = shape.record(text)
         except CommandError as error:
-            writer.failure = f"{'line' if shape.is_json else 'record'} {number}: {error}"
+            writer.failure = f"{named} {number}: {error}"
             return
         writer.write(record)
         if writer.failure:
@@ -136,20 +140,22 @@ def _report(arguments: argparse.Namespace, writer: _Writer, lines: InputLines | 
 
 
 class _Shape:
-    """How a text becomes a record."""
+    """How a text becomes a record. Raises CommandError for a key that its format rejects."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
-        self.is_json = bool(arguments.json)
-        self._key = None if arguments.key is None else os.fsencode(arguments.key)
+        self._is_json = bool(arguments.json)
+        self._key_format = FORMATS.get(arguments.key_format or "")
+        self._value_format = FORMATS.get(arguments.value_format or "")
         self._separator = os.fsencode(arguments.key_separator or "")
         self._null = None if arguments.null is None else os.fsencode(arguments.null)
         self._headers: list[tuple[str, bytes | None]] = [_split_header(text) for text in arguments.header]
         self._partition: int | None = arguments.partition
+        self._key = None if arguments.key is None else self._key_of(os.fsencode(arguments.key))
 
     def record(self, text: bytes) -> Record:
-        """Raises CommandError for JSON that is not a record."""
-        if self.is_json:
-            read = from_json(text)
+        """Raises CommandError for a text that is not a record."""
+        if self._is_json:
+            read = from_json(text, self._key_format, self._value_format)
             return Record(
                 read.key if self._key is None else self._key,
                 read.value,
@@ -159,11 +165,13 @@ class _Shape:
             )
         key, value = self._key, text
         if self._separator and self._separator in text:
-            key, _, value = text.partition(self._separator)
-        return Record(self._or_null(key), self._or_null(value), self._headers, partition=self._partition)
+            key_text, _, value = text.partition(self._separator)
+            key = self._key_of(key_text)
+        data = None if value == self._null else encoded("value", self._value_format, value)
+        return Record(key, data, self._headers, partition=self._partition)
 
-    def _or_null(self, data: bytes | None) -> bytes | None:
-        return None if data == self._null else data
+    def _key_of(self, text: bytes) -> bytes | None:
+        return None if text == self._null else encoded("key", self._key_format, text)
 
 
 class _Writer:

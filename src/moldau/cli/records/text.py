@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from moldau.cli.output import CommandError
+from moldau.cli.records.formats import RecordFormat, encoded_json
 
 _MAX_INT32 = (1 << 31) - 1
 _MAX_INT64 = (1 << 63) - 1
@@ -38,7 +39,7 @@ class Record(msgspec.Struct, frozen=True):
 # --- JSON ---
 
 
-def from_json(line: bytes) -> Record:
+def from_json(line: bytes, key_format: RecordFormat | None = None, value_format: RecordFormat | None = None) -> Record:
     """The record of a line. Ignores topic and offset. Raises CommandError for text that is not a record."""
     try:
         fields = json.loads(line)
@@ -51,9 +52,10 @@ def from_json(line: bytes) -> Record:
         raise CommandError(f"a record has no field {unknown[0]!r}, only {', '.join(_FIELDS)}")
     if "value" not in fields:
         raise CommandError('"value" is missing (null writes a tombstone)')
+    key, value = fields.get("key"), fields["value"]
     return Record(
-        _from_json("key", fields.get("key")),
-        _from_json("value", fields["value"]),
+        _from_json("key", key) if key_format is None else encoded_json("key", key_format, key),
+        _from_json("value", value) if value_format is None else encoded_json("value", value_format, value),
         _headers(fields.get("headers")),
         _number("timestamp", fields.get("timestamp"), _MAX_INT64),
         _number("partition", fields.get("partition"), _MAX_INT32),
