@@ -41,7 +41,7 @@ from moldau.shell.io.simulated.random import SeededRandom
 from moldau.shell.network.bounds import RequestMemory, ResponseMemory
 from moldau.shell.network.connection_group import ConnectionGroup
 from moldau.shell.network.dispatch import Dispatcher
-from moldau.shell.network.node_parts import NodeFailures, NodeLoop, RolePorts
+from moldau.shell.network.node_parts import NodeFailures, NodeParts
 from moldau.shell.network.pauses import Pauses
 from moldau.shell.node.admission import connection_limits, new_admission
 from moldau.shell.node.ports import NodePorts
@@ -307,13 +307,13 @@ class BrokerMachine(Machine):
             HostNetwork(around.network, self.host),
         )  # fmt: skip
         telemetry = Telemetry(settings.moldau_metric_series)
-        shared = NodeLoop(loop, Pauses(loop, None), telemetry, log)
+        own = self.clock, ports.random, ports.disk, self.workers, ports.network
+        node = NodeParts(*own, loop, Pauses(loop, None), telemetry, log)
         memory = ResponseMemory(settings.moldau_response_memory_bytes, telemetry)
         broker = Broker(
             settings=settings,
             node_id=BrokerId(self.broker_id),
-            ports=RolePorts(self.clock, ports.random, ports.disk, self.workers, ports.network),
-            shared=shared,
+            node=node,
             logs=logs,
             controller=OwnController(self.controller, self.broker_id),
             memory=BrokerMemory(memory, 1 << 32),
@@ -323,10 +323,8 @@ class BrokerMachine(Machine):
         admission = new_admission(settings, ports, log, telemetry)
         group = ConnectionGroup(loop, connection_limits(settings), requests, memory, log, telemetry, admission)
         await ports.network.listen(self.host, PORT, partial(group.new_connection, "PLAINTEXT"))
-        group.open(Dispatcher(broker, handler_specs(), shared, requests, on_invariant_broken=self._broken))
-        housekeeping = Housekeeping(
-            broker.own_node, broker.partitions, broker.flusher, broker.checkpoints, broker.moves, broker.touched
-        )
+        group.open(Dispatcher(broker, handler_specs(), node, requests, on_invariant_broken=self._broken))
+        housekeeping = Housekeeping(broker.own_node, broker.partitions, broker.moves)
         housekeeping.start()
         self.broker = broker
         await asyncio.sleep(0.005)

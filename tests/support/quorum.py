@@ -17,10 +17,11 @@ from moldau.shell.io.simulated.memory_disk import MemoryDisk
 from moldau.shell.io.simulated.random import SeededRandom
 from moldau.shell.io.simulated.workers import InlineWorkers
 from moldau.shell.network.event_log import EventLog
-from moldau.shell.network.node_parts import NodeFailures, RolePorts
+from moldau.shell.network.node_parts import NodeFailures, NodeParts
 from moldau.shell.network.pauses import Pauses
 from moldau.shell.node.storage_format import format_directory, read_meta_properties
 from moldau.shell.quorum.role import QuorumRole, VoterIdentity
+from moldau.telemetry import Telemetry
 from moldau.transport.network import TcpNetwork
 from moldau.types import BrokerId, Uuid
 from moldau.wire.protocol.messages.broker_lifecycle import BrokerRegistrationRequest, RegisteredListener
@@ -75,15 +76,18 @@ class Node:
         self.broker_epoch = -1
         self.broken: list[InvariantError] = []
 
+    def parts(self, workers: Workers | None = None) -> NodeParts:
+        loop = asyncio.get_running_loop()
+        ports = self.clock, self.random, self.disk, workers or InlineWorkers(), TcpNetwork()
+        return NodeParts(*ports, loop, Pauses(loop, None), Telemetry(1_000), EventLog(self.clock))
+
     async def start(self, workers: Workers | None = None) -> QuorumRole:
         properties = read_meta_properties(self.disk)
         assert properties is not None
         role = QuorumRole(
             identity=VoterIdentity(NODE, properties.cluster_id, properties.directory_id, (CONTROLLER,)),
             settings=self.settings,
-            ports=RolePorts(self.clock, self.random, self.disk, workers or InlineWorkers(), TcpNetwork()),
-            pauses=Pauses(asyncio.get_running_loop(), None),
-            event_log=EventLog(self.clock),
+            node=self.parts(workers),
             failures=NodeFailures(self.broken.append, lambda: None),
         )
         await role.start()

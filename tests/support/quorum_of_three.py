@@ -17,7 +17,7 @@ from moldau.shell.io.simulated.random import SeededRandom
 from moldau.shell.io.simulated.workers import InlineWorkers
 from moldau.shell.network.dispatch import Dispatcher
 from moldau.shell.network.event_log import EventLog
-from moldau.shell.network.node_parts import NodeFailures, NodeLoop, RolePorts
+from moldau.shell.network.node_parts import NodeFailures, NodeParts
 from moldau.shell.network.pauses import Pauses
 from moldau.shell.node.admission import connection_limits, new_admission
 from moldau.shell.node.controller_listener import ControllerListener
@@ -92,20 +92,20 @@ class QuorumNode:
         """Starts with these configured voters; `starting` is done when the role knows the cluster."""
         properties = read_meta_properties(self.disk)
         assert properties is not None
-        pauses = Pauses(asyncio.get_running_loop(), None)
+        loop = asyncio.get_running_loop()
+        ports = self.clock, self._random, self.disk, InlineWorkers(), self._network
+        node = NodeParts(*ports, loop, Pauses(loop, None), Telemetry(1_000), EventLog(self.clock))
         self.role = QuorumRole(
             identity=VoterIdentity(self.node_id, CLUSTER_ID, properties.directory_id, (self.address,)),
             settings=self.settings,
-            ports=RolePorts(self.clock, self._random, self.disk, InlineWorkers(), self._network),
-            pauses=pauses,
-            event_log=EventLog(self.clock),
+            node=node,
             failures=NodeFailures(self.broken.append, lambda: None),
             configured=voters,
         )
         self.dispatcher = dispatcher = Dispatcher(
             self.role,
             handler_specs(),
-            NodeLoop(asyncio.get_running_loop(), pauses, Telemetry(1_000), EventLog(self.clock)),
+            node,
             self._listener.request_memory,
             on_invariant_broken=self.broken.append,
         )

@@ -39,7 +39,7 @@ async def use_up_epochs(world: World, transactional_id: str) -> None:
     node = world.broker.node
     if node is None:
         return
-    shard = node.broker.transactions.shard_for(transactional_id)
+    shard = node.broker.coordination.transactions.shard_for(transactional_id)
     known = shard.host.state.transactions[transactional_id]
     left = random.randint(2, 4)
     record = TransactionRecord(transactional_id, replace(known, producer_epoch=MAX_PRODUCER_EPOCH - left))

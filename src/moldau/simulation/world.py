@@ -38,7 +38,7 @@ class World(ClientWorld):
         self.stale_batch: tuple[int, int] | None = None
         """Partition and end offset of an aborted batch that will be sent again: see StaleSender."""
         self.transactions = TransactionWatch(self.count)
-        self.broker.dropping = lambda node: self.transactions.process_dies(node.broker.transactions)
+        self.broker.dropping = lambda node: self.transactions.process_dies(node.broker.coordination.transactions)
         self._high_watermarks: dict[int, int] = {}
         self._watched_boot = 0
         self.network.after_request = self.check_partitions
@@ -111,7 +111,7 @@ class World(ClientWorld):
         if self._watched_boot != self.broker.boots:
             self._watched_boot = self.broker.boots
             self._high_watermarks.clear()
-        self.transactions.look(node.broker.transactions)
+        self.transactions.look(node.broker.coordination.transactions)
         known = self._high_watermarks
         for topic in node.broker.partitions.by_id.values():
             for partition in topic.partitions.values():

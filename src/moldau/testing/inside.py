@@ -74,7 +74,7 @@ async def partition_indexes(broker: Broker, topic: str) -> list[int]:
 async def made_indexes(broker: Broker, topic: str) -> list[int]:
     """As `partition_indexes`. Creates a missing topic if the broker creates topics automatically."""
     if topic not in broker.image.topics_by_name and broker.settings.auto_create_topics_enable:
-        await broker.topic_creation.create(topic)
+        await broker.coordination.topic_creation.create(topic)
     return await partition_indexes(broker, topic)
 
 
@@ -120,7 +120,7 @@ async def append_records(broker: Broker, topic: str, index: int, records: Sequen
     appended = partition.append(bytearray(build_batch(records)), broker.clock.now_ms())
     broker.partition_appended(partition)
     if partition.waits_for_flush:
-        broker.flusher.request(partition)
+        broker.partitions.flusher.request(partition)
     await broker.waits.wait_acknowledged(partition, appended.last_offset + 1, partition.leader_epoch)
     written: list[Record] = []
     for number, (key, value, timestamp, headers) in enumerate(records):
@@ -221,7 +221,7 @@ async def group_facts(broker: Broker, group_id: str) -> GroupFacts:
     """The coordinator's data about the group. Raises GROUP_ID_NOT_FOUND for an unknown group, and NOT_COORDINATOR."""
     if OFFSETS_TOPIC not in broker.image.topics_by_name:
         raise _no_such_group(group_id)
-    shard = broker.coordinators.shard_for(group_id)
+    shard = broker.coordination.groups.shard_for(group_id)
     if shard.loading is not None:
         await shard.loading
     state = shard.host.state

@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import msgspec
-
-from moldau.ports import Clock, Random, Workers
 from moldau.shell.broker.dynamic_settings import DynamicSettings
-from moldau.shell.network.event_log import EventLog
-from moldau.shell.network.pauses import Pauses
-from moldau.telemetry import Telemetry
+from moldau.shell.network.node_parts import NodeParts
 from moldau.types import BrokerId, TopicPartition
 
 
-class OwnNode(msgspec.Struct, frozen=True):
-    """The ports of the node, the loop of the broker, and the settings in force."""
+class OwnNode(NodeParts, frozen=True):
+    """The parts of the node, the settings in force, and the events that any part of the broker may report."""
 
     node_id: BrokerId
     settings: DynamicSettings
-    loop: asyncio.AbstractEventLoop
-    clock: Clock
-    random: Random
-    workers: Workers
-    pauses: Pauses
-    telemetry: Telemetry
-    log: EventLog
     spawn: Callable[[Coroutine[Any, Any, None]], object]
     """Runs background work. A broken invariant stops the node; any other error is logged."""
     spawn_lasting: Callable[[Coroutine[Any, Any, None]], object]

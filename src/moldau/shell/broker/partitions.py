@@ -92,18 +92,17 @@ class Partitions:
         reports: DirectoryReports,
         waits: PartitionWaits,
         replication: Replication,
-        touched: dict[int, Partition],
         high_watermark_moved: Callable[[Partition], None],
     ) -> None:
-        """`touched`: partitions for housekeeping to visit, by number."""
         self._node = node
         self.logs = stored.logs
-        self._flusher = stored.flusher
-        self._checkpoints = stored.checkpoints
+        self.flusher = stored.flusher
+        self.checkpoints = stored.checkpoints
         self._reports = reports
         self._waits = waits
         self._replication = replication
-        self._touched = touched
+        self.touched: dict[int, Partition] = {}
+        """Partitions with appends since housekeeping last found no work for them, by number."""
         self._high_watermark_moved = high_watermark_moved
         self.image = MetadataImage()
         self.by_name: dict[bytes, HostedTopic] = {}
@@ -240,7 +239,7 @@ class Partitions:
         self._replication.arm(started)
         hosted.partitions[index] = started
         if started.waits_for_flush and log.recovery_point < log.log_end_offset:
-            self._flusher.request(started)
+            self.flusher.request(started)
 
     def start_again(self) -> None:
         """Starts partitions again that found the disk full: there may be room now."""
@@ -292,7 +291,7 @@ class Partitions:
     async def _forget_deleted(self) -> None:
         is_going_on = True
         try:
-            await self._checkpoints.write(self.high_watermarks())
+            await self.checkpoints.write(self.high_watermarks())
         except asyncio.CancelledError:
             is_going_on = False
             raise
@@ -316,7 +315,7 @@ class Partitions:
         for partition in list(self):
             if partition.waits_for_flush:
                 with suppress(KafkaError):
-                    await self._flusher.wait(partition, Offset(partition.log.log_end_offset))
+                    await self.flusher.wait(partition, Offset(partition.log.log_end_offset))
 
     def settle(self) -> None:
         """Completes this work now, for a clean stop, which then writes the checkpoints."""
@@ -348,7 +347,7 @@ class Partitions:
                 directory.write_topic_id(topic_partition, topic_id)
                 log.topic_id = topic_id
         if directory is None or log is None:
-            self._checkpoints.changed()
+            self.checkpoints.changed()
             partition = image.topics_by_id[topic_id].partitions[topic_partition.partition]
             is_copy = partition.leader not in (NO_LEADER, self._node.node_id)
             places = self._places(named, is_copy=is_copy)
@@ -434,7 +433,7 @@ class Partitions:
     def moved(self) -> None:
         """A partition's log is in another directory now, as the metadata says already: the checkpoints are out of
         date."""
-        self._checkpoints.changed()
+        self.checkpoints.changed()
 
     def stays_in(self, partition: Partition, directory: LogDirectory) -> None:
         """A move has failed whose target the metadata names already: reports `directory` again."""
@@ -481,7 +480,7 @@ class Partitions:
 
     def _remove_log(self, topic_partition: TopicPartition) -> None:
         node = self._node
-        self._checkpoints.changed()
+        self.checkpoints.changed()
         directory = self.logs.directory_of(topic_partition)
         if directory is None or directory.health.is_offline:
             return
@@ -506,8 +505,8 @@ class Partitions:
         partition.end()
         self.ended.add(partition)
         self._waits.changed(partition)
-        self._flusher.fail(partition, kafka_error("UNKNOWN_TOPIC_OR_PARTITION"))
-        self._touched.pop(partition.number, None)
+        self.flusher.fail(partition, kafka_error("UNKNOWN_TOPIC_OR_PARTITION"))
+        self.touched.pop(partition.number, None)
         self._do(partial(self._remove_log, partition.topic_partition))
 
     def _note_rewriting(self, topic: HostedTopic, settings: LogSettings) -> None:
@@ -539,7 +538,7 @@ class Partitions:
                     # fewer in-sync replicas are required: this commits records that coordinators, too, wait for
                     self._high_watermark_moved(partition)
                 # idle partitions are not visited, but their unflushed records may be due by the new settings
-                self._touched[partition.number] = partition
+                self.touched[partition.number] = partition
                 self._waits.changed(partition)
 
     def log_settings(self, image: MetadataImage, name: str) -> LogSettings:

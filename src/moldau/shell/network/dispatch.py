@@ -36,7 +36,7 @@ from moldau.shell.network.event_log import escape
 from moldau.shell.network.first_step import FirstSteps
 from moldau.shell.network.freeing import free, long_arrays
 from moldau.shell.network.long_frame import kept
-from moldau.shell.network.node_parts import NodeLoop
+from moldau.shell.network.node_parts import NodeParts
 from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.shell.network.reply import Reply
 from moldau.shell.network.request_stats import SAMPLE_ALL, SAMPLE_MASK, RequestStats
@@ -142,7 +142,7 @@ class Dispatcher:
         self,
         owner: object,
         specs: Mapping[int, HandlerSpec],
-        shared: NodeLoop,
+        node: NodeParts,
         request_memory: RequestMemory,
         *,
         authorizer: Authorizer | None = None,
@@ -150,9 +150,9 @@ class Dispatcher:
         quota_timer_ns: Callable[[], int] | None = None,
         on_invariant_broken: Callable[[InvariantError], None],
     ) -> None:
-        self.loop = loop = shared.loop
-        self.telemetry = shared.telemetry
-        self.log = log = shared.log
+        self.loop = loop = node.loop
+        self.telemetry = node.telemetry
+        self.log = log = node.log
         self.audit = log.audit
         self.authorizer = authorizer
         self.quotas: Quotas | None = None
@@ -160,7 +160,7 @@ class Dispatcher:
         """Measures the time of requests for their quotas; None: not measured."""
         self.timer = timer
         """Returns seconds, for the times in the metrics; None: not measured."""
-        self.pauses = shared.pauses
+        self.pauses = node.pauses
         self.request_memory = request_memory
         self._long_requests = LongRequests(loop)
         self._first_steps = FirstSteps()

@@ -15,19 +15,14 @@ from moldau.telemetry import Telemetry
 from moldau.transport.network import Network
 
 
-class RolePorts(msgspec.Struct, frozen=True):
-    """The ports of a role. `disk`: the first log directory, with the metadata log."""
+class NodeParts(msgspec.Struct, frozen=True):
+    """The ports of a node, its loop and its shared parts. `disk`: the first log directory, with the metadata log."""
 
     clock: Clock
     random: Random
     disk: Disk
     workers: Workers
     network: Network
-
-
-class NodeLoop(msgspec.Struct, frozen=True):
-    """The loop of a node and its shared parts."""
-
     loop: asyncio.AbstractEventLoop
     pauses: Pauses
     telemetry: Telemetry

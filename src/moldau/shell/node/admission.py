@@ -116,5 +116,5 @@ def follow_quotas(dispatcher: Dispatcher, admission: ConnectionAdmission, broker
 
     broker.quotas.on_change.append(quotas_changed)
     quotas_changed(broker.quotas)
-    broker.dynamic_settings.on_change.append(settings_changed)
+    broker.own_node.settings.on_change.append(settings_changed)
     settings_changed(broker.settings)

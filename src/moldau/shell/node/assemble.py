@@ -16,7 +16,7 @@ from moldau.errors import InvariantError, MoldauError, StorageFailedError
 from moldau.shell.network.bounds import RequestMemory, ResponseMemory
 from moldau.shell.network.connection_group import ConnectionGroup
 from moldau.shell.network.event_log import EventLog
-from moldau.shell.network.node_parts import NodeFailures, NodeLoop, RolePorts
+from moldau.shell.network.node_parts import NodeFailures, NodeParts
 from moldau.shell.network.pauses import Pauses
 from moldau.shell.node.admission import (
     connection_limits,
@@ -261,16 +261,13 @@ class Node:
             )
 
     @property
-    def _role_ports(self) -> RolePorts:
-        ports = self.ports
-        return RolePorts(ports.clock, ports.random, ports.disk, ports.workers, self._network)
-
-    @property
     def _failures(self) -> NodeFailures:
         return NodeFailures(self._invariant_broken, self._directory_failed)
 
-    def _shared(self, pauses: Pauses) -> NodeLoop:
-        return NodeLoop(asyncio.get_running_loop(), pauses, self.telemetry, self.log)
+    def _parts(self, pauses: Pauses) -> NodeParts:
+        ports, loop = self.ports, asyncio.get_running_loop()
+        own = ports.clock, ports.random, ports.disk, ports.workers, self._network
+        return NodeParts(*own, loop, pauses, self.telemetry, self.log)
 
     async def _start_quorum(self, properties: MetaProperties, logs: LogDirectories, pauses: Pauses) -> QuorumRole:
         """Reads the metadata; a controller also becomes a voter."""
@@ -281,9 +278,7 @@ class Node:
         quorum = self._quorum = QuorumRole(
             identity=identity,
             settings=self.settings,
-            ports=self._role_ports,
-            pauses=pauses,
-            event_log=self.log,
+            node=self._parts(pauses),
             failures=self._failures,
             health=logs.first.health,
             configured=voters_at(points[0].name, self.settings),
@@ -325,8 +320,7 @@ class Node:
         broker = self._broker = Broker(
             settings=settings,
             node_id=self.node_id,
-            ports=self._role_ports,
-            shared=self._shared(pauses),
+            node=self._parts(pauses),
             logs=logs,
             controller=channel,
             memory=BrokerMemory(response_memory, ports.physical_memory_bytes),
@@ -336,9 +330,7 @@ class Node:
             await _take_part(quorum, broker)
         await self._register(quorum, broker, logs)
         await broker.partitions.wait_flushed()
-        self.housekeeping = Housekeeping(
-            broker.own_node, broker.partitions, broker.flusher, broker.checkpoints, broker.moves, broker.touched
-        )
+        self.housekeeping = Housekeeping(broker.own_node, broker.partitions, broker.moves)
         self.housekeeping.start()
         return broker
 
@@ -351,7 +343,7 @@ class Node:
         dispatcher = Dispatcher(
             quorum,
             handler_specs(),
-            self._shared(pauses),
+            self._parts(pauses),
             listener.request_memory,
             authorizer=self._authorizer,
             on_invariant_broken=self._invariant_broken,
@@ -436,7 +428,7 @@ class Node:
         dispatcher = self._dispatcher = Dispatcher(
             broker,
             handler_specs(),
-            self._shared(broker.pauses),
+            broker.own_node,
             group.request_memory,
             authorizer=self._authorizer,
             timer=None if self.operations is None else self.operations.timer,
@@ -445,9 +437,9 @@ class Node:
         )
         follow_quotas(dispatcher, group.admission, broker)
         if self._tls is not None:
-            broker.dynamic_settings.on_change.append(self._tls.settings_changed)
+            broker.own_node.settings.on_change.append(self._tls.settings_changed)
             self._tls.settings_changed(broker.settings)
-        broker.dynamic_settings.on_change.append(self._authentication.settings_changed)
+        broker.own_node.settings.on_change.append(self._authentication.settings_changed)
         group.open(dispatcher)
         if self.operations is not None:
             self.operations.status.serving(quorum, broker, dispatcher)
@@ -460,7 +452,7 @@ class Node:
         if OFFSETS_TOPIC in broker.image.topics_by_name:
             broker.spawn(tell_groups(self.log, broker))
         if TRANSACTION_STATE_TOPIC in broker.image.topics_by_name:
-            broker.transactions.load()
+            broker.coordination.transactions.load()
 
     def _background(self) -> BackgroundTasks:
         from moldau.shell.network.background import BackgroundTasks

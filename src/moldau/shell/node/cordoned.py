@@ -22,4 +22,4 @@ def when_cordoned(broker: Broker, logs: LogDirectories, tell: Callable[[], None]
             known = logs.cordoned_ids
             tell()
 
-    broker.dynamic_settings.on_change.append(settings_changed)
+    broker.own_node.settings.on_change.append(settings_changed)

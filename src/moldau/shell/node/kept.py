@@ -85,7 +85,7 @@ async def tell_groups(log: EventLog, broker: Broker) -> None:
     """Loads the groups over several turns of the loop and reports those of other kinds. Requires
     `__consumer_offsets`."""
     counts: dict[str, int] = {}
-    for shard in broker.coordinators.all_shards():
+    for shard in broker.coordination.groups.all_shards():
         place = shard.partition.topic_partition
         try:
             if shard.loading is not None:

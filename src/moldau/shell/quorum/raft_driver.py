@@ -57,7 +57,7 @@ from moldau.core.raft.steps import (
 )
 from moldau.core.raft.voters import VoterSet, voter_sets_in
 from moldau.errors import KafkaError, ProtocolError, StorageFailedError, StorageFullError, kafka_error
-from moldau.shell.network.node_parts import RolePorts
+from moldau.shell.network.node_parts import NodeParts
 from moldau.shell.quorum.channel import QuorumChannel
 from moldau.shell.quorum.metadata_log import replaced_log
 from moldau.shell.quorum.quorum_state import QUORUM_STATE, write_quorum_state
@@ -127,7 +127,7 @@ class RaftDriver:
         listener: RaftListener,
         channel: QuorumChannel,
         *,
-        ports: RolePorts,
+        node: NodeParts,
         spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         self.quorum = quorum
@@ -139,7 +139,7 @@ class RaftDriver:
         self._requests: dict[int, asyncio.Future[Standing]] = {}
         """Unanswered requests of other nodes; one for each connection, and one parked for each replica."""
         self._last_request_id = 0
-        self._disk, self._clock, self._workers = ports.disk, ports.clock, ports.workers
+        self._disk, self._clock, self._workers = node.disk, node.clock, node.workers
         self._spawn = spawn
         self._leader_id = quorum.leader_id
         """As last reported to the listener."""

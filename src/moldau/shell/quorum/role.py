@@ -53,9 +53,7 @@ from moldau.errors import (
     StorageFullError,
     kafka_error,
 )
-from moldau.shell.network.event_log import EventLog
-from moldau.shell.network.node_parts import NodeFailures, RolePorts
-from moldau.shell.network.pauses import Pauses
+from moldau.shell.network.node_parts import NodeFailures, NodeParts
 from moldau.shell.quorum.applied import AppliedMetadata
 from moldau.shell.quorum.channel import QuorumChannel
 from moldau.shell.quorum.controller import ActiveController, ControllerAnswer
@@ -92,9 +90,7 @@ class QuorumRole:
         *,
         identity: VoterIdentity,
         settings: BrokerSettings,
-        ports: RolePorts,
-        pauses: Pauses,
-        event_log: EventLog,
+        node: NodeParts,
         failures: NodeFailures,
         health: DirectoryHealth | None = None,
         configured: VoterSet | None = None,
@@ -107,30 +103,29 @@ class QuorumRole:
         self.cuts: Sequence[Cut] = ()  # cuts that recovery made in the log
         self.damaged_snapshots: Sequence[str] = ()  # the new paths of the newest ones, if an older one was read
         self._failures = failures
-        self._ports, network = ports, ports.network
-        self._disk, self._clock, self._random, self._workers = ports.disk, ports.clock, ports.random, ports.workers
-        self.pauses = pauses
+        self._node, self._settings = node, settings
+        self._disk, self._clock, self._random, self._workers = node.disk, node.clock, node.random, node.workers
+        self.pauses = node.pauses
         """Shared with all long work of the node."""
-        self._event_log = event_log
-        self._settings, self._network = settings, network
+        self._event_log = event_log = node.log
         self._voters = VoterHistory(configured or configured_voters((identity.node_id,) if settings.is_alone else ()))
-        self._machine = ControllerMachine(identity.cluster_id, settings, ports.random, lambda: self.kraft_version)
+        self._machine = ControllerMachine(identity.cluster_id, settings, node.random, lambda: self.kraft_version)
         self._applied = AppliedMetadata(identity.cluster_id, self._machine.new_state())
         self._tasks: dict[asyncio.Task[None], None] = {}  # long decisions, flushes, snapshots
         self._snapshots = Snapshots(
-            ports.disk,
-            ports.clock,
-            ports.workers,
+            node.disk,
+            node.clock,
+            node.workers,
             settings,
-            pause_long=pauses.pause_long,
+            pause_long=node.pauses.pause_long,
             spawn=self._spawn,
             reports=SnapshotReports(self.failed, self._snapshot_taken, self._snapshot_damaged),
         )
-        node = ReplicaKey(identity.node_id, identity.directory_id)
-        sender = self._sender = Sender(node, identity.cluster_id, identity.controller_listeners)
+        key = ReplicaKey(identity.node_id, identity.directory_id)
+        sender = self._sender = Sender(key, identity.cluster_id, identity.controller_listeners)
         self._channel = QuorumChannel(
             sender,
-            network,
+            node.network,
             request_timeout_ms=settings.controller_quorum_request_timeout_ms,
             on_lost=self._connection_lost,
             on_refused=self._nobody_listens,
@@ -306,7 +301,7 @@ class QuorumRole:
             found.flushed_offset,
             self,
             self._channel,
-            ports=self._ports,
+            node=self._node,
             spawn=self._spawn,
         )
         return self._raft
@@ -359,7 +354,7 @@ class QuorumRole:
     async def change_voters(self, request: VoterRequest, listener: str) -> VoterResponse:
         """The leader's answer to a request that changes the voters, received on its listener of this name."""
         timeout_ms = self._settings.controller_quorum_request_timeout_ms
-        changing = change_voters(self._voter, self, self._sender, self._network, timeout_ms, request, listener)
+        changing = change_voters(self._voter, self, self._sender, self._node.network, timeout_ms, request, listener)
         # a separate task: the first step of a handler runs outside any task, and a time-out needs one
         return await asyncio.get_running_loop().create_task(changing)
 

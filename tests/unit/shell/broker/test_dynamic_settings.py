@@ -120,7 +120,7 @@ async def test_who_asked_is_told_of_each_new_view(start_node: Any) -> None:
     node = await start_node()
     seen: list[BrokerSettings] = []
     broker = node.node.broker
-    broker.dynamic_settings.on_change.append(seen.append)
+    broker.own_node.settings.on_change.append(seen.append)
     before = broker.settings
     assert await alter(node, BROKER, "", "message.max.bytes", "500") == 0
     assert seen == [broker.settings]
@@ -148,7 +148,7 @@ async def test_what_cannot_be_is_passed_over_with_a_line(start_node: Any, caplog
     fold.apply(ConfigRecord(BROKER, "", "message.max.bytes", "x\ny"))
     fold.apply(ConfigRecord(BROKER, "", "log.segment.bytes", "2097152"))
     with caplog.at_level(logging.WARNING, "moldau"):
-        broker.dynamic_settings.apply(fold.image, fold.take_delta(Offset(2), 1))
+        broker.own_node.settings.apply(fold.image, fold.take_delta(Offset(2), 1))
     assert broker.settings.log_segment_bytes == 2_097_152
     assert broker.settings.message_max_bytes == 1_048_588
     (line,) = [record.getMessage() for record in caplog.records if "is ignored" in record.getMessage()]

@@ -145,7 +145,7 @@ async def test_the_broker_itself_ends_transactions_by_the_level(
     producer = await Producer(node, "late").begun()
     await producer.join()
     assert await producer.write(11) == 0
-    shard = node.node.broker.transactions.shard_for("late")
+    shard = node.node.broker.coordination.transactions.shard_for("late")
     node.clock.advance(20_000)
     shard.fire()
     found = await producer.described("CompleteAbort")

@@ -38,7 +38,7 @@ def test_a_lag_that_the_coordinator_does_not_know_is_left_out_with_every_sum_of_
     async def story(cluster: Cluster) -> None:
         await ask(cluster, 1, FindCoordinatorRequest(coordinator_keys=("g",)))
         await cluster.until(lambda: OFFSETS_TOPIC in cluster.nodes[1].broker.image.topics_by_name)
-        coordinator = cluster.nodes[1].broker.coordinators.leader_for("g")
+        coordinator = cluster.nodes[1].broker.coordination.groups.leader_for("g")
         other = next(node_id for node_id in NODE_IDS if node_id != coordinator)
         await cluster.create("here", coordinator, by=1)
         await cluster.create("elsewhere", other, by=1)

@@ -31,7 +31,7 @@ async def start_with(start_node: Any, rows: dict[str, list[tuple[Any, bytes]]]) 
     disk = MemoryDisk()
     settings = {"offsets.topic.num.partitions": "50"}
     first = await start_node(settings, disk=disk)
-    await first.node.broker.coordinators.ensure_topic()
+    await first.node.broker.coordination.groups.ensure_topic()
     first.node.abort()
     for group_id, records in rows.items():
         file = disk.open(f"__consumer_offsets-{partition_for_group(group_id, 50)}/{0:020d}.log")

@@ -419,7 +419,7 @@ async def test_a_move_waits_for_the_flush_that_runs(start_node: Any) -> None:
     new = "/disk1" if old == "/disk0" else "/disk0"
     await node.turns(20)  # the metadata log has been flushed: the flush of the partition is the one that is held
     workers.is_holding = True
-    node.node.broker.flusher.request(partition)
+    node.node.broker.partitions.flusher.request(partition)
     await node.turns(3)
     assert workers.release is not None
     assert await alter(client, new, 0) == [0]
@@ -452,7 +452,7 @@ async def test_a_topic_deleted_while_its_move_waits_for_a_flush_blocks_no_other_
     logs = broker.partitions.logs
     await node.turns(20)
     workers.is_holding = True
-    broker.flusher.request(first)
+    broker.partitions.flusher.request(first)
     await node.turns(3)
     there = {
         index: next(each for each in logs if each is not logs.directory_of(TopicPartition("t", index)))
@@ -461,7 +461,7 @@ async def test_a_topic_deleted_while_its_move_waits_for_a_flush_blocks_no_other_
     broker.moves.move(first, there[0])
     broker.moves.move(second, there[1])
     await node.turns(50)
-    broker.flusher.fail(first, kafka_error("UNKNOWN_TOPIC_OR_PARTITION"))
+    broker.partitions.flusher.fail(first, kafka_error("UNKNOWN_TOPIC_OR_PARTITION"))
     first.end()
     await node.turns(5)
     workers.release.set_result(None)

@@ -23,7 +23,7 @@ OF_BROKERS = {
 async def ensured(cluster: Cluster, by: int, topic: str = OFFSETS_TOPIC) -> tuple[int, int]:
     """(partitions, replicas) of the internal topic that a broker created for its first group or transaction."""
     broker = cluster.nodes[by].broker
-    await (broker.coordinators if topic == OFFSETS_TOPIC else broker.transactions).ensure_topic()
+    await (broker.coordination.groups if topic == OFFSETS_TOPIC else broker.coordination.transactions).ensure_topic()
     await cluster.until(lambda: topic in broker.image.topics_by_name)
     partitions = broker.image.topics_by_name[topic].partitions
     return len(partitions), len(partitions[0].replicas)
@@ -53,7 +53,7 @@ def test_a_broker_names_its_own_numbers_whatever_the_controllers_are() -> None:
         cluster.kill(2)
         await cluster.start(2, settings=OF_BROKERS)
         broker = cluster.nodes[2].broker
-        await broker.topic_creation.create("t")
+        await broker.coordination.topic_creation.create("t")
         await cluster.until(lambda: "t" in broker.image.topics_by_name)
         assert len(broker.image.topics_by_name["t"].partitions) == 4
         assert await ensured(cluster, 2) == (3, 3)

@@ -28,7 +28,7 @@ def test_a_move_keeps_to_its_rate_and_follows_it(in_virtual_time: Any) -> None:
         def throttle(bytes_per_second: int) -> None:
             fold = MetadataFold("cluster")
             fold.apply(ConfigRecord(ResourceType.BROKER, "1", NAME_OF_RATE, str(bytes_per_second)))
-            broker.dynamic_settings.apply(fold.image, fold.take_delta(Offset(1), 1))
+            broker.own_node.settings.apply(fold.image, fold.take_delta(Offset(1), 1))
 
         throttle(200)
         move(running, there)

@@ -14,15 +14,12 @@ from moldau.core.metadata.image import MetadataDelta, MetadataImage
 from moldau.errors import KafkaError
 from moldau.shell.io.simulated.memory_disk import Fault, MemoryDisk
 from moldau.shell.io.simulated.random import SeededRandom
-from moldau.shell.io.simulated.workers import InlineWorkers
-from moldau.shell.network.event_log import EventLog
-from moldau.shell.network.node_parts import NodeFailures, RolePorts
-from moldau.shell.network.pauses import TURN_THINGS, Pauses
+from moldau.shell.network.node_parts import NodeFailures
+from moldau.shell.network.pauses import TURN_THINGS
 from moldau.shell.node.recover import recover_alone
 from moldau.shell.quorum.metadata_log import load_snapshot
 from moldau.shell.quorum.quorum_state import QUORUM_STATE, QuorumError
 from moldau.shell.quorum.role import QuorumRole, VoterIdentity
-from moldau.transport.network import TcpNetwork
 from moldau.types import BrokerId, TopicPartition, Uuid
 from moldau.wire.protocol.messages.producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from moldau.wire.protocol.messages.raft_records import Endpoint
@@ -287,9 +284,7 @@ def test_a_directory_of_another_quorum_is_refused_in_one_sentence() -> None:
         role = QuorumRole(
             identity=VoterIdentity(BrokerId(2), "c", Uuid(b"\x05" * 16), (CONTROLLER,)),
             settings=parse_broker_settings({}),
-            ports=RolePorts(node.clock, node.random, node.disk, InlineWorkers(), TcpNetwork()),
-            pauses=Pauses(asyncio.get_running_loop(), None),
-            event_log=EventLog(node.clock),
+            node=node.parts(),
             failures=NodeFailures(node.broken.append, lambda: None),
         )
         with pytest.raises(QuorumError, match="the voters of this cluster are 1: node 2 is none of them"):

@@ -1,5 +1,6 @@
 """The broker among the other nodes of a cluster.
 
+addresses: addresses of brokers, as clients reach them
 announcements: log lines for changes of topics and partitions
 clock_watch: compares clocks with the active controller
 controller_channel: requests to the active controller

@@ -1,6 +1,7 @@
 """Coordinators of groups and transactions, and their port to partition leaders.
 
 cluster_transaction_port: the transaction port between several brokers
+coordination: both kinds of coordinators, created at first use
 groups: group coordinators
 shards: one runtime for each partition of an internal topic
 times: load and verification times, for metrics

@@ -57,7 +57,7 @@ async def act_describe_cluster(
 
 def _described(broker: Broker, context: RequestContext, registered: BrokerImage) -> DescribeClusterBroker | None:
     """A broker with its address on the client's listener; None if it has no listener of that name."""
-    address = broker.address_of(registered.broker_id, context)
+    address = broker.addresses.of(registered.broker_id, context)
     if address is None:
         return None
     return DescribeClusterBroker(registered.broker_id, *address, registered.rack, registered.is_fenced)

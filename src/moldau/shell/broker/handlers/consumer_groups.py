@@ -29,7 +29,7 @@ async def act_consumer_group_heartbeat(
     code = UNSUPPORTED_VERSION
     if not context.authorize(READ_GROUP, request.group_id):
         code = READ_GROUP.refusal
-    broker.log.warn(
+    broker.own_node.log.warn(
         "not served: group.protocol=consumer",
         f"client {escape(context.client_id or '')} at {context.session.client_address} asks for "
         f"group.protocol=consumer (group {escape(request.group_id)}), which is not served: use group.protocol=classic",

@@ -41,7 +41,8 @@ async def act_find_coordinator(
     found = list(once.values())
     if any(not coordinator.error_code for coordinator in found):
         try:
-            owner: Shards[Any] = broker.transactions if request.key_type == TRANSACTION else broker.coordinators
+            both = broker.coordination
+            owner: Shards[Any] = both.transactions if request.key_type == TRANSACTION else both.groups
             await context.wait(owner.ensure_topic())
             for index, one in enumerate(found):
                 found[index] = _located(broker, context, owner, one)
@@ -70,7 +71,7 @@ def _located(broker: Broker, context: RequestContext, owner: Shards[Any], found:
     if found.error_code:
         return found
     leader = owner.leader_for(found.key)
-    address = broker.address_of(leader, context)
+    address = broker.addresses.of(leader, context)
     if address is None:
         return _failed(found.key, COORDINATOR_NOT_AVAILABLE)
     return Coordinator(found.key, leader, *address, 0, "")

@@ -113,13 +113,13 @@ async def _save(
 ) -> None:
     for partition, is_moved in accepted:
         if is_moved:
-            broker.touched[partition.number] = partition
-            broker.flusher.request(partition)
+            broker.partitions.touched[partition.number] = partition
+            broker.partitions.flusher.request(partition)
     try:
-        await context.wait(broker.flusher.save_log_start_offsets([partition for partition, _ in accepted]))
+        await context.wait(broker.partitions.flusher.save_log_start_offsets([partition for partition, _ in accepted]))
     except StorageFullError:
         # the deletion holds until a crash, as in Apache Kafka; the periodic checkpoint tries again
-        broker.checkpoints.changed()
+        broker.partitions.checkpoints.changed()
     for partition, _ in accepted:
         if partition.is_offline:
             topic_partition = partition.topic_partition

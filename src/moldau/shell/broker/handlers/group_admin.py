@@ -59,8 +59,8 @@ async def act_list_groups(broker: Broker, context: RequestContext, request: List
     may_list_all = context.authorize(DESCRIBE_CLUSTER)
     asked = group_request(context, await context.finish(shortened(request)))
     groups: list[ListedGroup] = []
-    for shard in broker.coordinators.all_shards():
-        part = cast(ListGroupsResponse, await context.wait(broker.coordinators.ask("", asked, shard)))
+    for shard in broker.coordination.groups.all_shards():
+        part = cast(ListGroupsResponse, await context.wait(broker.coordination.groups.ask("", asked, shard)))
         if part.error_code and shard.is_left_out_of_lists:
             continue
         if part.error_code:

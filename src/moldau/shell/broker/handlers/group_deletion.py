@@ -78,7 +78,7 @@ async def act_offset_delete(
             refused.append(OffsetDeleteResponseTopic(topic.name, tuple(codes)))
         await context.pause()
     asked = group_request(context, msgspec.structs.replace(request, topics=tuple(accepted)))
-    answer = cast(OffsetDeleteResponse, await context.wait(broker.coordinators.ask(request.group_id, asked)))
+    answer = cast(OffsetDeleteResponse, await context.wait(broker.coordination.groups.ask(request.group_id, asked)))
     return throttled(await context.finish(_join(refused, answer)), throttle_time_ms)
 
 

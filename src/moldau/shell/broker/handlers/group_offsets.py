@@ -111,7 +111,7 @@ async def _commit(broker: Broker, context: RequestContext, request: OffsetCommit
     answer = OffsetCommitResponse()
     if plan.accepted.topics or not plan.refused:
         asked = group_request(context, plan.accepted)
-        answer = cast(OffsetCommitResponse, await context.wait(broker.coordinators.ask(request.group_id, asked)))
+        answer = cast(OffsetCommitResponse, await context.wait(broker.coordination.groups.ask(request.group_id, asked)))
     return await context.finish(join_commit(request, plan, answer)) if plan.refused else answer
 
 
@@ -179,7 +179,7 @@ async def _commit_in_transaction(
             code = INVALID_GROUP_ID if group_id == "" else INVALID_PRODUCER_ID_MAPPING
             answer = cast(OffsetCommitResponse, await context.finish(refusal(asked, code)))
         else:
-            asking = broker.coordinators.ask_in_transaction(group_id, asked, producer_id, producer_epoch, verify)
+            asking = broker.coordination.groups.ask_in_transaction(group_id, asked, producer_id, producer_epoch, verify)
             answer = cast(OffsetCommitResponse, await context.wait(asking))
     return await context.finish(join_commit(commit, plan, answer)) if plan.refused else answer
 
@@ -200,7 +200,7 @@ async def _verify(
     joins = version >= FIRST_THAT_JOINS
     if not joins and not broker.settings.transaction_partition_verification_enable:
         return 0
-    asking = broker.transactions.ask_coordinator(
+    asking = broker.coordination.transactions.ask_coordinator(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,

@@ -25,4 +25,4 @@ async def ask_group(
     asked = group_request(context, message)
     if not context.authorize(right, group_id):
         return await context.finish(refusal(asked, right.refusal))
-    return await context.wait(broker.coordinators.ask(group_id, asked))
+    return await context.wait(broker.coordination.groups.ask(group_id, asked))

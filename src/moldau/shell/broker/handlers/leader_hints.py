@@ -32,7 +32,7 @@ def name_leaders(
             continue
         results[place] = (*result[:6], leader, *result[7:])
         registered = broker.image.brokers.get(leader.leader_id)
-        address = broker.address_of(leader.leader_id, context)
+        address = broker.addresses.of(leader.leader_id, context)
         if registered is not None and not registered.is_fenced and address is not None:
             nodes[leader.leader_id] = LeaderNode(leader.leader_id, *address, registered.rack)
     return list(nodes.values())

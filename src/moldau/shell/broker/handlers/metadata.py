@@ -48,7 +48,7 @@ async def act_metadata(broker: Broker, context: RequestContext, request: Metadat
     cannot reach its leader, or 72 if the leader has no listener of that name. Ignored on purpose: nothing.
     """
     version, image = context.api_version, broker.image
-    serving = broker.serving_brokers(context)
+    serving = broker.addresses.serving(context)
     topics: list[MetadataResponseTopic] = []
     if request.topics is None or (version < ALL_BY_NULL_FROM and not request.topics):
         for topic in [image.topics_by_name[name] for name in sorted(image.topics_by_name)]:
@@ -118,9 +118,9 @@ def _find(
         may_create = context.authorize(CREATE_CLUSTER) or context.authorize(CREATE_TOPIC, name)
         if not may_create:
             return _error(name, ZERO_UUID, CREATE_TOPIC.refusal)
-        if not broker.topic_creation.begin(name):
+        if not broker.coordination.topic_creation.begin(name):
             return _error(name, ZERO_UUID, INVALID_TOPIC_EXCEPTION)
-    elif not broker.topic_creation.is_valid_name(name):
+    elif not broker.coordination.topic_creation.is_valid_name(name):
         return _error(name, ZERO_UUID, INVALID_TOPIC_EXCEPTION)
     return _error(name, ZERO_UUID, UNKNOWN_TOPIC_OR_PARTITION)
 

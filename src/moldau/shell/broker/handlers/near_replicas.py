@@ -25,6 +25,6 @@ def near_replica(
     near = [
         (end_offset, caught_up_ms, replica)
         for replica, end_offset, caught_up_ms in leader.in_sync_holders(offset)
-        if replica in brokers and brokers[replica].rack == rack and broker.address_of(replica, context) is not None
+        if replica in brokers and brokers[replica].rack == rack and broker.addresses.of(replica, context) is not None
     ]
     return PreferredReadReplica(max(near)[2]) if near else None

@@ -89,7 +89,7 @@ async def _page(
     limit: int,
 ) -> tuple[list[DescribeTopicPartitionsResponseTopic], DescribeTopicPartitionsCursor | None]:
     """The topics of one page, and the start of the next. The cursor's partition applies to the cursor's topic only."""
-    image, serving = broker.image, broker.serving_brokers(context)
+    image, serving = broker.image, broker.addresses.serving(context)
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     for name in names:
         await context.pause()

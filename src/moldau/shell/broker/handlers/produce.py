@@ -225,10 +225,10 @@ def _append(
                 batch = prepared.get((topic, index)) if prepared else None
                 todo = plan.append(topic, index, records, partition, now_ms, batch)
         if todo & FLUSH:
-            broker.flusher.request(partition)
+            broker.partitions.flusher.request(partition)
         if todo & WAKE:
             # as broker.partition_appended, without the coordinators: Produce does not write their partitions
-            broker.touched[partition.number] = partition
+            broker.partitions.touched[partition.number] = partition
             if partition.number in broker.waits.by_number:
                 broker.waits.changed(partition)
         elif todo & COUNT_ERROR:
@@ -260,7 +260,7 @@ def _count_failed(broker: Broker, result: ProduceResult, records: memoryview | N
     elif code == OUT_OF_ORDER_SEQUENCE_NUMBER:
         telemetry.count(INVALID_SEQUENCE_RECORDS)
     elif code == KAFKA_STORAGE_ERROR and message:
-        broker.log.error("disk full", f"node {broker.node_id}: records are refused: {message}")
+        broker.own_node.log.error("disk full", f"node {broker.node_id}: records are refused: {message}")
 
 
 def _kept(entries: Entries) -> Entries:
@@ -323,7 +323,7 @@ async def _finish(
     for each in plan.waiting:
         try:
             if each.is_flush_due:
-                await context.wait(broker.flusher.wait(each.partition, each.end_offset), deadline_s)
+                await context.wait(broker.partitions.flusher.wait(each.partition, each.end_offset), deadline_s)
             if plan.acks == ACKS_ALL:
                 reached = broker.waits.wait_acknowledged(each.partition, each.end_offset, each.leader_epoch)
                 await context.wait(reached, deadline_s)

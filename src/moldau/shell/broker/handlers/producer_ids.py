@@ -46,13 +46,13 @@ async def act_init_producer_id(
         asked = InitProducerId(
             transactional_id, request.transaction_timeout_ms, request.producer_id, request.producer_epoch
         )
-        answer = await context.wait(broker.transactions.change(asked))
+        answer = await context.wait(broker.coordination.transactions.change(asked))
         code = known_code(answer.error_code, context.api_version, FENCED_FROM)
         return InitProducerIdResponse(throttle_time_ms, code, answer.producer_id, answer.producer_epoch)
-    producer_id = broker.producer_ids.take()
+    producer_id = broker.coordination.producer_ids.take()
     if producer_id is None:
         try:
-            producer_id = await context.wait(broker.producer_ids.allocate())
+            producer_id = await context.wait(broker.coordination.producer_ids.allocate())
         except KafkaError as error:
             return refused(error.code)
     return InitProducerIdResponse(throttle_time_ms=throttle_time_ms, producer_id=producer_id, producer_epoch=0)

@@ -56,8 +56,8 @@ async def _describe(broker: Broker, context: RequestContext, transactional_id: s
     """Describes one transaction, with the topics that the client may describe."""
     if not context.authorize(DESCRIBE_TRANSACTIONAL_ID, transactional_id):
         return DescribedTransaction(DESCRIBE_TRANSACTIONAL_ID.refusal, transactional_id)
-    asked = DescribeTransaction(transactional_id, broker.transactions.markers.unmarked(transactional_id))
-    answer = await context.wait(broker.transactions.ask(transactional_id, asked))
+    asked = DescribeTransaction(transactional_id, broker.coordination.transactions.markers.unmarked(transactional_id))
+    answer = await context.wait(broker.coordination.transactions.ask(transactional_id, asked))
     if isinstance(answer, TransactionAnswer):
         return DescribedTransaction(answer.error_code, transactional_id)
     described = cast(DescribedTransaction, answer)
@@ -84,10 +84,10 @@ async def act_list_transactions(
     ids = request.producer_id_filters or None
     asked = ListTransactions(states, ids, request.duration_filter, pattern)
     found: list[ListedTransaction] = []
-    for shard in broker.transactions.all_shards():
+    for shard in broker.coordination.transactions.all_shards():
         if shard.loading is not None:
             return ListTransactionsResponse(throttle_time_ms, COORDINATOR_LOAD_IN_PROGRESS)
-        answer = await context.wait(broker.transactions.ask("", asked, shard))
+        answer = await context.wait(broker.coordination.transactions.ask("", asked, shard))
         if isinstance(answer, TransactionAnswer):
             if shard.is_left_out_of_lists:
                 continue

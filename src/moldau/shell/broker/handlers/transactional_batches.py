@@ -137,7 +137,7 @@ async def _ask(
     names = tuple(dict.fromkeys(each.partition.topic_partition for each in asked))
     try:
         codes = await context.wait(
-            broker.transactions.ask_coordinator(
+            broker.coordination.transactions.ask_coordinator(
                 transactional_id, *producer, names, verify_only=not joins, transaction_version=2 if joins else 0
             )
         )

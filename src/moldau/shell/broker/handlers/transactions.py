@@ -122,7 +122,7 @@ async def _asked(
         return Ended(codes)
     context.run_to_end()
     return begun(
-        broker.transactions.add_partitions(
+        broker.coordination.transactions.add_partitions(
             name,
             transaction.producer_id,
             transaction.producer_epoch,
@@ -186,13 +186,13 @@ async def act_add_offsets_to_txn(
     if not context.authorize(READ_GROUP, request.group_id):
         return AddOffsetsToTxnResponse(throttle_time_ms, READ_GROUP.refusal)
     try:
-        await context.wait(broker.coordinators.ensure_topic())
+        await context.wait(broker.coordination.groups.ensure_topic())
     except KafkaError as error:
         return AddOffsetsToTxnResponse(throttle_time_ms, error.code)
     count = len(broker.image.topics_by_name[OFFSETS_TOPIC].partitions)
     place = TopicPartition(OFFSETS_TOPIC, partition_for_group(request.group_id, count))
     codes = await context.wait(
-        broker.transactions.add_partitions(
+        broker.coordination.transactions.add_partitions(
             request.transactional_id,
             request.producer_id,
             request.producer_epoch,
@@ -221,7 +221,7 @@ async def act_end_txn(broker: Broker, context: RequestContext, request: EndTxnRe
         request.committed,
         TRANSACTIONS_V2 if context.api_version >= EPOCH_FOR_EACH_FROM else 0,
     )
-    answer = await context.wait(broker.transactions.change(asked))
+    answer = await context.wait(broker.coordination.transactions.change(asked))
     code = known_code(answer.error_code, context.api_version)
     return EndTxnResponse(throttle_time_ms, code, answer.producer_id, answer.producer_epoch)
 
@@ -240,7 +240,7 @@ async def act_write_txn_markers(
         except KafkaError as error:
             refused = all_of(_refused(marker, error.code) for marker in request.markers)
             return WriteTxnMarkersResponse(await context.finish(refused))
-    return await context.wait(broker.transactions.own_port.write_markers(request))
+    return await context.wait(broker.coordination.transactions.own_port.write_markers(request))
 
 
 def _refused(marker: WritableTxnMarker, code: int) -> Pausing[WritableTxnMarkerResult]:

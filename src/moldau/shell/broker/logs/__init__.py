@@ -9,4 +9,5 @@ full_directories: leaderships of full directories
 housekeeping: periodic retention, flushes and deletions
 log_settings: settings of topics as `LogSettings`
 moves: moves between log directories (KIP-113)
+offline_directories: takes partitions in failed directories offline
 """

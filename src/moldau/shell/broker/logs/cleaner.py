@@ -27,7 +27,6 @@ from moldau.errors import StorageFailedError, StorageFullError
 
 if TYPE_CHECKING:
     from moldau.core.log.log import Log
-    from moldau.shell.broker.logs.checkpoints import Checkpoints
     from moldau.shell.broker.logs.cleaner_process import CleanerProcess
     from moldau.shell.broker.logs.moves import ReplicaMoves
     from moldau.shell.broker.own_node import OwnNode
@@ -52,20 +51,10 @@ class Refused(msgspec.Struct):
 class Cleaner:
     """Used from the broker's loop. Housekeeping calls `clean_one` repeatedly."""
 
-    def __init__(
-        self,
-        node: OwnNode,
-        partitions: Partitions,
-        checkpoints: Checkpoints,
-        moves: ReplicaMoves,
-        touched: dict[int, Partition],
-    ) -> None:
-        """`touched`: see Housekeeping."""
+    def __init__(self, node: OwnNode, partitions: Partitions, moves: ReplicaMoves) -> None:
         self._node = node
         self._partitions = partitions
-        self._checkpoints = checkpoints
         self._moves = moves
-        self._touched = touched
         self._process: CleanerProcess | None = None
         self._is_stopped = False
         self._refused: dict[int, Refused] = {}
@@ -166,7 +155,7 @@ class Cleaner:
                 log.roll(now_ms)
         if log.is_flush_due(now_ms):
             # sealed just now, or recovered after a crash: cleaning covers flushed segments only
-            self._touched[partition.number] = partition
+            self._partitions.touched[partition.number] = partition
         with log.health.watched():
             return find_cleanable(log, self._cleaned_offset(partition), partition.last_stable_offset, now_ms)
 
@@ -201,7 +190,7 @@ class Cleaner:
         if directory is not None:
             # without this entry, the holes of an unfinished round count as damage once the topic is no longer compacted
             directory.cleaned_offsets.setdefault(partition.topic_partition, 1)
-        await self._checkpoints.write(self._partitions.high_watermarks(), directory)
+        await self._partitions.checkpoints.write(self._partitions.high_watermarks(), directory)
         for segment in result.segments:
             if self._is_gone(partition, log) or not log.replace_segments(plan, segment, node.clock.now_ms()):
                 return False
@@ -217,7 +206,7 @@ class Cleaner:
             return False  # a log truncated meanwhile is clean up to the cut only, which the truncation has noted
         directory.cleaned_offsets[partition.topic_partition] = result.end_offset
         self._refused.pop(partition.number, None)
-        await self._checkpoints.save_cleaned_offsets(directory)
+        await self._partitions.checkpoints.save_cleaned_offsets(directory)
         return True
 
     def _tell(self, partition: Partition, result: CompactionResult, duration_ms: int) -> None:

@@ -19,9 +19,7 @@ from moldau.shell.network.event_log import MIN_INTERVAL_MS
 
 if TYPE_CHECKING:
     from moldau.core.log.directories.health import DirectoryHealth
-    from moldau.shell.broker.logs.checkpoints import Checkpoints
     from moldau.shell.broker.logs.cleaner import Cleaner
-    from moldau.shell.broker.logs.flusher import Flusher
     from moldau.shell.broker.logs.moves import ReplicaMoves
     from moldau.shell.broker.own_node import OwnNode
     from moldau.shell.broker.partitions import Partitions
@@ -33,22 +31,10 @@ PURGE_INTERVAL_MS = 10_000
 class Housekeeping:
     """Runs from `start` to `stop`, on the broker's loop."""
 
-    def __init__(
-        self,
-        node: OwnNode,
-        partitions: Partitions,
-        flusher: Flusher,
-        checkpoints: Checkpoints,
-        moves: ReplicaMoves,
-        touched: dict[int, Partition],
-    ) -> None:
-        """`touched`: partitions with appends since they were last found settled."""
+    def __init__(self, node: OwnNode, partitions: Partitions, moves: ReplicaMoves) -> None:
         self._node = node
         self._partitions = partitions
-        self._flusher = flusher
-        self._checkpoints = checkpoints
         self._moves = moves
-        self._touched = touched
         self._cleaner: Cleaner | None = None
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._is_stopped = False
@@ -66,7 +52,9 @@ class Housekeeping:
         )
         self._arm_event_log()
         self._repeat("retention", first_ms, settings.log_retention_check_interval_ms, self.apply_retention)
-        self._repeat("flush", FLUSH_CHECK_MS, FLUSH_CHECK_MS, self.flush_what_is_due, lambda: bool(self._touched))
+        self._repeat(
+            "flush", FLUSH_CHECK_MS, FLUSH_CHECK_MS, self.flush_what_is_due, lambda: bool(self._partitions.touched)
+        )
         self._repeat("checkpoint", checkpoint_ms, checkpoint_ms, self.write_checkpoints)
         self._repeat("purge", PURGE_INTERVAL_MS, PURGE_INTERVAL_MS, self.purge_deleted)
         if settings.log_cleaner_enable:
@@ -145,7 +133,7 @@ class Housekeeping:
                 node.directory_failed()  # continues with the logs in other directories
                 continue
             if deleted:
-                self._touched[partition.number] = partition
+                self._partitions.touched[partition.number] = partition
                 node.log.info(
                     "retention",
                     f"node {node.node_id}: {partition.topic_partition}: retention deleted segments: {len(deleted)}, "
@@ -165,16 +153,16 @@ class Housekeeping:
         """Requests flushes that are due by `flush.ms`, by `flush.messages` above 1, or for sealed segments."""
         node = self._node
         now_ms = node.clock.now_ms()
-        for partition in list(self._touched.values()):
+        for partition in list(self._partitions.touched.values()):
             await node.pauses.pause()
             if partition.is_offline or partition.is_deleted:
-                self._touched.pop(partition.number, None)
+                self._partitions.touched.pop(partition.number, None)
                 continue
             log = partition.log
             if log.is_flush_due(now_ms):
-                self._flusher.request(partition)
+                self._partitions.flusher.request(partition)
             elif self._is_settled(partition):
-                self._touched.pop(partition.number, None)
+                self._partitions.touched.pop(partition.number, None)
 
     def _is_settled(self, partition: Partition) -> bool:
         """Whether nothing will be due before the next append, and the checkpoint has the current end."""
@@ -188,12 +176,12 @@ class Housekeeping:
         self._partitions.start_again()
         moved = {
             number: partition.high_watermark
-            for number, partition in self._touched.items()
+            for number, partition in self._partitions.touched.items()
             if self._checkpointed.get(number) != partition.high_watermark
         }
-        if not self._checkpoints.take_due() and not moved:
+        if not self._partitions.checkpoints.take_due() and not moved:
             return
-        await self._checkpoints.write(self._partitions.high_watermarks())
+        await self._partitions.checkpoints.write(self._partitions.high_watermarks())
         self._checkpointed.update(moved)
 
     @property
@@ -202,7 +190,7 @@ class Housekeeping:
         if self._cleaner is None:
             from moldau.shell.broker.logs.cleaner import Cleaner
 
-            self._cleaner = Cleaner(self._node, self._partitions, self._checkpoints, self._moves, self._touched)
+            self._cleaner = Cleaner(self._node, self._partitions, self._moves)
         return self._cleaner
 
     async def clean_logs(self) -> None:

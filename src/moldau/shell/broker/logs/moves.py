@@ -23,8 +23,6 @@ from moldau.core.log.directories.moving import FutureLog
 from moldau.core.metadata.random_uuid import random_uuid
 from moldau.core.replication.partition import Partition
 from moldau.errors import KafkaError, ProtocolError, StorageFailedError, StorageFullError
-from moldau.shell.broker.logs.checkpoints import Checkpoints
-from moldau.shell.broker.logs.flusher import Flusher
 from moldau.shell.broker.own_node import OwnNode
 from moldau.shell.broker.partitions import Partitions
 from moldau.types import Offset, TopicPartition
@@ -39,17 +37,9 @@ THROTTLE_LOOK_MS = 100
 class ReplicaMoves:
     """Used from the broker's loop only. `futures`: the unfinished moves, which DescribeLogDirs shows."""
 
-    def __init__(
-        self,
-        node: OwnNode,
-        partitions: Partitions,
-        flusher: Flusher,
-        checkpoints: Checkpoints,
-    ) -> None:
+    def __init__(self, node: OwnNode, partitions: Partitions) -> None:
         self._node = node
         self._partitions = partitions
-        self._flusher = flusher
-        self._checkpoints = checkpoints
         self.futures: dict[TopicPartition, FutureLog] = {}
         self._waiting: OrderedDict[int, tuple[Partition, FutureLog]] = OrderedDict()
         """By partition number: a request may move thousands of partitions, of which each may be waiting already."""
@@ -122,7 +112,7 @@ class ReplicaMoves:
         self._settling[partition.number] = None
         try:
             if target.has_stale_offsets(topic_partition):
-                await self._checkpoints.write(self._partitions.high_watermarks(), needed=target)
+                await self._partitions.checkpoints.write(self._partitions.high_watermarks(), needed=target)
             future.begin()
             while self._is_wanted(partition, future) and not is_done:
                 # on hold, requests may wait for a flush: the little that is left is copied without throttling
@@ -134,7 +124,7 @@ class ReplicaMoves:
                     await self._flush(future)
                 elif not is_held:
                     is_held = True
-                    await self._flusher.hold(partition)
+                    await self._partitions.flusher.hold(partition)
                 elif not future.is_as_durable:
                     await self._flush(future)
                 else:
@@ -146,7 +136,7 @@ class ReplicaMoves:
                 self._node.directory_failed()
         finally:
             if is_held:
-                self._flusher.end_hold(partition)
+                self._partitions.flusher.end_hold(partition)
             self._forget(future)
             if not is_done:
                 del self._settling[partition.number]
@@ -263,11 +253,11 @@ class ReplicaMoves:
         (otherwise holes of compaction count as damage after a crash). False if there is no room, or the directory
         fails. If the old directory is full, this makes room there."""
         end_offset = Offset(partition.log.log_end_offset)
-        self._flusher.request(partition)
+        self._partitions.flusher.request(partition)
         try:
-            await self._checkpoints.save_cleaned_offsets(target)
-            await self._flusher.wait(partition, end_offset)
-            await self._flusher.save_log_start_offsets([partition], target)
+            await self._partitions.checkpoints.save_cleaned_offsets(target)
+            await self._partitions.flusher.wait(partition, end_offset)
+            await self._partitions.flusher.save_log_start_offsets([partition], target)
         except (KafkaError, StorageFullError):
             return False
         return not partition.is_offline

@@ -74,7 +74,7 @@ async def collect(node: NodeStatus) -> bytes:
             out.add(name, 0)
         for name, key in FROM_TELEMETRY.items():
             out.add(name, node.telemetry.value(key))
-        await broker.pauses.pause_long()
+        await broker.own_node.pauses.pause_long()
     return out.render()
 
 
@@ -237,7 +237,7 @@ class _Partitions:
             for index, partition in list(topic.partitions.items()):
                 traffic.add(partition)
                 self._count(partition, None if image is None else image.partitions.get(index))
-                await broker.pauses.pause()
+                await broker.own_node.pauses.pause()
             self.total.add_all(traffic)
             if listed_topics < limit:
                 listed_topics += 1
@@ -358,7 +358,7 @@ class _Partitions:
         open_files = [getattr(directory.disk, "open_files", None) for directory in directories]
         if isinstance(open_files[0], int):
             _bound(out, "moldau_open_files", sum(filter(None, open_files)), broker.settings.moldau_open_files)
-        out.add("kafka_log_logmanager_offlinelogdirectorycount", broker.offline_directories)
+        out.add("kafka_log_logmanager_offlinelogdirectorycount", broker.offline_directories.count)
         out.add("kafka_log_logmanager_cordonedlogdirectorycount", sum(map(directories.is_cordoned, directories)))
         for path in directories.unopened_paths:
             out.add("kafka_log_logmanager_logdirectoryoffline", 1, labels_text(logDirectory=path))
@@ -367,7 +367,7 @@ class _Partitions:
             out.add("kafka_log_logmanager_logdirectoryoffline", int(directory.health.is_offline), labels)
             out.add("kafka_log_logmanager_logdirectorycordoned", int(directories.is_cordoned(directory)), labels)
             out.add("moldau_log_directory_full", int(directory.health.is_full), labels)
-        root = getattr(broker.disk, "root", None)
+        root = getattr(broker.own_node.disk, "root", None)
         if isinstance(root, str):
             space = disk_space(root)
             if space is not None:

@@ -32,7 +32,7 @@ async def add_groups(broker: Broker, out: Samples) -> None:
     """Adds groups by state, and the lag of each. It pauses while it counts."""
     totals = _Totals(broker, out)
     if OFFSETS_TOPIC in broker.image.topics_by_name:
-        for shard in broker.coordinators.all_shards():
+        for shard in broker.coordination.groups.all_shards():
             if shard.loading is None and shard.host.stopped is None:
                 await totals.add(shard.host.state)
     out.add(f"{_PREFIX}numgroups", totals.groups)
@@ -41,7 +41,7 @@ async def add_groups(broker: Broker, out: Samples) -> None:
         count = totals.states.get(state, 0)
         out.add(f"{_PREFIX}numgroups{state.lower()}", count)
         out.add("kafka_server_group_coordinator_metrics_classic_group_count", count, labels_text(state=state))
-    add_load_times(broker.coordinators, "kafka_server_group_coordinator_metrics_", out)
+    add_load_times(broker.coordination.groups, "kafka_server_group_coordinator_metrics_", out)
     out.add("kafka_server_group_coordinator_metrics_offset_count", totals.offsets)
     out.add("kafka_server_group_coordinator_metrics_group_count", totals.groups, labels_text(protocol="classic"))
 
@@ -81,7 +81,7 @@ class _Totals:
             is_topic_known = True
             for index, committed in list(partitions.items()):
                 self.offsets += 1
-                await broker.pauses.pause()
+                await broker.own_node.pauses.pause()
                 partition = self._in_sync(hosted, image, index)
                 lag = 0 if partition is None else max(0, partition.high_watermark - committed.offset)
                 is_topic_known = is_topic_known and partition is not None

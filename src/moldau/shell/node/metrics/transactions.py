@@ -23,14 +23,14 @@ async def add_transactions(broker: Broker, out: Samples) -> None:
     begun_ms = now_ms = broker.clock.now_ms()
     waiting = unnoted = retries = 0
     if TRANSACTION_STATE_TOPIC in broker.image.topics_by_name:
-        for shard in broker.transactions.all_shards():
+        for shard in broker.coordination.transactions.all_shards():
             if shard.loading is None and shard.host.stopped is None:
                 for known in list(shard.host.state.transactions.values()):
                     counts[known.state] += 1
                     if known.state is TransactionState.ONGOING:
                         begun_ms = min(begun_ms, known.start_ms)
-                    await broker.pauses.pause()
-        markers = broker.transactions.markers
+                    await broker.own_node.pauses.pause()
+        markers = broker.coordination.transactions.markers
         unnoted, retries = markers.unnoted, markers.retries
         waiting = markers.in_flight - unnoted
     out.add(f"{_MARKERS}unknowndestinationqueuesize", waiting)
@@ -38,8 +38,8 @@ async def add_transactions(broker: Broker, out: Samples) -> None:
     for state in (*TransactionState,)[: TransactionState.DEAD]:
         out.add("moldau_transactional_ids", counts[state], labels_text(state=state.label))
     out.add("moldau_transactional_ids_per_coordinator_limit", broker.settings.moldau_transactional_ids)
-    add_load_times(broker.transactions, "kafka_server_transaction_coordinator_metrics_", out)
-    verifications = broker.transactions.verifications
+    add_load_times(broker.coordination.transactions, "kafka_server_transaction_coordinator_metrics_", out)
+    verifications = broker.coordination.transactions.verifications
     out.add(f"{_VERIFICATIONS}verificationfailurerate_count", verifications.failures)
     out.add_summary(f"{_VERIFICATIONS}verificationtimems", verifications.times.quantiles(1000), verifications.count)
     out.add("moldau_transaction_oldest_open_seconds", (now_ms - begun_ms) / 1000)

@@ -135,12 +135,17 @@ def test_a_move_whose_note_got_no_answer_is_taken_back_in_the_metadata(in_virtua
         node = broker.own_node
         reports = DirectoryReports(node, submit)
         reports.registered(broker.broker_epoch)
-        stored = StoredPartitions(broker.partitions.logs, broker.flusher, broker.checkpoints)
+        stored = StoredPartitions(broker.partitions.logs, broker.partitions.flusher, broker.partitions.checkpoints)
         partitions = Partitions(
-            node, stored, reports, broker.waits, broker.replication, broker.touched, broker.partition_appended
+            node,
+            stored,
+            reports,
+            broker.waits,
+            broker.replication,
+            broker.partition_appended,
         )
         partitions.apply(broker.image, broker.image.as_delta())
-        moves = ReplicaMoves(node, partitions, broker.flusher, broker.checkpoints)
+        moves = ReplicaMoves(node, partitions)
         moves.move(partitions.find("t", 0), there)
         await asyncio.sleep(60)
         assert PARTITION in here.logs

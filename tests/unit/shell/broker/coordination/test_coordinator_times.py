@@ -66,7 +66,7 @@ async def test_a_coordinator_that_waits_for_its_turn_to_load_counts_from_when_it
     node.disk.crash_process()
     node = await start_node(SETTINGS, disk=node.disk)
     broker = node.node.broker
-    for kind, shards in (("transaction", broker.transactions), ("group", broker.coordinators)):
+    for kind, shards in (("transaction", broker.coordination.transactions), ("group", broker.coordination.groups)):
         for shard in list(shards._shards.values()):
             await shard.loaded()
         shards.close(kafka_error("NOT_COORDINATOR"))
@@ -86,7 +86,7 @@ async def test_a_log_that_cannot_be_read_counts_as_no_load(start_node: Any) -> N
     node = await start_node(SETTINGS)
     await node.create_topic("t")
     await begun(node)
-    shards = node.node.broker.transactions
+    shards = node.node.broker.coordination.transactions
     shards.close(kafka_error("NOT_COORDINATOR"))
     node.clock.advance(60_001)
     async with shards.load_lock:

@@ -120,7 +120,7 @@ async def test_a_clock_that_is_set_forward_ends_no_session(start_node: Any) -> N
     await find_coordinator(client)
     assert (await join(client, session_timeout_ms=30_000)).error_code == 0
     node.clock.set_now(node.clock.now_ms() + HOUR_MS)
-    shard = node.node.broker.coordinators.shard_for("g")
+    shard = node.node.broker.coordination.groups.shard_for("g")
     assert shard.host.next_deadline_ms() == node.clock.monotonic_ms() + 30_000
     assert await state_of_group(client) == "CompletingRebalance"
 
@@ -141,7 +141,7 @@ async def test_commits_carry_the_time_that_people_read(start_node: Any) -> None:
     await find_coordinator(client)
     node.clock.set_now(node.clock.now_ms() - HOUR_MS)
     assert await commit(client, "t", 5) == 0
-    stored = node.node.broker.coordinators.shard_for("g").host.state.offsets["g"]["t"][0]
+    stored = node.node.broker.coordination.groups.shard_for("g").host.state.offsets["g"]["t"][0]
     assert stored.commit_timestamp == node.clock.now_ms()
 
 
@@ -197,13 +197,13 @@ async def test_offsets_of_a_topic_that_is_gone_are_forgotten_at_the_next_load(st
     client = node.connect()
     await find_coordinator(client)
     assert await commit(client, "t", 5) == 0
-    shard = node.node.broker.coordinators.shard_for("g")
+    shard = node.node.broker.coordination.groups.shard_for("g")
     shard.close(kafka_error("NOT_COORDINATOR"))
     await delete_topic(node, "t")
     node = await restarted(start_node, node, is_clean=False)
     client = node.connect()
     assert await committed(client, "t") == -1
-    assert "t" not in node.node.broker.coordinators.shard_for("g").host.state.offsets.get("g", {})
+    assert "t" not in node.node.broker.coordination.groups.shard_for("g").host.state.offsets.get("g", {})
 
 
 async def test_a_topic_made_anew_while_its_coordinator_was_away_begins_without_positions(start_node: Any) -> None:
@@ -212,7 +212,7 @@ async def test_a_topic_made_anew_while_its_coordinator_was_away_begins_without_p
     client = node.connect()
     await find_coordinator(client)
     assert await commit(client, "t", 5) == 0
-    node.node.broker.coordinators.shard_for("g").close(kafka_error("NOT_COORDINATOR"))
+    node.node.broker.coordination.groups.shard_for("g").close(kafka_error("NOT_COORDINATOR"))
     await delete_topic(node, "t")
     await node.create_topic("t")
     node = await restarted(start_node, node, is_clean=False)
@@ -235,7 +235,7 @@ async def test_shards_are_loaded_one_after_the_other_and_with_pauses(start_node:
         commits = offset_commit(7, group=group_id, partitions=range(count))
         await client.ask(ApiKey.OFFSET_COMMIT, 8, commits)
     node = await restarted(start_node, node, is_clean=False, settings=settings)
-    coordinators = node.node.broker.coordinators
+    coordinators = node.node.broker.coordination.groups
     shards = [coordinators.shard_for(group_id) for group_id in groups]
     assert len({shard.partition.number for shard in shards}) == len(groups)
     positions = [sum(shard.host.end_offset for shard in shards)]
@@ -254,7 +254,7 @@ async def test_of_many_commits_of_a_position_only_the_last_is_decoded_at_a_load(
     await find_coordinator(client)
     for offset in range(100):
         assert await commit(client, "t", offset) == 0
-    shard = node.node.broker.coordinators.shard_for("g")
+    shard = node.node.broker.coordination.groups.shard_for("g")
     decoded: list[bytes] = []
 
     def count(key: Any, value: Any) -> Any:
@@ -275,7 +275,7 @@ async def test_of_many_commits_of_a_position_only_the_last_is_decoded_at_a_load(
 
     node = await restarted(start_node, node, is_clean=False)
     assert await committed(node.connect(), "t") == 99
-    assert node.node.broker.coordinators.shard_for("g").host.state.offsets == shard.host.state.offsets
+    assert node.node.broker.coordination.groups.shard_for("g").host.state.offsets == shard.host.state.offsets
 
 
 class SlowWorkers(InlineWorkers):
@@ -296,7 +296,7 @@ async def test_a_load_goes_on_in_a_log_that_is_another_one_meanwhile(start_node:
     await node.create_topic("t")
     client = node.connect()
     await find_coordinator(client)
-    partition = node.node.broker.coordinators.shard_for("g").partition
+    partition = node.node.broker.coordination.groups.shard_for("g").partition
     for offset in range(4):
         assert await commit(client, "t", offset) == 0
         partition.log.roll(NOW_MS)
@@ -347,7 +347,7 @@ async def test_pending_commits_count_from_their_marker_on_whatever_came_between(
     file.append(build_batch([offset_record("h", 2), offset_record("i", 8)], base_offset=5))
     node = await start_node(disk=disk)
     assert await committed(node.connect(), "t") == 3
-    offsets = node.node.broker.coordinators.shard_for("g").host.state.offsets
+    offsets = node.node.broker.coordination.groups.shard_for("g").host.state.offsets
     assert {group_id: topics["t"][0].offset for group_id, topics in offsets.items()} == {"g": 3, "h": 2, "i": 8}
 
 
@@ -387,7 +387,7 @@ async def test_what_is_due_at_once_comes_in_several_turns_of_the_loop(start_node
     await find_coordinator(client)
     for number in range(3):
         assert (await join(client, session_timeout_ms=10, group_id=f"g{number}")).error_code == 0
-    shard = node.node.broker.coordinators.shard_for("g0")
+    shard = node.node.broker.coordination.groups.shard_for("g0")
     node.clock.advance(10)
     shard.fire()
     members = [len(group.members) for _, group in sorted(shard.host.state.groups.items())]
@@ -403,11 +403,11 @@ async def test_a_flush_that_ends_while_a_commit_is_taken_in_answers_that_commit(
     await node.create_topic("t", count)
     client = node.connect()
     await find_coordinator(client)
-    shard = node.node.broker.coordinators.shard_for("g")
+    shard = node.node.broker.coordination.groups.shard_for("g")
     client.send(ApiKey.OFFSET_COMMIT, 8, offset_commit(7, partitions=range(count)))
     while shard.partition.log.log_end_offset == 0:
         await node.turns(1)
     assert shard.host.end_offset < count - TURN_THINGS
-    node.node.broker.flusher.request(shard.partition)
+    node.node.broker.partitions.flusher.request(shard.partition)
     answer = await client.answer()
     assert {row.error_code for row in answer.topics[0].partitions} == {0}

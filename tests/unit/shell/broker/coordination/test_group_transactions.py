@@ -60,7 +60,7 @@ async def commit(
     message = CommitInTransaction(
         OffsetCommitRequest(group_id="g", topics=topics), ProducerId(producer_id), ProducerEpoch(epoch)
     )
-    answer = await node.node.broker.coordinators.ask_in_transaction(
+    answer = await node.node.broker.coordination.groups.ask_in_transaction(
         "g", GroupRequest(message, 3), message.producer_id, message.producer_epoch, verify
     )
     return answer.topics[0].partitions[0].error_code
@@ -77,7 +77,7 @@ async def end(
     index: int = 0,
 ) -> int:
     marker = EndTransactionMarker(is_commit, coordinator_epoch)
-    return await node.node.broker.coordinators.end_transaction(
+    return await node.node.broker.coordination.groups.end_transaction(
         index, marker, ProducerId(producer_id), ProducerEpoch(epoch), version
     )
 
@@ -118,7 +118,7 @@ async def test_a_marker_for_a_partition_of_another_leader_is_rejected(
 async def test_a_marker_for_a_coordinator_that_cannot_serve_is_to_be_sent_again(start_node: Any) -> None:
     node = await started(start_node)
     assert await commit(node, 5) == 0
-    shard = node.node.broker.coordinators.shard_for("g")
+    shard = node.node.broker.coordination.groups.shard_for("g")
     shard.host.stop("a record cannot be read")
     assert await end(node) == NOT_LEADER
 
@@ -135,7 +135,7 @@ async def test_markers_of_earlier_epochs_are_refused_and_write_nothing(start_nod
     node = await started(start_node)
     assert await commit(node, 5, epoch=1) == 0
     assert await end(node, epoch=1, coordinator_epoch=4) == 0
-    partition = node.node.broker.coordinators.shard_for("g").partition
+    partition = node.node.broker.coordination.groups.shard_for("g").partition
     before = partition.log.log_end_offset
     assert await end(node, epoch=0, coordinator_epoch=4) == INVALID_PRODUCER_EPOCH
     assert await end(node, epoch=1, coordinator_epoch=3) == FENCED_COORDINATOR
@@ -203,7 +203,7 @@ async def test_a_marker_during_the_verification_invalidates_it(
     assert await end(node, producer_id=producer_id, epoch=epoch, version=version) == 0
     verified.set_result(0)
     assert [await one for one in commits] == [code, code]
-    assert node.node.broker.coordinators.shard_for("g").verifications == {}
+    assert node.node.broker.coordination.groups.shard_for("g").verifications == {}
     assert await position(node) == (-1, 0 if code else UNSTABLE)
 
 
@@ -215,7 +215,7 @@ async def test_a_verification_that_is_given_up_leaves_nothing(start_node: Any) -
 
     with pytest.raises(RuntimeError):
         await commit(node, 5, verify=broken)
-    assert node.node.broker.coordinators.shard_for("g").verifications == {}
+    assert node.node.broker.coordination.groups.shard_for("g").verifications == {}
 
 
 async def test_the_end_of_a_transaction_of_many_positions_lets_others_have_a_turn(start_node: Any) -> None:
@@ -224,7 +224,7 @@ async def test_the_end_of_a_transaction_of_many_positions_lets_others_have_a_tur
     await node.create_topic("t", count)
     await node.connect().ask(ApiKey.FIND_COORDINATOR, 1, FindCoordinatorRequest(key="g"))
     assert await commit(node, 5, partitions=count) == 0
-    state = node.node.broker.coordinators.shard_for("g").host.state
+    state = node.node.broker.coordination.groups.shard_for("g").host.state
     ending = asyncio.ensure_future(end(node))
     seen = []
     while not ending.done():
@@ -238,7 +238,7 @@ async def test_a_marker_waits_for_the_load_of_its_log(start_node: Any) -> None:
     node = await started(start_node)
     assert await commit(node, 5) == 0
     node = await restarted(start_node, node)
-    shard = node.node.broker.coordinators.shard_for("g")
+    shard = node.node.broker.coordination.groups.shard_for("g")
     assert shard.loading is not None
     assert await end(node) == 0
     assert await position(node) == (5, 0)
@@ -248,7 +248,7 @@ async def test_the_markers_of_a_request_wait_together_for_the_load_of_their_log(
     node = await started(start_node)
     assert await commit(node, 5) == 0
     node = await restarted(start_node, node)
-    assert node.node.broker.coordinators.shard_for("g").loading is not None
+    assert node.node.broker.coordination.groups.shard_for("g").loading is not None
     topics = (WritableTxnMarkerTopic("__consumer_offsets", (0, 1)),)
     markers = tuple(WritableTxnMarker(producer_id, 0, True, topics) for producer_id in (8, 9, 10))
     answer = await node.connect().ask(ApiKey.WRITE_TXN_MARKERS, 1, WriteTxnMarkersRequest(markers))
@@ -263,7 +263,7 @@ async def test_a_commit_and_its_marker_keep_their_order_even_during_a_load(
     node = await started(start_node)
     assert await commit(node, 5) == 0
     node = await restarted(start_node, node)
-    shard = node.node.broker.coordinators.shard_for("g")
+    shard = node.node.broker.coordination.groups.shard_for("g")
     assert shard.loading is not None
     first = asyncio.ensure_future(commit(node, 6))
     await node.turns(1)

@@ -141,7 +141,7 @@ async def test_on_a_single_node_the_answer_comes_behind_the_markers_and_needs_no
     assert ended.error_code == 0
     assert described.transaction_states[0].transaction_state == "CompleteCommit"
     assert markers(node) == [(producer_id, 1, True)]
-    assert node.node.broker.transactions.markers.in_flight == 0
+    assert node.node.broker.coordination.transactions.markers.in_flight == 0
 
 
 async def test_with_several_brokers_the_client_is_answered_before_the_markers(start_node: Any) -> None:
@@ -159,7 +159,7 @@ async def test_no_marker_is_written_before_the_decision_is_on_the_disk(start_nod
     node, client, producer_id = await begun(start_node, log_flush_interval_messages="1")
     client.send(ApiKey.END_TXN, 5, EndTxnRequest("tx", producer_id, 0, True))
     broker = node.node.broker
-    log = broker.transactions.shard_for("tx").partition
+    log = broker.coordination.transactions.shard_for("tx").partition
     decided = log.log.log_end_offset
     assert log.high_watermark < decided
     while not markers(node):
@@ -226,7 +226,7 @@ async def test_an_end_that_finds_the_disk_full_goes_on_when_there_is_room(start_
         while not markers(node):
             await node.turns(1)
     await node.turns(5)
-    coordinators = node.node.broker.transactions
+    coordinators = node.node.broker.coordination.transactions
     assert coordinators.markers.in_flight == 1
     assert markers(node) == ([] if full.startswith("t-") else [(producer_id, 1, True)])
     disk.heal()
@@ -246,7 +246,7 @@ async def test_after_a_crash_an_open_transaction_has_what_is_left_of_its_time(st
     while (await described(client)).error_code:
         await node.turns(1)
     assert (await described(client)).transaction_state == "Ongoing"
-    shard = node.node.broker.transactions.shard_for("tx")
+    shard = node.node.broker.coordination.transactions.shard_for("tx")
     node.clock.advance(60_000)
     shard.fire()
     await become(node, client, "CompleteAbort")
@@ -304,7 +304,7 @@ async def test_a_transaction_with_a_partition_that_cannot_be_written_waits_alone
 
 async def test_any_number_of_transactions_that_cannot_end_hold_up_no_other(start_node: Any) -> None:
     node, client, _ = await begun(start_node)
-    ending = node.node.broker.transactions.markers
+    ending = node.node.broker.coordination.transactions.markers
     partition = node.node.broker.partitions.find("t", 0)
     partition.is_offline = True
     for number in range(MAX_TRIES + 1):
@@ -439,7 +439,7 @@ async def test_a_record_that_cannot_be_read_stops_its_coordinator_alone(start_no
     disk = MemoryDisk()
     node, _, _ = await begun(start_node, disk)
     broker = node.node.broker
-    shard = broker.transactions.shard_for("tx")
+    shard = broker.coordination.transactions.shard_for("tx")
     metadata = TransactionMetadata(1, 0, TransactionState.ONGOING, 1_000)
     key, value = encode_transaction_record(TransactionRecord("tx", metadata))
     assert value is not None
@@ -453,7 +453,7 @@ async def test_a_record_that_cannot_be_read_stops_its_coordinator_alone(start_no
         code = (await init(client))[0]
     assert code == 15
     assert "transactions are not served" in caplog.text
-    coordinators = node.node.broker.transactions
+    coordinators = node.node.broker.coordination.transactions
     other = next(name for name in "abcdefgh" if coordinators.shard_for(name) is not coordinators.shard_for("tx"))
     assert (await init(client, name=other))[0] == 0
     listed = await client.ask(ApiKey.LIST_TRANSACTIONS, 2, ListTransactionsRequest())
@@ -476,7 +476,7 @@ async def test_an_internal_topic_that_nobody_waits_for_any_more_and_that_fails_i
     node = await start_node(SETTINGS)
     unheard: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
-    transactions = node.node.broker.transactions
+    transactions = node.node.broker.coordination.transactions
     node.node.abort()
     waiting = asyncio.ensure_future(transactions.ensure_topic())
     await asyncio.sleep(0)  # it sends a request, and its client leaves

@@ -112,7 +112,7 @@ def test_markers_of_many_transactions_wait_twice_for_followers_of_another_broker
         await replicate_once(brokers, 2, "t", 3)
         assert log.log_end_offset == COUNT
         brokers.machines[3].go_on()
-        await brokers.until(lambda: not brokers.machines[1].broker.transactions.markers.in_flight)
+        await brokers.until(lambda: not brokers.machines[1].broker.coordination.transactions.markers.in_flight)
         assert log.log_end_offset == COUNT, "each once"
 
     run_brokers(story, count=3)

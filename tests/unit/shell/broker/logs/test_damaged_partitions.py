@@ -153,7 +153,7 @@ async def test_a_device_that_fails_while_groups_are_loaded_takes_its_directory_o
         topics = (OffsetCommitRequestTopic("t", partitions=(OffsetCommitRequestPartition(0, 5),)),)
         await client.ask(ApiKey.OFFSET_COMMIT, 8, OffsetCommitRequest(group_id=group, topics=topics))
     assert disks[1].exists(OFFLINE)
-    node.node.broker.coordinators.close(kafka_error("NOT_COORDINATOR"))
+    node.node.broker.coordination.groups.close(kafka_error("NOT_COORDINATOR"))
     for fault in faults:
         disks[1].fail(msgspec.structs.replace(fault, times=1))
     answer = await client.ask(ApiKey.OFFSET_FETCH, 7, OffsetFetchRequest(group_id=lost, topics=None))

@@ -90,8 +90,8 @@ class Story:
         self.replication = Replication(
             broker.own_node,
             broker.partitions.logs,
-            broker.flusher,
-            broker.checkpoints,
+            broker.partitions.flusher,
+            broker.partitions.checkpoints,
             broker.others,
             self.controller.submit,
             lambda partition: None,

@@ -86,7 +86,7 @@ def test_who_waits_for_the_flush_of_what_another_leader_cuts_waits_no_longer() -
         await write(brokers, 1, 1, 2, acks=1)
         broker, partition = brokers.machines[1].broker, brokers.machines[1].replica()
         assert broker is not None
-        waiting = broker.flusher.wait(partition, Offset(2))
+        waiting = broker.partitions.flusher.wait(partition, Offset(2))
         brokers.controller.change(leader=BrokerId(2), isr=(2,))
         await brokers.until(waiting.done, "the wait ends")
         error = waiting.exception()
@@ -94,7 +94,7 @@ def test_who_waits_for_the_flush_of_what_another_leader_cuts_waits_no_longer() -
         assert error.name == "NOT_LEADER_OR_FOLLOWER"
         assert partition.log.log_end_offset == 1
         with pytest.raises(KafkaError):
-            broker.flusher.wait(partition, Offset(2))
+            broker.partitions.flusher.wait(partition, Offset(2))
 
     run_brokers(story)
 
@@ -108,7 +108,7 @@ def test_nobody_waits_for_the_flush_of_a_replica_that_was_removed() -> None:
         await write(brokers, 1, 1, 2, acks=1)
         partition.end()
         with pytest.raises(KafkaError) as refused:
-            broker.flusher.wait(partition, Offset(2))
+            broker.partitions.flusher.wait(partition, Offset(2))
         assert refused.value.name == "UNKNOWN_TOPIC_OR_PARTITION"
 
     run_brokers(story)

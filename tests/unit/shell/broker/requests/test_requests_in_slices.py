@@ -96,7 +96,7 @@ async def test_the_groups_of_many_shards_are_listed(start_node: Any) -> None:
 async def test_a_list_of_groups_is_refused_while_one_of_its_shards_takes_no_more_requests(start_node: Any) -> None:
     """It would lack existing groups, and the client could not notice."""
     node = await started(start_node)
-    client, shard = node.connect(), node.node.broker.coordinators.shard_for("g")
+    client, shard = node.connect(), node.node.broker.coordination.groups.shard_for("g")
     rows = (OffsetCommitRequestPartition(0, 1),) * (100 * TURN_THINGS)
     long = OffsetCommitRequest(group_id="g", topics=(OffsetCommitRequestTopic("t", partitions=rows),))
     waiting = [shard.submit(GroupRequest(long, 8))]
@@ -117,7 +117,7 @@ async def test_transactions_are_listed_though_a_shard_goes_to_another_broker_mea
     begin = InitProducerIdRequest(name, transaction_timeout_ms=1_000)
     assert (await client.ask(ApiKey.INIT_PRODUCER_ID, 4, begin)).error_code == 0
     client.send(ApiKey.LIST_TRANSACTIONS, 1, ListTransactionsRequest())
-    node.node.broker.transactions.shard(shards - 1).close(kafka_error("NOT_COORDINATOR"))
+    node.node.broker.coordination.transactions.shard(shards - 1).close(kafka_error("NOT_COORDINATOR"))
     answer = await client.answer()
     assert (answer.error_code, [one.transactional_id for one in answer.transaction_states]) == (0, [name])
 
@@ -135,7 +135,7 @@ async def test_positions_of_many_topics_are_deleted(start_node: Any) -> None:
     client = node.connect()
     one = (OffsetDeleteRequestPartition(0),)
     rows = tuple(OffsetDeleteRequestTopic(name, one) for name in (*NAMES, "t"))
-    offsets = node.node.broker.coordinators.shard_for("g").host.state.offsets["g"]["t"]
+    offsets = node.node.broker.coordination.groups.shard_for("g").host.state.offsets["g"]["t"]
     client.send(ApiKey.OFFSET_DELETE, 0, OffsetDeleteRequest("g", rows))
     assert list(offsets) == [0, 1]  # the topics are still being looked up
     answer = await client.answer()

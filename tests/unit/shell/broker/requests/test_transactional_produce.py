@@ -249,7 +249,7 @@ async def test_with_verification_switched_off_the_client_is_believed(start_node:
 async def test_an_open_transaction_asks_its_coordinator_nothing_more(start_node: Any) -> None:
     producer = await producer_on(start_node, 12)
     assert await producer.write() == 0
-    producer.node.node.broker.transactions.close(KeyError("nobody may ask"))
+    producer.node.node.broker.coordination.transactions.close(KeyError("nobody may ask"))
     producer.client.send(ApiKey.PRODUCE, 12, producer.request({0: producer.batch(1, b"v")}))
     [answer] = producer.client.answers()
     assert answer.responses[0].partition_responses[0].error_code == 0
@@ -410,7 +410,7 @@ async def test_a_partition_moves_to_another_log_directory_with_its_open_transact
     assert await producer.write(b"b") == 0
     await node.turns(50)
     assert partition.log is not before
-    node.node.broker.transactions.close(KeyError("nobody may ask"))
+    node.node.broker.coordination.transactions.close(KeyError("nobody may ask"))
     assert await producer.write(b"c") == 0
     partition.append_marker(EndTransactionMarker(True, 0), producer.producer_id, producer.epoch + 1, 2, NOW_MS)
     values, aborted, stable = await committed(node)
