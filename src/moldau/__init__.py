@@ -7,6 +7,7 @@ columnar/: topics as Arrow tables
 core/: decisions, synchronous and without an operating system
 errors/: every exception that Moldau raises
 extras: which extra brings a missing package
+idempotent/: each record handled once, with the database of a service
 ports: the ports: Clock, Random, Disk, Workers and Dialer
 products/: pipelines, web console, schema registry and demo
 shell/: the broker's files, threads and connections

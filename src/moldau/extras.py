@@ -10,6 +10,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "columnar": ("numpy", "pyarrow"),
     "connect": ("grpc", "grpc_status", "zstandard"),
     "delta": ("deltalake",),
+    "idempotent": ("psycopg", "aiosqlite"),
     "iceberg": ("pyiceberg", "sqlalchemy"),
     "oauth": ("joserfc", "cryptography"),
     "postgresql": ("psycopg",),
