@@ -27,6 +27,7 @@ MAX_REPOSITORY_FILE_BYTES = 1_000_000
 MAX_TEST_NAME_LENGTH = 80
 MAX_GUIDE_WORDS = 2000
 MAX_README_LINES = 120
+MAX_EXAMPLE_WORDS = 400
 MAX_ARCHITECTURE_LINES = 250
 MAX_CHANGELOG_LINES_OF_AN_AREA = 60
 
@@ -228,7 +229,8 @@ def test_no_large_or_foreign_file_is_kept() -> None:
         assert path.suffix not in {".jar", ".class", ".so", ".pyc", ".parquet", ".log"}, path
 
 
-DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+EXAMPLES = sorted((ROOT / "examples").glob("*/README.md"))
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), ROOT / "examples/README.md", *EXAMPLES]
 
 
 def test_the_documents_name_only_files_that_exist() -> None:
@@ -243,10 +245,20 @@ def test_the_documents_stay_short() -> None:
     guides = [*(ROOT / "docs" / "use").glob("*.md"), *(ROOT / "docs" / "operate").glob("*.md")]
     words = {guide.name: len(guide.read_text().split()) for guide in guides}
     assert {name: count for name, count in words.items() if count > MAX_GUIDE_WORDS} == {}
+    examples = {example.parent.name: len(example.read_text().split()) for example in EXAMPLES}
+    assert {name: count for name, count in examples.items() if count > MAX_EXAMPLE_WORDS} == {}
     assert (ROOT / "README.md").read_text().count("\n") <= MAX_README_LINES
     assert (ROOT / "ARCHITECTURE.md").read_text().count("\n") <= MAX_ARCHITECTURE_LINES
     areas = (ROOT / "CHANGELOG.md").read_text().split("\n### ")
     assert [area.partition("\n")[0] for area in areas if area.count("\n") > MAX_CHANGELOG_LINES_OF_AN_AREA] == []
+
+
+def test_the_examples_are_in_their_table() -> None:
+    """With a picture each."""
+    table = set(re.findall(r"\]\((\w+)\)", (ROOT / "examples/README.md").read_text()))
+    assert table == {example.parent.name for example in EXAMPLES}
+    for example in EXAMPLES:
+        assert "(result.png)" in example.read_text(), example
 
 
 def anchors_of(text: str) -> set[str]:
