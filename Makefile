@@ -7,7 +7,7 @@ JOBS ?= 2
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all slow slow-broker slow-spark spark-servers prometheus spark-tokens slow-seeds bench fuzz verdicts seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential differential-users differential-tokens avro-pairs acl-decisions bench-against exactly-once exactly-once-java exactly-once-spark exactly-once-flink kills-pipelines soak-pipelines torture chaos machines machines-soak machines-cuts change-of-sides dist clean
+.PHONY: help demo test test-all slow slow-broker slow-spark spark-servers prometheus spark-tokens slow-seeds bench fuzz verdicts seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential differential-users differential-tokens avro-pairs acl-decisions bench-against compare exactly-once exactly-once-java exactly-once-spark exactly-once-flink kills-pipelines soak-pipelines torture chaos machines machines-soak machines-cuts change-of-sides dist clean
 
 help:
 	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"
@@ -18,6 +18,7 @@ help:
 	@echo "make lint      ruff, mypy, import contracts                 make ci      all that CI runs"
 	@echo "make bench     Moldau and Apache Kafka, in one run (needs Java 17 and Maven)"
 	@echo "make bench-against REV=COMMIT   an older commit and this one, in one run"
+	@echo "make compare [ROUNDS=3 RECORDS=100000]   next to RabbitMQ, Redis, NATS, SQLite and Apache Kafka: at most 20 minutes (apt-get, Java, Maven)"
 	@echo "make exactly-once            transactional copies through kills of copier and broker (seed printed)"
 	@echo "make exactly-once-java       the same with Kafka's own copier and with Kafka Streams (Java)"
 	@echo "make exactly-once-spark [RECORDS=2000000 BROKER=moldau]   Spark copies while drivers and executors die"
@@ -153,6 +154,16 @@ bench: .venv/.test
 REV ?= HEAD~1
 bench-against: .venv/.test
 	$(BIN)/python -m benchmarks.against $(REV) $(ARGS)
+
+# Message systems next to Moldau, in one run. It downloads Debian packages and unpacks them into a cache, without
+# installing them, and writes docs/compare/measured.md.
+.venv/.compare: .venv/.python pyproject.toml
+	$(INSTALL) '.[compare]'
+	@touch $@
+
+compare: .venv/.compare
+	$(BIN)/python -m benchmarks.compare --rounds $(or $(ROUNDS),3) --records $(or $(RECORDS),100000) $(ARGS)
+	$(BIN)/python -m benchmarks.compare.table
 
 # kill -9, SIGTERM and SIGSTOP under load; SEED=N repeats the order of the acts.
 SEED ?=

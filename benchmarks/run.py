@@ -17,9 +17,9 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from benchmarks import warm_memory
 from benchmarks.loaders import (
@@ -37,12 +37,11 @@ from benchmarks.loaders import (
 )
 from benchmarks.loaders import specs as specs
 from benchmarks.micro import authorization, compaction, many_topics, producer_ids, recovery, strangers
+from benchmarks.output import Figures, in_turn, number, say, short
 from benchmarks.peers import CACHE, ApacheKafka, Moldau, Peer, PeerError, fetch_kafka
 from benchmarks.spark_peer import spark_python
 from benchmarks.workload import Workload, read_workload
 
-T = TypeVar("T")
-Figures = dict[str, float]
 # The order of the rows: warm-up effects come first, memory last.
 ORDER = ["produce-100b", "produce-1k", "produce-plain-100b", "produce-lz4-1k"]
 ORDER += ["transactions-100b", "transactions-1k", "transactions-one-record"]
@@ -121,11 +120,6 @@ class Bench:
 def stop(peers: list[Peer]) -> None:
     for peer in peers:
         peer.stop()
-
-
-def in_turn(things: Sequence[T], round_number: int) -> Sequence[T]:
-    """Forwards and backwards in turn: no peer is always the first."""
-    return things if round_number % 2 == 0 else things[::-1]
 
 
 def throughput(bench: Bench, workload: Workload, peer: Peer) -> Figures:
@@ -233,12 +227,12 @@ KINDS: dict[str, Callable[[Bench, Workload, Peer], Figures]] = {
 def run_beside_peers(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
     peers = bench.peers_of(workload)
     seen: dict[str, list[Figures]] = {peer.name: [] for peer in peers}
-    for number in range(bench.rounds):
-        for peer in in_turn(peers, number):
+    for round_number in range(bench.rounds):
+        for peer in in_turn(peers, round_number):
             if bench.memory:
                 bench.memory.take()
             seen[peer.name].append(KINDS[workload.kind](bench, workload, peer))
-            say(f"  round {number + 1} {peer.name}: {short(seen[peer.name][-1])}")
+            say(f"  round {round_number + 1} {peer.name}: {short(seen[peer.name][-1])}")
     return seen
 
 
@@ -250,15 +244,15 @@ def run_readers(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
     topic = bench.new_topic(peer, workload.partitions)
     produce.produce(peer, topic, records=records, value_bytes=workload.value_bytes, settings={"acks": "all"})
     seen: dict[str, list[Figures]] = {reader: [] for reader in readers}
-    for number in range(bench.rounds):
-        for reader in in_turn(readers, number):
+    for round_number in range(bench.rounds):
+        for reader in in_turn(readers, round_number):
             if workload.kind == "readers":
                 figures = columns.measure(peer, topic, reader=reader, records=records)
             else:
                 target = bench.new_topic(peer, workload.partitions)
                 figures = spark.measure(peer, topic, target, reader=reader, records=records, cache=bench.cache)
             seen[reader].append(figures)
-            say(f"  round {number + 1} {reader}: {short(figures)}")
+            say(f"  round {round_number + 1} {reader}: {short(figures)}")
     return seen
 
 
@@ -396,20 +390,6 @@ def print_table(rows: list[dict[str, object]]) -> None:
         last = row["workload"]
         table.add_row(name, str(row["figure"]), *numbers, str(row["target"]), met, str(row["note"]))
     Console(width=max(120, Console().width)).print(table)
-
-
-def number(value: object) -> str:
-    if not isinstance(value, int | float):
-        return ""
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
-
-
-def short(figures: Figures) -> str:
-    return ", ".join(f"{name} {number(value)}" for name, value in figures.items())
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def makers(folder: Path, cache: Path, *, has_apache: bool) -> dict[str, Callable[..., Peer]]:
