@@ -7,7 +7,7 @@ JOBS ?= 2
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all slow slow-broker slow-spark spark-servers prometheus spark-tokens slow-seeds bench fuzz verdicts seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential differential-users differential-tokens avro-pairs acl-decisions bench-against compare exactly-once exactly-once-java exactly-once-spark exactly-once-flink kills-pipelines soak-pipelines torture chaos machines machines-soak machines-cuts change-of-sides dist clean
+.PHONY: help demo test test-all slow slow-broker slow-spark spark-servers prometheus spark-tokens slow-seeds bench fuzz verdicts seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential differential-users differential-tokens avro-pairs acl-decisions bench-against compare exactly-once exactly-once-java exactly-once-spark exactly-once-flink kills-pipelines kills-examples soak-pipelines torture chaos machines machines-soak machines-cuts change-of-sides dist clean
 
 help:
 	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"
@@ -24,6 +24,7 @@ help:
 	@echo "make exactly-once-spark [RECORDS=2000000 BROKER=moldau]   Spark copies while drivers and executors die"
 	@echo "make exactly-once-flink [BROKER=moldau]   Flink's Kafka connectors copy while Flink dies (Java)"
 	@echo "make kills-pipelines [RECORDS=1000000 BROKER=moldau TARGETS='delta topic']   a pipeline writes to every kind of target while Spark dies"
+	@echo "make kills-examples [KILLS=30]   rekey, ledger and edge, with more kills than in make test-all"
 	@echo "make soak-pipelines [MINUTES=30]   the memory of running pipelines must not grow"
 	@echo "make torture [MINUTES=15]   the broker is killed, stopped and frozen under load (seed printed)"
 	@echo "make chaos [MINUTES=30]     three brokers are killed, frozen and cut off under load (seed printed; ROOT=1: namespaces, a full disk)"
@@ -187,6 +188,12 @@ exactly-once-flink: .venv/.test
 # A driver dies at each named point of a batch and at random, executors in the middle of one.
 kills-pipelines: .venv/.test
 	$(BIN)/python -m tests.exactly_once.specs --records $(or $(RECORDS),1000000) --broker $(or $(BROKER),moldau) $(if $(SEED),--seed $(SEED)) $(if $(TARGETS),--targets $(TARGETS))
+
+KILLS ?= 30
+kills-examples: .venv/.test
+	KILLS=$(KILLS) $(BIN)/pytest tests/cluster/test_example_rekey.py
+	cd examples/ledger && ../../$(BIN)/python run.py --kills $(KILLS)
+	cd examples/edge && ../../$(BIN)/python run.py --kills $(KILLS)
 
 soak-pipelines: .venv/.test
 	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),30)
