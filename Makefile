@@ -7,7 +7,7 @@ JOBS ?= 2
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all slow slow-broker slow-spark spark-servers prometheus spark-tokens slow-seeds bench fuzz verdicts seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential differential-users differential-tokens avro-pairs acl-decisions bench-against compare exactly-once exactly-once-java exactly-once-spark exactly-once-flink kills-pipelines kills-examples soak-pipelines torture chaos machines machines-soak machines-cuts change-of-sides dist clean
+.PHONY: help demo test test-all slow slow-broker slow-spark spark-servers prometheus spark-tokens slow-seeds bench fuzz verdicts seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential differential-users differential-tokens avro-pairs acl-decisions bench-against compare exactly-once exactly-once-java exactly-once-spark exactly-once-flink kills-pipelines kills-examples soak-pipelines torture chaos machines machines-soak machines-cuts change-of-sides dist release clean
 
 help:
 	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"
@@ -45,6 +45,7 @@ help:
 	@echo "make avro-pairs [PAIRS=2000]   random schemas and records, read and written by Moldau and Apache Avro (Java)"
 	@echo "make acl-decisions [DECISIONS=1000000]   random ACLs and questions, decided by Moldau and by Apache Kafka's authorizer (Java)"
 	@echo "make dist [EXTRAS='base columnar spark']   wheel and sdist, checked and installed in bare environments"
+	@echo "make release [STEPS='check build sbom audit sign notes']   the files of a release, signed with your gpg key"
 	@echo "make clients [AGAINST=HOST:PORT]   kafkajs, franz-go, Kafka's Java client (npm, go, a JDK)"
 
 .venv/.python:
@@ -275,6 +276,10 @@ oracle: .venv/.test
 EXTRAS ?= base columnar spark
 dist:
 	PYTHON=$(PYTHON) deploy/dist $(EXTRAS)
+
+# Wheel and sdist, a list of what is in them (CycloneDX), an audit, SHA256SUMS with a signature, and notes: in dist/.
+release:
+	PYTHON=$(PYTHON) deploy/release $(STEPS)
 
 ci:
 	bash .ci/run

@@ -1,12 +1,13 @@
 """The version of a build, read from CHANGELOG.md; hatchling calls `read_version` (pyproject.toml).
 
 The topmost heading decides. `## 1.2.0 (date)`: that release. `## Unreleased`: the development version of the minor
-release behind the newest one.
+release behind the newest one. As a program it prints the version; with `--notes`, the section under the heading.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 CHANGELOG = Path(__file__).resolve().parents[1] / "CHANGELOG.md"
@@ -27,3 +28,12 @@ def version_of(changelog: str) -> str:
 def read_version() -> str:
     """Of this tree."""
     return version_of(CHANGELOG.read_text(encoding="utf-8"))
+
+
+def notes_of(changelog: str) -> str:
+    """The section under the topmost heading, without the heading."""
+    return re.split(r"^## .*$", changelog, flags=re.MULTILINE)[1].strip() + "\n"
+
+
+if __name__ == "__main__":
+    print(notes_of(CHANGELOG.read_text(encoding="utf-8")) if sys.argv[1:] == ["--notes"] else read_version())

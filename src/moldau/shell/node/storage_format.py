@@ -97,7 +97,7 @@ def format_directory(
         _write(disk, voters_path, encode_snapshot(voters, levels, now_ms=now_ms))
     disk.flush_directory(METADATA_DIRECTORY)
     # its flush of the root also makes the files above durable, because they were created before
-    disk.replace_file(META_PROPERTIES, _meta_properties_text(properties, now_ms).encode("ascii"))
+    write_meta_properties(disk, properties, now_ms)
     return properties
 
 
@@ -138,7 +138,7 @@ def format_further_directory(
     """Formats the root of `disk` as a further log directory of the node whose first one has `properties`, durably."""
     own = MetaProperties(properties.node_id, properties.cluster_id, random_uuid(random))
     _write_bootstrap(disk, bootstrap, now_ms)
-    disk.replace_file(META_PROPERTIES, _meta_properties_text(own, now_ms).encode("ascii"))
+    write_meta_properties(disk, own, now_ms)
     return own
 
 
@@ -194,8 +194,9 @@ def parse_initial_controllers(text: str, listener_name: str) -> tuple[VotersReco
     return tuple(voters)
 
 
-def _meta_properties_text(properties: MetaProperties, now_ms: int) -> str:
-    """In the format of java.util.Properties, with the empty comment and the date that Kafka's file has."""
+def write_meta_properties(disk: Disk, properties: MetaProperties, now_ms: int) -> None:
+    """In the format of java.util.Properties, with the empty comment and the date that Kafka's file has. Durable when it
+    returns."""
     date = datetime.fromtimestamp(now_ms // 1000, UTC)
     day, month = _DAYS[date.weekday()], _MONTHS[date.month - 1]
     lines = (
@@ -206,7 +207,7 @@ def _meta_properties_text(properties: MetaProperties, now_ms: int) -> str:
         "version=1",
         f"cluster.id={properties.cluster_id}",
     )
-    return "".join(line + "\n" for line in lines)
+    disk.replace_file(META_PROPERTIES, "".join(line + "\n" for line in lines).encode("ascii"))
 
 
 def read_meta_properties(disk: Disk) -> MetaProperties | None:
