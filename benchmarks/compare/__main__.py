@@ -2,9 +2,9 @@
 
     python -m benchmarks.compare [--rounds 3] [--records 100000] [--minutes 18] [--only WORD] [--output FILE]
 
-All servers run at the same time, and each round measures each row once, in alternating order. A figure is the median
-of the rounds. A slow row stops after some seconds: its rate counts the records that it has finished. If the minutes
-do not suffice, later rounds are left out, and the result says so.
+All servers run at the same time and are warmed up. Each round measures each row once, in alternating order. A figure is
+the median of the rounds. A slow row stops after some seconds: its rate counts the records that it has finished. If the
+minutes do not suffice, later rounds are left out, and the result says so.
 """
 
 from __future__ import annotations
@@ -120,6 +120,18 @@ class Comparison:
         )
         work.create(job)
         return job
+
+    def warm_up(self) -> None:
+        """A write and a read of each server and durability, not counted: a JVM is slow at first."""
+        for system in self.available():
+            if system.is_killed:
+                try:
+                    job = self.job(system, SIZES[0])
+                    work.write(job)
+                    work.read(job)
+                    work.delete(job)
+                except PeerError as error:
+                    say(f"  warm-up of {system.label} failed: {error}")
 
     def round(self, number: int) -> None:
         for system in in_turn(self.available(), number):
@@ -242,6 +254,7 @@ def main() -> int:
         comparison = Comparison(systems, Amounts.of(arguments.records), Path(folder))
         try:
             comparison.start(make, reasons)
+            comparison.warm_up()
             done, longest_s = 0, 0.0
             # The kills need about as long as a round.
             while done < arguments.rounds and (not done or time.perf_counter() + 2 * longest_s < ends_at):

@@ -26,7 +26,7 @@ class System:
     library: str
     durability: str
     is_killed: bool = True
-    """False where another row has the same server and durability."""
+    """Also warmed up. False where another row has the same server and durability."""
 
     @property
     def label(self) -> str:

@@ -17,6 +17,7 @@ BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 PURE_PYTHON = ("kafka-python", "pika", "rstream", "redis-py", "nats-py")
 """Libraries whose own time is a large part of each figure."""
 WHERE = {CACHED: "in the page cache", FLUSHED: "on the disk"}
+HELD = 0.95
 Row = dict[str, Any]
 
 SPEEDS = {
@@ -92,7 +93,8 @@ def rates(rows: list[Row], durability: str) -> list[str]:
     return lines
 
 
-def costs(rows: list[Row]) -> list[str]:
+def costs(rows: list[Row], rate: int) -> list[str]:
+    """A writer that could not hold `rate` has its own rate next to the latency."""
     sides = ("server, write", "client, write", "server, read", "client, read")
     lines = head("system", "client", "where", "p50 ms", "p99 ms", *sides)
     names = ["latency_p50_ms", "latency_p99_ms"]
@@ -100,6 +102,8 @@ def costs(rows: list[Row]) -> list[str]:
     for row in rows:
         if not row["missing"]:
             cells = ["-" if (value := figure(row, name)) is None else number(value) for name in names]
+            if (held := figure(row, "latency_rate")) and held < HELD * rate:
+                cells[0] += f" at {number(held)}/s"
             lines.append(line(row["name"], row["library"], row["durability"], *cells))
     return lines
 
@@ -178,7 +182,7 @@ def tables(result: dict[str, Any]) -> str:
     parts += [["### Records a second, acknowledged in the page cache"], rates(rows, CACHED)]
     parts += [["### Records a second, acknowledged on the disk"], rates(rows, FLUSHED)]
     title = f"### Latency at {amounts['latency_rate']} records a second, and CPU seconds for a million records of 100 B"
-    parts += [[title], costs(rows)]
+    parts += [[title], costs(rows, amounts["latency_rate"])]
     parts += [["### Memory, start, and kill -9"], at_rest(rows)]
     parts += [["### Writes of 100 B, Apache Kafka divided by RabbitMQ"], factors(rows)]
     parts += [["### Where Moldau loses", "", "How many times better each is:", "", *losses(rows)]]

@@ -19,7 +19,7 @@ class Kafka:
 
     def __init__(self, address: str, *, is_flushed: bool) -> None:
         self._settings: dict[str, object] = {"bootstrap.servers": address, "log_level": 0}
-        self._config = {"flush.messages": "1"} if is_flushed else {}
+        self._config = {"file.delete.delay.ms": "1000"} | ({"flush.messages": "1"} if is_flushed else {})
 
     def create(self, name: str) -> None:
         admin = AdminClient(self._settings)
