@@ -35,6 +35,8 @@ from benchmarks.peers import CACHE, KAFKA_VERSION, Peer, PeerError, fetch_kafka
 
 RESULT = Path(__file__).parent.parent / "results" / "compare.json"
 SIZES = (100, 1024)
+REPLAY_S = 10
+"""How long a second reader waits: a queue has nothing for it."""
 LIBRARIES = ("confluent-kafka", "kafka-python", "pika", "rstream", "redis", "nats-py")
 
 
@@ -152,7 +154,7 @@ class Comparison:
             job = replace(job, records=int(written["records"]))
             parts = {"write": written, "read": work.read(job)}
             if value_bytes == SIZES[0]:
-                parts["replay"] = work.read(replace(job, reader="second"))
+                parts["replay"] = work.read(replace(job, reader="second", patience_s=REPLAY_S))
             work.delete(job)
             for part, found in parts.items():
                 figures |= {f"{part}_{value_bytes}_{name}": value for name, value in found.items()}

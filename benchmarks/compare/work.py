@@ -25,12 +25,10 @@ from benchmarks.peers import Peer, PeerError
 
 Figures = dict[str, float]
 CONTEXT = multiprocessing.get_context("spawn")
-IDLE_S = 3
+IDLE_S = 5
 """A reader that gets nothing for so long after a record has read everything."""
-READY_S = 30
+READY_S = 60
 """The longest wait for a client's first record."""
-REPLAY_S = 10
-"""The same for a second reader, to which a queue gives nothing."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +46,8 @@ class Job:
     pids: tuple[int, ...] = ()
     """Processes of the server."""
     reader: str = "first"
+    patience_s: float = READY_S
+    """The longest wait of a reader for its first record."""
 
 
 def server_cpu_s(pids: tuple[int, ...]) -> float:
@@ -115,7 +115,6 @@ def _write(job: Job) -> Figures:
 def _read(job: Job) -> Figures:
     """`first_number` is -1 if nothing came."""
     seen, first_number, head = 0, -1, 0
-    patience_s = READY_S if job.reader == Job.reader else REPLAY_S
     started_at = idle_since = time.perf_counter()
     ended_at = cpu_before = server_before = 0.0
     for batch in job.system.connect(job.address).read(job.name, job.reader, job.window):
@@ -126,7 +125,7 @@ def _read(job: Job) -> Figures:
                 cpu_before, server_before = time.process_time(), server_cpu_s(job.pids)
             seen += len(batch)
             idle_since = ended_at = now
-        is_idle = now - idle_since > (IDLE_S if seen else patience_s)
+        is_idle = now - idle_since > (IDLE_S if seen else job.patience_s)
         if seen >= job.records or is_idle or (seen and now - started_at > job.seconds):
             break
     timed = seen - head
@@ -224,20 +223,25 @@ def _write_flagged(job: Job, path: Path) -> None:
     job.system.connect(job.address).write(job.name, values.at_full_speed(), job.window, acknowledged)
 
 
-def _read_flagged(job: Job, path: Path) -> int:
-    """Flags what it reads; gives the number of records read."""
-    flags, seen, begin = shared_flags(path, job.records), 0, time.perf_counter()
-    idle_since = begin
+def count_lost(written: mmap.mmap, found: mmap.mmap) -> int:
+    return sum(1 for flag, seen in zip(bytes(written), bytes(found), strict=True) if flag and not seen)
+
+
+def _read_flagged(job: Job, written: Path, found: Path) -> None:
+    """Flags in `found` what it reads, until it has every record that is flagged in `written`, or nothing comes."""
+    acknowledged, flags = shared_flags(written, job.records), shared_flags(found, job.records)
+    missing = count_lost(acknowledged, flags)
+    begin = idle_since = time.perf_counter()
     for batch in job.system.connect(job.address).read(job.name, job.reader, job.window):
         if batch:
             idle_since = time.perf_counter()
             for value in batch:
-                flags[number_of(value)] = 1
-            seen += len(batch)
-        is_idle = time.perf_counter() - idle_since > (IDLE_S if seen else READY_S)
-        if is_idle or time.perf_counter() - begin > job.seconds:
-            break
-    return seen
+                number = number_of(value)
+                missing -= acknowledged[number] and not flags[number]
+                flags[number] = 1
+        now = time.perf_counter()
+        if not missing or now - idle_since > job.patience_s or now - begin > job.seconds:
+            return
 
 
 def after_kill(job: Job, peer: Peer | None, folder: Path, chance: random.Random) -> Figures:
@@ -260,14 +264,14 @@ def after_kill(job: Job, peer: Peer | None, folder: Path, chance: random.Random)
     read_again = shared_flags(found, job.records)
     for attempt in range(10):  # a server that has just started may still load its data
         try:
-            Child(_read_flagged, replace(job, reader=f"{job.reader}{attempt}", seconds=60), found).result(120)
+            reader = replace(job, reader=f"{job.reader}{attempt}", seconds=READY_S)
+            Child(_read_flagged, reader, written, found).result(3 * READY_S)
             break
         except PeerError:
             if attempt == 9:
                 raise
             time.sleep(1)
-    lost = sum(1 for flag, seen in zip(bytes(flags), bytes(read_again), strict=True) if flag and not seen)
-    return {"acknowledged": total, "lost": lost}
+    return {"acknowledged": total, "lost": count_lost(flags, read_again)}
 
 
 def _wait_for_flag(flags: mmap.mmap, number: int, writer: Child) -> None:
