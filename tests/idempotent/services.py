@@ -60,15 +60,17 @@ class Database:
 
 
 class Service:
-    """One consumer with its client. `settings`: of IdempotentConsumer. `before` is called for each record in the
-    transaction, before its row is written."""
+    """One consumer with its client. `settings`: of IdempotentConsumer, and `group`. `before` is called for each record
+    in the transaction, before its row is written."""
 
     def __init__(self, client: str, bootstrap_servers: str, database: Database, topics: list[str], **settings: Any):
         self.client, self.address, self.database = client, bootstrap_servers, database
+        self.group = settings.pop("group", GROUP)
         self.has_left = False
         self.before: Callable[[Any, Record], None] = lambda connection, record: None
         self.runner = asyncio.Runner() if client == "aiokafka" else None
         settings = {"name": GROUP, **settings}
+        self.retry = settings.get("retry")
         if self.runner:
             self.runner.run(self._open_async(topics, settings))
         else:
@@ -79,14 +81,14 @@ class Service:
         from confluent_kafka import Consumer
 
         wanted = {"auto.offset.reset": "earliest", "enable.auto.commit": False, "session.timeout.ms": 6000}
-        return Consumer({"bootstrap.servers": self.address, "group.id": GROUP, **wanted})
+        return Consumer({"bootstrap.servers": self.address, "group.id": self.group, **wanted})
 
     def _kafka_python(self) -> Any:
         from kafka import KafkaConsumer
 
         return KafkaConsumer(
             bootstrap_servers=self.address,
-            group_id=GROUP,
+            group_id=self.group,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
             session_timeout_ms=6000,
@@ -99,7 +101,7 @@ class Service:
 
         self.kafka = AIOKafkaConsumer(
             bootstrap_servers=self.address,
-            group_id=GROUP,
+            group_id=self.group,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
             session_timeout_ms=6000,
@@ -152,3 +154,5 @@ class Service:
         else:
             self.consumer.close()
             self.kafka.close()
+            if self.client == "kafka-python" and self.retry:
+                self.retry.producer.close()

