@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from msgspec.structs import astuple
+
 from moldau.cli.arguments import Subparsers
 from moldau.cli.cluster import add_cluster_arguments, cluster_admin
 from moldau.cli.diagnosis.refusals import line_that_allows
@@ -137,10 +139,7 @@ def add_acls(arguments: argparse.Namespace) -> int:
 def remove_acls(arguments: argparse.Namespace) -> int:
     from moldau.client.admin import acls as questions
 
-    filters = [
-        AclFilter(acl.resource_type, acl.name, acl.pattern_type, acl.principal, acl.host, acl.operation, acl.permission)
-        for acl in _acls(arguments)
-    ]
+    filters = [AclFilter(*astuple(acl)) for acl in _acls(arguments)]
     with cluster_admin(arguments) as admin:
         gone = questions.delete_acls(admin, filters)
     if not gone:

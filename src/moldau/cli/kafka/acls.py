@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
+from msgspec.structs import astuple
 
 from moldau.cli.kafka.connection import open_admin
 from moldau.cli.kafka.options import (
@@ -265,16 +266,7 @@ def _remove(arguments: Arguments, admin: ClusterAdmin) -> None:
         if _is_sure(arguments, question):
             questions.delete_acls(
                 admin,
-                [
-                    msgspec.structs.replace(
-                        _filter(resource),
-                        principal=entry.principal,
-                        host=entry.host,
-                        operation=entry.operation,
-                        permission=entry.permission,
-                    )
-                    for entry in entries
-                ],
+                [AclFilter(*astuple(resource), *astuple(entry)) for entry in entries],
             )
 
 
@@ -323,16 +315,8 @@ def _shown(resource: Resource) -> str:
 
 
 def _filter(resource: Resource) -> AclFilter:
-    return AclFilter(resource.resource_type, resource.name, resource.pattern_type)
+    return AclFilter(*astuple(resource))
 
 
 def _acl(resource: Resource, entry: Entry) -> Acl:
-    return Acl(
-        resource.resource_type,
-        resource.name,
-        resource.pattern_type,
-        entry.principal,
-        entry.host,
-        entry.operation,
-        entry.permission,
-    )
+    return Acl(*astuple(resource), *astuple(entry))

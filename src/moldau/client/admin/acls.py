@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import msgspec
+from msgspec.structs import astuple
 
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.error_texts import error_of
@@ -84,29 +85,11 @@ def _needs(needs: dict[AclResourceType, tuple[AclOperation, ...]], resources: It
 
 def describe_acls(admin: ClusterAdmin, wanted: AclFilter) -> list[Acl]:
     """The ACLs that match the filter, sorted."""
-    response = admin.ask(
-        DescribeAclsRequest(
-            resource_type_filter=wanted.resource_type,
-            resource_name_filter=wanted.name,
-            pattern_type_filter=wanted.pattern_type,
-            principal_filter=wanted.principal,
-            host_filter=wanted.host,
-            operation=wanted.operation,
-            permission_type=wanted.permission,
-        )
-    )
+    response = admin.ask(DescribeAclsRequest(*astuple(wanted)))
     if response.error_code:
         raise error_of(response.error_code, response.error_message)
     return sorted(
-        Acl(
-            resource.resource_type,
-            resource.resource_name,
-            resource.pattern_type,
-            acl.principal,
-            acl.host,
-            acl.operation,
-            acl.permission_type,
-        )
+        Acl(resource.resource_type, resource.resource_name, resource.pattern_type, *astuple(acl))
         for resource in response.resources
         for acl in resource.acls
     )
@@ -115,18 +98,7 @@ def describe_acls(admin: ClusterAdmin, wanted: AclFilter) -> list[Acl]:
 def create_acls(admin: ClusterAdmin, acls: Sequence[Acl]) -> None:
     """Creates the ACLs. An existing ACL is not an error. Raises the first error, after creating all others."""
     for start in range(0, len(acls), _PER_REQUEST):
-        creations = tuple(
-            AclCreation(
-                acl.resource_type,
-                acl.name,
-                acl.pattern_type,
-                acl.principal,
-                acl.host,
-                acl.operation,
-                acl.permission,
-            )
-            for acl in acls[start : start + _PER_REQUEST]
-        )
+        creations = tuple(AclCreation(*astuple(acl)) for acl in acls[start : start + _PER_REQUEST])
         for result in admin.ask(CreateAclsRequest(creations)).results:
             if result.error_code:
                 raise error_of(result.error_code, result.error_message)
@@ -134,22 +106,7 @@ def create_acls(admin: ClusterAdmin, acls: Sequence[Acl]) -> None:
 
 def delete_acls(admin: ClusterAdmin, filters: Sequence[AclFilter]) -> list[Acl]:
     """Deletes the ACLs that match the filters, and returns them sorted. Raises the first error."""
-    response = admin.ask(
-        DeleteAclsRequest(
-            tuple(
-                DeleteAclsFilter(
-                    one.resource_type,
-                    one.name,
-                    one.pattern_type,
-                    one.principal,
-                    one.host,
-                    one.operation,
-                    one.permission,
-                )
-                for one in filters
-            )
-        )
-    )
+    response = admin.ask(DeleteAclsRequest(tuple(DeleteAclsFilter(*astuple(one)) for one in filters)))
     gone: dict[Acl, None] = {}
     for result in response.filter_results:
         if result.error_code:
@@ -157,15 +114,6 @@ def delete_acls(admin: ClusterAdmin, filters: Sequence[AclFilter]) -> list[Acl]:
         for acl in result.matching_acls:
             if acl.error_code:
                 raise error_of(acl.error_code, acl.error_message)
-            gone[
-                Acl(
-                    acl.resource_type,
-                    acl.resource_name,
-                    acl.pattern_type,
-                    acl.principal,
-                    acl.host,
-                    acl.operation,
-                    acl.permission_type,
-                )
-            ] = None
+            _, _, *fields = astuple(acl)
+            gone[Acl(*fields)] = None
     return sorted(gone)

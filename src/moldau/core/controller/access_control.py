@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from msgspec.structs import astuple
+
 from moldau.core.authorization.hosts import is_network, parse_network
 from moldau.core.authorization.settings import is_principal
 from moldau.core.metadata.batches import MAX_BATCH_RECORDS, batch_too_large
@@ -70,7 +72,7 @@ def create_acls(
             results.append(AclCreationResult(error.code, error.message))
             continue
         results.append(AclCreationResult())
-        acl = _acl(creation)
+        acl = Acl(*astuple(creation))
         if acl not in known and acl not in new:
             new[acl] = None
             records.append(acl_record(_new_id(image, random), acl))
@@ -104,7 +106,7 @@ def delete_acls(
                     # an ACL counts once for each filter that matches it, because the response also has a limit
                     too_many = kafka_error("INVALID_REQUEST", _TOO_MANY)
                     return [], (yield from refused_deletions(request, too_many))
-                found.append(_matching(acl))
+                found.append(DeleteAclsMatchingAcl(0, None, *astuple(acl)))
                 gone[acl_id] = RemoveAccessControlEntryRecord(acl_id)
         results.append(DeleteAclsFilterResult(error_message=None, matching_acls=tuple(found)))
     return list(gone.values()), DeleteAclsResponse(filter_results=tuple(results))
@@ -112,15 +114,7 @@ def delete_acls(
 
 def filter_of(one: DeleteAclsFilter | DescribeAclsRequest) -> AclFilter:
     """The filter of a request. With an unknown code it matches no ACL."""
-    return AclFilter(
-        one.resource_type_filter,
-        one.resource_name_filter,
-        one.pattern_type_filter,
-        one.principal_filter,
-        one.host_filter,
-        one.operation,
-        one.permission_type,
-    )
+    return AclFilter(*astuple(one))
 
 
 def _check_filter(one: DeleteAclsFilter) -> None:
@@ -195,28 +189,3 @@ def _new_id(image: MetadataImage, random: Random) -> Uuid:
         acl_id = random_uuid(random)
         if acl_id not in image.acls:
             return acl_id
-
-
-def _acl(creation: AclCreation) -> Acl:
-    return Acl(
-        creation.resource_type,
-        creation.resource_name,
-        creation.resource_pattern_type,
-        creation.principal,
-        creation.host,
-        creation.operation,
-        creation.permission_type,
-    )
-
-
-def _matching(acl: Acl) -> DeleteAclsMatchingAcl:
-    return DeleteAclsMatchingAcl(
-        error_message=None,
-        resource_type=acl.resource_type,
-        resource_name=acl.name,
-        pattern_type=acl.pattern_type,
-        principal=acl.principal,
-        host=acl.host,
-        operation=acl.operation,
-        permission_type=acl.permission,
-    )

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 import msgspec
+from msgspec.structs import astuple
 
 from moldau.core.metadata.image import (
     BrokerImage,
@@ -380,15 +381,8 @@ def _supported_features(record: RegisterBrokerRecord | RegisterControllerRecord)
 
 def acl_of(record: AccessControlEntryRecord) -> Acl:
     """The ACL that a record adds."""
-    return Acl(
-        record.resource_type,
-        record.resource_name,
-        record.pattern_type,
-        record.principal,
-        record.host,
-        record.operation,
-        record.permission_type,
-    )
+    _, *fields = astuple(record)
+    return Acl(*fields)
 
 
 def merge_partition(old: PartitionImage, change: PartitionChangeRecord) -> PartitionImage:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec.structs import astuple
+
 from moldau.core.metadata.features import METADATA_VERSION
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import (
@@ -66,16 +68,7 @@ def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
 
 def acl_record(acl_id: Uuid, acl: Acl) -> AccessControlEntryRecord:
     """The record that adds an ACL."""
-    return AccessControlEntryRecord(
-        acl_id,
-        acl.resource_type,
-        acl.name,
-        acl.pattern_type,
-        acl.principal,
-        acl.host,
-        acl.operation,
-        acl.permission,
-    )
+    return AccessControlEntryRecord(acl_id, *astuple(acl))
 
 
 def _broker_record(broker: BrokerImage) -> RegisterBrokerRecord:

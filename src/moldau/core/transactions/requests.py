@@ -58,6 +58,9 @@ class VerifyPartitions(msgspec.Struct, frozen=True):
     partitions: tuple[TopicPartition, ...]
 
 
+AddOrVerify = AddPartitions | VerifyPartitions
+
+
 class EndTransaction(msgspec.Struct, frozen=True):
     """`client_version` 2: EndTxn v5 and later."""
 
@@ -106,8 +109,7 @@ class ListTransactions(msgspec.Struct, frozen=True):
 
 TransactionRequest = (
     InitProducerId
-    | AddPartitions
-    | VerifyPartitions
+    | AddOrVerify
     | EndTransaction
     | MarkersWritten
     | TimedOut

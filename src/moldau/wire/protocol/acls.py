@@ -93,7 +93,8 @@ IMPLIED_BY: dict[int, tuple[AclOperation, ...]] = {
 
 
 class Acl(msgspec.Struct, frozen=True, order=True):
-    """One access rule. The codes are those of the enums above; a later Kafka may have others."""
+    """One access rule. The codes are those of the enums above; a later Kafka may have others. The messages and the
+    record of an ACL have the same fields in the same order."""
 
     resource_type: int
     name: str

@@ -9,10 +9,13 @@ import asyncio
 from collections.abc import Mapping
 from functools import partial
 
+from msgspec.structs import replace
+
 from moldau.core.config.topic_settings import TRANSACTION_STATE_TOPIC
 from moldau.core.groups.group_partitions import partition_for_group
 from moldau.core.metadata.image import NO_LEADER
 from moldau.core.transactions.records import partitions_by_topic
+from moldau.core.transactions.requests import AddOrVerify, VerifyPartitions
 from moldau.errors import ERROR_CODES
 from moldau.shell.broker.cluster.merged_requests import MergedRequests
 from moldau.shell.broker.cluster.other_brokers import OtherBrokers
@@ -58,40 +61,27 @@ class ClusterTransactionPort:
 
     # -- to the coordinators
 
-    async def add_partitions(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: tuple[TopicPartition, ...],
-        *,
-        verify_only: bool,
-        transaction_version: int,
-    ) -> dict[TopicPartition, int]:
+    async def add_partitions(self, request: AddOrVerify) -> dict[TopicPartition, int]:
         """Asks the coordinator of the transactional id, here or at another broker. Returns an error code for each
         partition: COORDINATOR_NOT_AVAILABLE (15) if no answer comes."""
-        coordinator = self._coordinator_of(transactional_id)
+        coordinator = self._coordinator_of(request.transactional_id)
         if coordinator in (self._node.node_id, NO_LEADER):
-            return await self._own.add_partitions(
-                transactional_id,
-                producer_id,
-                producer_epoch,
-                partitions,
-                verify_only=verify_only,
-                transaction_version=transaction_version,
-            )
-        by_topic = partitions_by_topic(partitions)
-        topics = tuple(AddPartitionsToTxnTopic(name, tuple(indexes)) for name, indexes in by_topic.items())
+            return await self._own.add_partitions(request)
+        by_topic = partitions_by_topic(request.partitions)
         transaction = AddPartitionsToTxnTransaction(
-            transactional_id, producer_id, producer_epoch, verify_only=verify_only, topics=topics
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            verify_only=isinstance(request, VerifyPartitions),
+            topics=tuple(AddPartitionsToTxnTopic(name, tuple(indexes)) for name, indexes in by_topic.items()),
         )
         merged = self._additions.get(coordinator)
         if merged is None:
             merged = self._additions[coordinator] = MergedRequests(
                 self._node.spawn, partial(self._send_additions, coordinator)
             )
-        codes = await merged.ask(transactional_id, transaction, len(partitions))
-        return dict.fromkeys(partitions, COORDINATOR_NOT_AVAILABLE) | (codes or {})
+        codes = await merged.ask(request.transactional_id, transaction, len(request.partitions))
+        return dict.fromkeys(request.partitions, COORDINATOR_NOT_AVAILABLE) | (codes or {})
 
     async def _send_additions(
         self, coordinator: int, transactions: Mapping[str, AddPartitionsToTxnTransaction]
@@ -145,16 +135,12 @@ class ClusterTransactionPort:
                 partition = self._partitions.image.partition(place)
                 places.setdefault(self._node.node_id if partition is None else partition.leader, []).append(place)
         return {
-            leader: WritableTxnMarker(
-                marker.producer_id,
-                marker.producer_epoch,
-                marker.transaction_result,
-                tuple(
+            leader: replace(
+                marker,
+                topics=tuple(
                     WritableTxnMarkerTopic(name, tuple(indexes))
                     for name, indexes in partitions_by_topic(of_leader).items()
                 ),
-                marker.coordinator_epoch,
-                marker.transaction_version,
             )
             for leader, of_leader in places.items()
         }

@@ -81,7 +81,7 @@ class Coordination:
                 self._waits,
                 moved,
                 lambda *asked: self.groups.end_transaction(*asked),
-                lambda *asked, **how: self.transactions.add_partitions(*asked, **how),
+                lambda asked: self.transactions.add_partitions(asked),
             )
             port = ClusterTransactionPort(self._node, self._partitions, own, self._others)
             self._transactions = TransactionCoordinators(

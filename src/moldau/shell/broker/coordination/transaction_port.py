@@ -13,6 +13,7 @@ import msgspec
 
 from moldau.core.config.topic_settings import INTERNAL_TOPICS, OFFSETS_TOPIC
 from moldau.core.replication.partition import Partition
+from moldau.core.transactions.requests import AddOrVerify
 from moldau.errors import ERROR_CODES, KafkaError, StorageFailedError, kafka_error
 from moldau.shell.broker.logs.flusher import Flusher
 from moldau.shell.broker.own_node import OwnNode
@@ -46,26 +47,15 @@ EndOffsets = Callable[[int, EndTransactionMarker, ProducerId, ProducerEpoch, int
 Coordinators.end_transaction."""
 
 
-class AddPartitions(Protocol):
-    """See TransactionCoordinators.add_partitions."""
-
-    def __call__(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: tuple[TopicPartition, ...],
-        *,
-        verify_only: bool,
-        transaction_version: int,
-    ) -> Awaitable[dict[TopicPartition, int]]: ...
+Adding = Callable[[AddOrVerify], Awaitable[dict[TopicPartition, int]]]
+"""See TransactionCoordinators.add_partitions."""
 
 
 class TransactionPort(Protocol):
     """The port from coordinators to the leaders of partitions, and from leaders to transaction coordinators."""
 
     @property
-    def add_partitions(self) -> AddPartitions:
+    def add_partitions(self) -> Adding:
         """A leader calls this before it appends the first batch of a transaction (AddPartitionsToTxn 4-5)."""
         ...
 
@@ -95,7 +85,7 @@ class LocalTransactionPort:
         waits: PartitionWaits,
         high_watermark_moved: Callable[[Partition], None],
         end_offsets: EndOffsets,
-        add_partitions: AddPartitions,
+        add_partitions: Adding,
     ) -> None:
         self._node = node
         self._partitions = partitions

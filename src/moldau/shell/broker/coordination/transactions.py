@@ -22,7 +22,7 @@ from moldau.core.replication.partition import Partition
 from moldau.core.transactions.machine import TransactionMachine
 from moldau.core.transactions.records import decode_transaction_record, encode_transaction_record
 from moldau.core.transactions.requests import (
-    AddPartitions,
+    AddOrVerify,
     EndTransaction,
     InitProducerId,
     MarkersWritten,
@@ -30,7 +30,6 @@ from moldau.core.transactions.requests import (
     TransactionRequest,
     TransactionResponse,
     VerifiedPartitions,
-    VerifyPartitions,
     fault_of,
 )
 from moldau.core.transactions.state import PREPARED, TransactionMetadata, TransactionRecord, TransactionsState
@@ -188,49 +187,19 @@ class TransactionCoordinators(Shards[TransactionShard]):
             await self.markers.wait_tried(request.transactional_id)
         return answer
 
-    async def add_partitions(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: tuple[TopicPartition, ...],
-        *,
-        verify_only: bool,
-        transaction_version: int,
-    ) -> dict[TopicPartition, int]:
-        """An error code for each partition: 0 if it has joined the producer's open transaction or, with `verify_only`,
-        if it is in it. Ends in its first step, unless the coordinator is loading or must wait for a flush."""
-        ids = transactional_id, producer_id, producer_epoch
-        request: AddPartitions | VerifyPartitions
-        if verify_only:
-            request = VerifyPartitions(*ids, partitions)
-        else:
-            request = AddPartitions(*ids, partitions, transaction_version)
-        answer = await self.ask(transactional_id, request)
+    async def add_partitions(self, request: AddOrVerify) -> dict[TopicPartition, int]:
+        """An error code for each partition: 0 if it has joined the producer's open transaction or, with
+        VerifyPartitions, if it is in it. Ends in its first step, unless the coordinator is loading or must wait for a
+        flush."""
+        answer = await self.ask(request.transactional_id, request)
         if isinstance(answer, VerifiedPartitions):
-            return dict(zip(partitions, answer.error_codes, strict=True))
-        return dict.fromkeys(partitions, cast(TransactionAnswer, answer).error_code)
+            return dict(zip(request.partitions, answer.error_codes, strict=True))
+        return dict.fromkeys(request.partitions, cast(TransactionAnswer, answer).error_code)
 
-    async def ask_coordinator(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: tuple[TopicPartition, ...],
-        *,
-        verify_only: bool,
-        transaction_version: int,
-    ) -> dict[TopicPartition, int]:
+    async def ask_coordinator(self, request: AddOrVerify) -> dict[TopicPartition, int]:
         """As `add_partitions`, for leaders here: asks the broker that coordinates the id."""
         began_ms = self._node.clock.monotonic_ms()
-        codes = await self._port.add_partitions(
-            transactional_id,
-            producer_id,
-            producer_epoch,
-            partitions,
-            verify_only=verify_only,
-            transaction_version=transaction_version,
-        )
+        codes = await self._port.add_partitions(request)
         self.verifications.add(codes.values(), began_ms, self._node.clock.monotonic_ms())
         return codes
 

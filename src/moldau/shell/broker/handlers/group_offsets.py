@@ -17,6 +17,8 @@ from moldau.core.groups.offset_topics import (
 from moldau.core.groups.refusals import refusal
 from moldau.core.groups.requests import CommitInTransaction, GroupRequest
 from moldau.core.metadata.image import MetadataImage
+from moldau.core.transactions.requests import AddPartitions, VerifyPartitions
+from moldau.core.transactions.state import TRANSACTIONS_V2
 from moldau.errors import ERROR_CODES
 from moldau.shell.broker.handlers.groups import ask_group, group_request
 from moldau.shell.network.context import RequestContext, throttled
@@ -200,15 +202,9 @@ async def _verify(
     joins = version >= FIRST_THAT_JOINS
     if not joins and not broker.settings.transaction_partition_verification_enable:
         return 0
-    asking = broker.coordination.transactions.ask_coordinator(
-        request.transactional_id,
-        request.producer_id,
-        request.producer_epoch,
-        (partition,),
-        verify_only=not joins,
-        transaction_version=2 if joins else 0,
-    )
-    code = (await context.wait(asking))[partition]
+    place = request.transactional_id, request.producer_id, request.producer_epoch, (partition,)
+    asked = AddPartitions(*place, TRANSACTIONS_V2) if joins else VerifyPartitions(*place)
+    code = (await context.wait(broker.coordination.transactions.ask_coordinator(asked)))[partition]
     if code == PRODUCER_FENCED:
         return INVALID_PRODUCER_EPOCH
     if code == TRANSACTION_ABORTABLE and version < FIRST_THAT_MAY_ABORT:

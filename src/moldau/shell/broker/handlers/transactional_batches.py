@@ -15,6 +15,8 @@ import msgspec
 
 from moldau.core.replication.partition import Partition
 from moldau.core.replication.produce_plan import Rejected
+from moldau.core.transactions.requests import AddPartitions, VerifyPartitions
+from moldau.core.transactions.state import TRANSACTIONS_V2
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.shell.broker.handlers.produce_targets import Entries, writable_partition
 from moldau.shell.network.context import RequestContext
@@ -135,12 +137,10 @@ async def _ask(
         each.partition.log.producer_state.begin_verification(*producer, now_ms, joins=joins) for each in asked
     ]
     names = tuple(dict.fromkeys(each.partition.topic_partition for each in asked))
+    asking = transactional_id, *producer, names
+    request = AddPartitions(*asking, TRANSACTIONS_V2) if joins else VerifyPartitions(*asking)
     try:
-        codes = await context.wait(
-            broker.coordination.transactions.ask_coordinator(
-                transactional_id, *producer, names, verify_only=not joins, transaction_version=2 if joins else 0
-            )
-        )
+        codes = await context.wait(broker.coordination.transactions.ask_coordinator(request))
     except BaseException:
         # the client has disconnected, and will send its batches again
         for each, verification in zip(asked, verifications, strict=True):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from moldau.core.config.topic_settings import INTERNAL_TOPICS, OFFSETS_TOPIC
 from moldau.core.groups.group_partitions import partition_for_group
-from moldau.core.transactions.requests import EndTransaction
+from moldau.core.transactions.requests import AddOrVerify, AddPartitions, EndTransaction, VerifyPartitions
 from moldau.core.transactions.state import TRANSACTIONS_V2
 from moldau.errors import ERROR_CODES, KafkaError
 from moldau.shell.network.context import RequestContext
@@ -121,16 +121,13 @@ async def _asked(
     if codes:
         return Ended(codes)
     context.run_to_end()
-    return begun(
-        broker.coordination.transactions.add_partitions(
-            name,
-            transaction.producer_id,
-            transaction.producer_epoch,
-            tuple(places),
-            verify_only=transaction.verify_only,
-            transaction_version=0 if version < BROKERS_FROM else TRANSACTIONS_V2,
-        )
-    )
+    asked: AddOrVerify
+    ids = name, transaction.producer_id, transaction.producer_epoch
+    if transaction.verify_only:
+        asked = VerifyPartitions(*ids, tuple(places))
+    else:
+        asked = AddPartitions(*ids, tuple(places), 0 if version < BROKERS_FROM else TRANSACTIONS_V2)
+    return begun(broker.coordination.transactions.add_partitions(asked))
 
 
 def _places(topics: tuple[AddPartitionsToTxnTopic, ...]) -> Pausing[dict[TopicPartition, None]]:
@@ -191,16 +188,8 @@ async def act_add_offsets_to_txn(
         return AddOffsetsToTxnResponse(throttle_time_ms, error.code)
     count = len(broker.image.topics_by_name[OFFSETS_TOPIC].partitions)
     place = TopicPartition(OFFSETS_TOPIC, partition_for_group(request.group_id, count))
-    codes = await context.wait(
-        broker.coordination.transactions.add_partitions(
-            request.transactional_id,
-            request.producer_id,
-            request.producer_epoch,
-            (place,),
-            verify_only=False,
-            transaction_version=0,
-        )
-    )
+    asked = AddPartitions(request.transactional_id, request.producer_id, request.producer_epoch, (place,))
+    codes = await context.wait(broker.coordination.transactions.add_partitions(asked))
     return AddOffsetsToTxnResponse(throttle_time_ms, known_code(codes[place], context.api_version))
 
 
