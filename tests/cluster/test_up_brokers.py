@@ -138,9 +138,7 @@ def test_a_node_that_lost_its_directory_and_a_new_one_become_voters(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_after_two_directories_are_lost_the_third_is_recovered_and_copied(
-    tmp_path: Path,
-) -> None:
+def test_after_two_directories_are_lost_the_third_is_recovered_and_copied(tmp_path: Path) -> None:
     arguments = "--data-dir", str(tmp_path), "--listen", "127.0.0.1:0", "--no-console"
     cluster = RunningBroker("--brokers", "3", *arguments).wait_until_ready()
     admin = AdminClient({"bootstrap.servers": cluster.address, "log_level": 0})

@@ -343,10 +343,7 @@ def test_a_plan_that_cannot_run_is_refused_with_its_line(shop, change: tuple[str
             ("  topic: out\n  key: user\n", "  delta: x\n  compact_every: 0\n"),
             "spec.yaml:12: `compact_every` must be a number from 1 to 1000000, not `0`",
         ),
-        (
-            ("  mode: append", "  delivery: twice"),
-            "spec.yaml:13: `delivery` must be one of exactly_once",
-        ),
+        (("  mode: append", "  delivery: twice"), "spec.yaml:13: `delivery` must be one of exactly_once"),
         (("  mode: append", "  mode: complete"), "spec.yaml:13: `mode` must be one of append, update"),
         (("state/minutes", "s3://bucket/x"), "spec.yaml:14: `checkpoint` must be a path on this machine"),
         (("state/minutes", '"a\\0b"'), "spec.yaml:14: `checkpoint` must be a path on this machine"),

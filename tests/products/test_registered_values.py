@@ -66,11 +66,7 @@ def avro(registry: SchemaRegistry, subject: str, schema: Any) -> int:
         (["null", "long"], b"\0", None),
         ({"type": "int", "logicalType": "date"}, b"\x02", "1970-01-02"),
         ({"type": "array", "items": "int"}, b"\x04\x02\x04\0", [1, 2]),
-        (
-            {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2},
-            b"\x04\x04\xd2",
-            "12.34",
-        ),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}, b"\x04\x04\xd2", "12.34"),
     ],
 )
 def test_avro_is_shown_as_json(registry: SchemaRegistry, schema: Any, data: bytes, value: object) -> None:

@@ -46,13 +46,15 @@ SESSION_MS = 9_000
 class Controller:
     """The controller's machine in node 1, with a list as its log, a clock, and its timers."""
 
-    def __init__(self, bootstrap: tuple[MetadataRecord, ...] = BOOTSTRAP, **settings: str) -> None:
+    def __init__(self, *broker_ids: int, bootstrap: tuple[MetadataRecord, ...] = BOOTSTRAP, **settings: str) -> None:
+        """`broker_ids`: brokers that have started."""
         self.bootstrap = bootstrap
         self.settings = {name.replace("_", "."): text for name, text in settings.items()}
         self.log: list[MetadataRecord] = []
         self.state = MetadataFold("cluster")
         self.now_ms = 0
         self.activate()
+        self.start(*broker_ids)
 
     def activate(self) -> None:
         """A controller knows the log only when it becomes active."""

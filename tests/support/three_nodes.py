@@ -121,6 +121,11 @@ class Cluster:
         response = await self.nodes[by].broker.submit(CreateTopicsRequest((topic,), 10_000))
         assert [result.error_code for result in response.topics] == [0]
 
+    async def create_known(self, name: str, *replicas: int, by: int) -> None:
+        """As `create`, and waits until all brokers know the topic with its replicas in sync."""
+        await self.create(name, *replicas, by=by)
+        await self.all_know(name, replicas[0], *replicas)
+
     async def leads_quorum(self, node_id: int) -> bool:
         described = await self.nodes[node_id].broker.controller.describe_quorum()
         return described.topics[0].partitions[0].leader_id == node_id

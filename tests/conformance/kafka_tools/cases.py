@@ -362,10 +362,7 @@ CONSOLE: dict[str, tuple[Step, ...]] = {
             f"{_PRODUCE} --reader-property parse.key=true --reader-property parse.headers=true",
             "h1:v1,h2:v2\tkey\tvalue\nh3:\tk\tv\n",
         ),
-        Step(
-            f"{_PRODUCE} --property parse.key=true --property parse.headers=true",
-            "bad\tkey\tvalue\n",
-        ),
+        Step(f"{_PRODUCE} --property parse.key=true --property parse.headers=true", "bad\tkey\tvalue\n"),
         Step(
             f"{_PRODUCE} --reader-property parse.key=true --reader-property null.marker=NULL --compression-codec",
             "NULL\tNULL\nx\tNULL\n",

@@ -316,6 +316,18 @@ async def start_node() -> AsyncIterator[StartNode]:
     await nodes.abort()
 
 
+@pytest_asyncio.fixture
+async def node(start_node: StartNode) -> NodeUnderTest:
+    """A node with default settings."""
+    return await start_node()
+
+
+@pytest_asyncio.fixture
+async def client(node: NodeUnderTest) -> Client:
+    """A connection to `node`."""
+    return node.connect()
+
+
 @pytest.fixture
 def in_virtual_time() -> Callable[[Callable[[StartNode], Awaitable[None]]], None]:
     """For a test that is not a coroutine: `in_virtual_time(story)` awaits `story(start_node)`. There a wait takes no

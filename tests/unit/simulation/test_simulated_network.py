@@ -87,6 +87,11 @@ def world(scenario, seed=1, **weather):
         loop.close()
 
 
+async def connected(network):
+    collector = Collector()
+    return collector, await network.connect("client", HOST, 9092, collector)
+
+
 def frames(count):
     return b"".join(len(body).to_bytes(4, "big") + body for body in (b"x%d" % n * (n % 50) for n in range(count)))
 
@@ -94,8 +99,7 @@ def frames(count):
 @pytest.mark.parametrize("seed", range(10))
 def test_every_byte_comes_back_in_order_however_it_is_cut(seed):
     async def scenario(network, servers):
-        collector = Collector()
-        end = await network.connect("client", HOST, 9092, collector)
+        collector, end = await connected(network)
         for start in range(0, len(frames(200)), 333):
             end.write(frames(200)[start : start + 333])
             await asyncio.sleep(0.001)
@@ -141,8 +145,7 @@ def test_who_pauses_before_reading_has_begun_is_not_heard_as_on_uvloop(seed):
 
 def test_a_closed_connection_ends_after_its_last_byte():
     async def scenario(network, servers):
-        collector = Collector()
-        end = await network.connect("client", HOST, 9092, collector)
+        collector, end = await connected(network)
         end.write(frames(100))
         await asyncio.sleep(1)
         end.close()
@@ -158,8 +161,7 @@ def test_a_closed_connection_ends_after_its_last_byte():
 @pytest.mark.parametrize("seed", range(5))
 def test_a_reset_in_mid_frame_is_told_to_both_ends_once(seed):
     async def scenario(network, servers):
-        collector = Collector()
-        end = await network.connect("client", HOST, 9092, collector)
+        collector, end = await connected(network)
         end.write((10_000).to_bytes(4, "big") + bytes(10_000))
         await asyncio.sleep(1)
         return await collector.lost, servers[0].lost, len(servers[0].filled), network.connections
@@ -173,8 +175,7 @@ def test_a_reset_in_mid_frame_is_told_to_both_ends_once(seed):
 
 def test_a_reader_that_stops_pauses_the_writer_and_resumes_it():
     async def scenario(network, servers):
-        collector = Collector()
-        end = await network.connect("client", HOST, 9092, collector)
+        collector, end = await connected(network)
         end.pause_reading()
         data = frames(2_000)
         end.write(data)
@@ -211,8 +212,7 @@ def test_a_killed_process_ends_its_connections_and_frees_its_port():
 
 def test_a_silent_wire_tells_nobody():
     async def scenario(network, servers):
-        collector = Collector()
-        end = await network.connect("client", HOST, 9092, collector)
+        collector, end = await connected(network)
         network.silence(end.connection)
         end.write(frames(10))
         await asyncio.sleep(100)
@@ -225,8 +225,7 @@ def test_a_silent_wire_tells_nobody():
 
 def test_bytes_are_taken_when_they_move_into_the_wire_not_before():
     async def scenario(network, servers):
-        collector = Collector()
-        end = await network.connect("client", HOST, 9092, collector)
+        collector, end = await connected(network)
         data = bytearray((4).to_bytes(4, "big") + b"good")
         end.write(data)
         data[4:] = b"evil"
@@ -244,8 +243,7 @@ def cut_both_ways(network):
 
 def test_what_is_sent_over_a_cut_link_arrives_in_order_once_the_link_is_mended():
     async def scenario(network, servers):
-        collector = Collector()
-        end = await network.connect("client", HOST, 9092, collector)
+        collector, end = await connected(network)
         network.cut("client", HOST, 1_000)
         end.write(frames(10))
         await asyncio.sleep(100)
@@ -262,8 +260,7 @@ def test_what_is_sent_over_a_cut_link_arrives_in_order_once_the_link_is_mended()
 
 def test_a_link_is_cut_in_one_direction_alone():
     async def scenario(network, servers):
-        collector = Collector()
-        end = await network.connect("client", HOST, 9092, collector)
+        collector, end = await connected(network)
         network.cut(HOST, "client", 1_000)
         end.write(frames(1_000))
         await asyncio.sleep(5)
@@ -307,8 +304,7 @@ def test_a_connection_over_a_cut_link_waits_for_its_end_and_gives_up_in_time(way
 
 def test_a_cut_client_learns_of_a_dead_process_only_when_the_link_is_repaired():
     async def scenario(network, servers):
-        collector = Collector()
-        end = await network.connect("client", HOST, 9092, collector)
+        collector, end = await connected(network)
         network.cut(HOST, "client", 1_000)
         end.write(frames(10))
         await asyncio.sleep(5)
@@ -328,8 +324,7 @@ def test_a_cut_client_learns_of_a_dead_process_only_when_the_link_is_repaired():
 
 def test_a_slow_link_delays_one_direction():
     async def scenario(network, servers):
-        collector = Collector()
-        end = await network.connect("client", HOST, 9092, collector)
+        collector, end = await connected(network)
         network.slow(HOST, "client", 1_000, 3.0)
         end.write(frames(10))
         await asyncio.sleep(2)
@@ -379,8 +374,7 @@ def test_another_client_changes_no_draw_of_the_network_for_this_one():
 
 def test_a_link_mends_itself_when_the_last_of_its_troubles_ends():
     async def scenario(network, servers):
-        collector = Collector()
-        end = await network.connect("client", HOST, 9092, collector)
+        collector, end = await connected(network)
         network.cut("client", HOST, 10)
         await asyncio.sleep(5)
         network.cut("client", HOST, 10)
@@ -397,8 +391,7 @@ def test_bytes_sent_into_a_cut_arrive_when_tcp_repeats_them_and_then_the_end():
     """0.2, 0.6, 1.4, 3.0 and 6.2 s after the first attempt."""
 
     async def scenario(network, servers):
-        collector = Collector()
-        end = await network.connect("client", HOST, 9092, collector)
+        _, end = await connected(network)
         network.cut("client", HOST, 4.1)
         await asyncio.sleep(1)
         end.write(frames(2))
@@ -418,8 +411,7 @@ def test_bytes_sent_into_a_cut_arrive_when_tcp_repeats_them_and_then_the_end():
 
 def test_what_is_sent_while_older_bytes_wait_to_be_sent_again_stays_behind_them():
     async def scenario(network, servers):
-        collector = Collector()
-        end = await network.connect("client", HOST, 9092, collector)
+        collector, end = await connected(network)
         network.cut("client", HOST, 4.0)
         end.write(frames(5))
         await asyncio.sleep(4.5)

@@ -273,11 +273,7 @@ FAULTS: list[tuple[Fault, type[KafkaError], str]] = [
     ("closed", IssuerLostError, "closed the connection before its answer ended"),
     ("failed", IssuerLostError, r"answered HTTP 500 \(access_denied\)"),
     ("unauthorized", NoTokenError, r"answered HTTP 401 \(access_denied\)"),
-    (
-        "redirect",
-        NoTokenError,
-        r"redirects \(HTTP 302\), and redirects are not followed",
-    ),
+    ("redirect", NoTokenError, r"redirects \(HTTP 302\), and redirects are not followed"),
     ("huge", NoTokenError, "answered more than 65536 bytes"),
     ("not_json", NoTokenError, "answered no JSON object"),
     ("empty_object", NoTokenError, "answered without an access_token"),

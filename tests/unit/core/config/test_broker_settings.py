@@ -95,10 +95,7 @@ def test_the_nearest_unit_of_retention_wins(texts: dict[str, str], retention_ms:
         ),
         ({"log.retention.ms": "0"}, "log.retention.ms must be unlimited (-1) or, equal or greater than 1"),
         ({"queued.max.request.bytes": "5"}, "queued.max.request.bytes must be larger or equal to"),
-        (
-            {"authorizer.class.name": "x.Y"},
-            "StandardAuthorizer or empty: no other is known here",
-        ),
+        ({"authorizer.class.name": "x.Y"}, "StandardAuthorizer or empty: no other is known here"),
         ({"process.roles": "broker,broker"}, "process.roles must be broker, controller or broker,controller"),
         (
             {"process.roles": "controller", "listeners": "CONTROLLER://a:9093"},

@@ -36,16 +36,8 @@ RESET = (
             "1",
             "Invalid value 1 for configuration share.delivery.count.limit: Value must be at least 2",
         ),
-        (
-            "streams.num.standby.replicas",
-            "3",
-            "streams.num.standby.replicas must be less than or equal to 2",
-        ),
-        (
-            "streams.num.warmup.replicas",
-            "21",
-            "streams.num.warmup.replicas must be less than or equal to 20",
-        ),
+        ("streams.num.standby.replicas", "3", "streams.num.standby.replicas must be less than or equal to 2"),
+        ("streams.num.warmup.replicas", "21", "streams.num.warmup.replicas must be less than or equal to 20"),
         (
             "streams.task.offset.interval.ms",
             "100",

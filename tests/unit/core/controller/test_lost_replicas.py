@@ -23,8 +23,7 @@ def lies_in(cluster: Controller, broker_id: int, topic_id: Uuid, directory_id: U
 
 
 def test_a_lost_replica_leaves_the_in_sync_ones_each_time_that_it_is_reported() -> None:
-    cluster = Controller()
-    cluster.start(1, 2)
+    cluster = Controller(1, 2)
     topic_id = cluster.create(2, 1)
     lies_in(cluster, 2, topic_id, LOST_DIRECTORY)
     assert (cluster.partition.leader, cluster.partition.isr) == (1, (1,))
@@ -36,8 +35,7 @@ def test_a_lost_replica_leaves_the_in_sync_ones_each_time_that_it_is_reported() 
 
 
 def test_leadership_does_not_go_back_to_a_preferred_replica_that_is_lost() -> None:
-    cluster = Controller()
-    cluster.start(1, 2)
+    cluster = Controller(1, 2)
     topic_id = cluster.create(2, 1)
     lies_in(cluster, 2, topic_id, LOST_DIRECTORY)
     cluster.propose(1, 1, 2)
@@ -52,8 +50,7 @@ def test_leadership_does_not_go_back_to_a_preferred_replica_that_is_lost() -> No
 
 
 def test_a_replica_that_waits_without_a_leader_leads_once_it_is_not_lost() -> None:
-    cluster = Controller()
-    cluster.start(1, 2)
+    cluster = Controller(1, 2)
     topic_id = cluster.create(2, 1)
     lies_in(cluster, 2, topic_id, LOST_DIRECTORY)
     cluster.propose(1, 1, 2)
@@ -65,8 +62,7 @@ def test_a_replica_that_waits_without_a_leader_leads_once_it_is_not_lost() -> No
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_replica_in_a_directory_that_nobody_knows_may_lead(number: int) -> None:
     """Kafka's controllers write 0 for a broker without directories, and 1 for one with several."""
-    cluster = Controller()
-    cluster.start(1, 2)
+    cluster = Controller(1, 2)
     topic_id = cluster.create(1, 2)
     unknown = Uuid(number.to_bytes(16, "big"))
     cluster.state.apply(PartitionChangeRecord(0, topic_id, directories=(directory(1), unknown)))

@@ -44,8 +44,7 @@ SUSPICION_MS = 500
 
 
 def test_a_broker_that_is_not_heard_of_is_fenced_and_the_next_replica_leads() -> None:
-    cluster = Controller()
-    cluster.start(1, 2, 3)
+    cluster = Controller(1, 2, 3)
     topic_id = cluster.create(2, 3, 1)
     for _ in range(3):
         assert cluster.wait(SESSION_MS // 4) == []
@@ -58,8 +57,7 @@ def test_a_broker_that_is_not_heard_of_is_fenced_and_the_next_replica_leads() ->
 
 
 def test_a_heartbeat_prolongs_a_session() -> None:
-    cluster = Controller()
-    cluster.start(1, 2)
+    cluster = Controller(1, 2)
     for _ in range(5):
         assert cluster.wait(SESSION_MS - 1) == []
         cluster.beat(2)
@@ -67,8 +65,7 @@ def test_a_heartbeat_prolongs_a_session() -> None:
 
 
 def test_the_broker_in_the_controllers_process_needs_no_heartbeats() -> None:
-    cluster = Controller()
-    cluster.start(1)
+    cluster = Controller(1)
     assert cluster.timers == {}
     cluster.start(2)
     cluster.wait(3 * SESSION_MS)
@@ -76,8 +73,7 @@ def test_the_broker_in_the_controllers_process_needs_no_heartbeats() -> None:
 
 
 def test_a_broker_that_may_have_died_is_fenced_unless_it_is_heard_of_soon() -> None:
-    cluster = Controller()
-    cluster.start(1, 2, 3)
+    cluster = Controller(1, 2, 3)
     for broker_id in (2, 3):
         cluster.ask(SuspectBroker(broker_id, cluster.epoch(broker_id)))
     assert cluster.wait(SUSPICION_MS - 1) == []
@@ -87,8 +83,7 @@ def test_a_broker_that_may_have_died_is_fenced_unless_it_is_heard_of_soon() -> N
 
 
 def test_a_broker_whose_connection_was_reset_has_two_seconds_more() -> None:
-    cluster = Controller()
-    cluster.start(1, 2)
+    cluster = Controller(1, 2)
     cluster.ask(SuspectBroker(2, cluster.epoch(2), is_reset=True))
     assert cluster.wait(SUSPICION_MS + 1_999) == []
     assert len(cluster.wait(1)) == 1
@@ -103,16 +98,14 @@ def test_the_time_of_a_suspicion_is_a_setting() -> None:
 
 
 def test_what_an_earlier_life_of_a_broker_did_makes_this_one_not_suspect() -> None:
-    cluster = Controller()
-    cluster.start(1, 2)
+    cluster = Controller(1, 2)
     cluster.ask(SuspectBroker(2, cluster.epoch(2) - 1))
     cluster.ask(SuspectBroker(9, 1))
     assert cluster.wait(SESSION_MS - 1) == []
 
 
 def test_a_broker_that_was_told_to_stop_is_not_suspect() -> None:
-    cluster = Controller()
-    cluster.start(1, 2)
+    cluster = Controller(1, 2)
     assert cluster.beat(2, want_shut_down=True).should_shut_down
     length = len(cluster.log)
     cluster.ask(SuspectBroker(2, cluster.epoch(2)))
@@ -121,8 +114,7 @@ def test_a_broker_that_was_told_to_stop_is_not_suspect() -> None:
 
 
 def test_the_late_end_of_an_abandoned_heartbeat_makes_no_broker_suspect() -> None:
-    cluster = Controller()
-    cluster.start(1, 2)
+    cluster = Controller(1, 2)
     cluster.beat(2)
     assert cluster.wait(SESSION_MS // 2) == []
     cluster.ask(SuspectBroker(2, cluster.epoch(2)))
@@ -131,8 +123,7 @@ def test_the_late_end_of_an_abandoned_heartbeat_makes_no_broker_suspect() -> Non
 
 
 def test_an_end_after_a_late_heartbeat_makes_suspect_only_after_a_timely_one() -> None:
-    cluster = Controller()
-    cluster.start(1, 2)
+    cluster = Controller(1, 2)
     cluster.beat(2)
     assert cluster.wait(SESSION_MS - 1) == []
     cluster.beat(2)
@@ -144,8 +135,7 @@ def test_an_end_after_a_late_heartbeat_makes_suspect_only_after_a_timely_one() -
 
 
 def test_a_second_suspicion_gives_no_more_time() -> None:
-    cluster = Controller()
-    cluster.start(1, 2)
+    cluster = Controller(1, 2)
     cluster.ask(SuspectBroker(2, cluster.epoch(2)))
     cluster.wait(SUSPICION_MS - 1)
     cluster.ask(SuspectBroker(2, cluster.epoch(2)))
@@ -153,8 +143,7 @@ def test_a_second_suspicion_gives_no_more_time() -> None:
 
 
 def test_that_nobody_listens_where_a_broker_was_says_nothing_of_one_that_is_heard_of() -> None:
-    cluster = Controller()
-    cluster.start(1, 2, 3)
+    cluster = Controller(1, 2, 3)
     cluster.activate()
     cluster.beat(3)
     for broker_id in (2, 3):
@@ -164,8 +153,7 @@ def test_that_nobody_listens_where_a_broker_was_says_nothing_of_one_that_is_hear
 
 
 def test_a_controller_that_stood_still_hears_first_what_it_was_sent_meanwhile() -> None:
-    cluster = Controller()
-    cluster.start(1, 2, 3)
+    cluster = Controller(1, 2, 3)
     cluster.ask(SuspectBroker(2, cluster.epoch(2)))
     cluster.now_ms += 2 * SESSION_MS
     assert cluster.wait(SUSPICION_MS - 1) == []
@@ -174,8 +162,7 @@ def test_a_controller_that_stood_still_hears_first_what_it_was_sent_meanwhile() 
 
 
 def test_a_controller_that_stands_still_again_and_again_fences_all_the_same() -> None:
-    cluster = Controller()
-    cluster.start(1, 2)
+    cluster = Controller(1, 2)
     cluster.now_ms += 2 * SESSION_MS
     assert cluster.wait(0) == []
     cluster.now_ms += SESSION_MS
@@ -183,8 +170,7 @@ def test_a_controller_that_stands_still_again_and_again_fences_all_the_same() ->
 
 
 def test_a_new_controller_gives_every_broker_a_whole_session() -> None:
-    cluster = Controller()
-    cluster.start(1, 2, 3)
+    cluster = Controller(1, 2, 3)
     cluster.wait(SESSION_MS - 1)
     cluster.activate()
     assert cluster.wait(SESSION_MS - 1) == []
@@ -194,8 +180,7 @@ def test_a_new_controller_gives_every_broker_a_whole_session() -> None:
 
 
 def test_brokers_that_fall_silent_together_are_fenced_one_in_a_batch() -> None:
-    cluster = Controller()
-    cluster.start(1, 2, 3)
+    cluster = Controller(1, 2, 3)
     topic_id = cluster.create(2, 3, 1)
     cluster.wait(SESSION_MS)
     assert cluster.log[-4:] == [
@@ -224,16 +209,14 @@ def test_brokers_that_fall_silent_together_are_fenced_one_in_a_batch() -> None:
     ],
 )
 def test_a_registration_that_cannot_be_is_refused_and_changes_nothing(changes: dict[str, Any], code: int) -> None:
-    cluster = Controller()
-    cluster.start(1, 2)
+    cluster = Controller(1, 2)
     length = len(cluster.log)
     assert cluster.code(msgspec.structs.replace(registration(2), **changes)) == code
     assert len(cluster.log) == length
 
 
 def test_of_two_faults_the_answer_names_the_first_in_kafkas_order() -> None:
-    cluster = Controller()
-    cluster.start(1, 2)
+    cluster = Controller(1, 2)
     taken = msgspec.structs.replace(registration(2, life=2), log_dirs=(), features=())
     assert cluster.code(msgspec.structs.replace(taken, cluster_id="other")) == 104
     assert cluster.code(taken) == 101
@@ -241,8 +224,7 @@ def test_of_two_faults_the_answer_names_the_first_in_kafkas_order() -> None:
 
 
 def test_a_taken_id_is_free_when_the_session_of_its_broker_has_ended() -> None:
-    cluster = Controller()
-    cluster.start(1, 2)
+    cluster = Controller(1, 2)
     cluster.wait(SESSION_MS - 1)
     assert cluster.code(registration(2, life=2)) == 101
     cluster.wait(1)
@@ -250,8 +232,7 @@ def test_a_taken_id_is_free_when_the_session_of_its_broker_has_ended() -> None:
 
 
 def test_a_registration_in_the_same_life_keeps_epoch_and_fence() -> None:
-    cluster = Controller()
-    cluster.start(1, 2)
+    cluster = Controller(1, 2)
     epoch = cluster.epoch(2)
     assert cluster.register(2, rack="r") == epoch
     broker = cluster.state.image.brokers[2]
@@ -259,8 +240,7 @@ def test_a_registration_in_the_same_life_keeps_epoch_and_fence() -> None:
 
 
 def test_a_broker_that_is_not_known_here_is_no_eligible_leader() -> None:
-    cluster = Controller()
-    cluster.start(1, 2, 3)
+    cluster = Controller(1, 2, 3)
     topic_id = cluster.create(2, 3, min_insync_replicas="2")
     cluster.beat(3, want_fence=True)
     assert cluster.partition.eligible_leader_replicas == (3,)
@@ -275,8 +255,7 @@ def test_a_broker_that_is_not_known_here_is_no_eligible_leader() -> None:
 
 
 def test_a_fence_is_lifted_when_the_broker_has_its_registration_in_its_metadata() -> None:
-    cluster = Controller()
-    cluster.start(1)
+    cluster = Controller(1)
     epoch = cluster.register(2)
     for offset, wants_fence in ((epoch - 1, False), (epoch, True)):
         response = cluster.beat(2, offset, want_fence=wants_fence, cordoned_log_dirs=None)
@@ -286,8 +265,7 @@ def test_a_fence_is_lifted_when_the_broker_has_its_registration_in_its_metadata(
 
 
 def test_a_broker_that_wants_its_fence_gets_it() -> None:
-    cluster = Controller()
-    cluster.start(1, 2)
+    cluster = Controller(1, 2)
     topic_id = cluster.create(2, 1)
     assert cluster.beat(2, want_fence=True).is_fenced
     assert cluster.last == (
@@ -298,8 +276,7 @@ def test_a_broker_that_wants_its_fence_gets_it() -> None:
 
 def with_two_directories() -> tuple[Controller, Uuid]:
     """A cluster of brokers 1 and 2, and the second directory of broker 2."""
-    cluster = Controller()
-    cluster.start(1)
+    cluster = Controller(1)
     other = Uuid(b"\xee" * 16)
     cluster.register(2, log_dirs=(directory(2), other))
     cluster.beat(2)
@@ -351,8 +328,7 @@ def test_a_replica_in_a_failed_directory_is_not_elected() -> None:
 
 
 def test_a_stopping_broker_waits_until_all_others_know_that_it_leads_nothing() -> None:
-    cluster = Controller()
-    cluster.start(1, 2, 3)
+    cluster = Controller(1, 2, 3)
     topic_id = cluster.create(2, 3, 1)
     cluster.beat(3)
     assert not cluster.beat(2, want_shut_down=True).should_shut_down
@@ -372,8 +348,7 @@ def test_a_stopping_broker_waits_until_all_others_know_that_it_leads_nothing() -
 
 
 def test_a_stopping_broker_that_leads_nothing_is_fenced_at_once() -> None:
-    cluster = Controller()
-    cluster.start(1, 2)
+    cluster = Controller(1, 2)
     topic_id = cluster.create(1, 2)
     assert cluster.beat(2, want_shut_down=True).should_shut_down
     assert cluster.last == (
@@ -383,8 +358,7 @@ def test_a_stopping_broker_that_leads_nothing_is_fenced_at_once() -> None:
 
 
 def test_what_is_created_beside_a_stopping_broker_is_led_by_one_that_stays() -> None:
-    cluster = Controller()
-    cluster.start(1, 2)
+    cluster = Controller(1, 2)
     cluster.create(2, 1)
     cluster.beat(2, want_shut_down=True)
     assert cluster.state.image.brokers[2].is_in_controlled_shutdown
@@ -402,8 +376,7 @@ def test_what_is_created_beside_a_stopping_broker_is_led_by_one_that_stays() -> 
 
 
 def test_a_leader_shrinks_and_expands_the_replicas_in_sync() -> None:
-    cluster = Controller()
-    cluster.start(1, 2, 3)
+    cluster = Controller(1, 2, 3)
     topic_id = cluster.create(2, 3, 1)
     shrunk = cluster.propose(2, 2, 3)
     assert cluster.last == (PartitionChangeRecord(0, topic_id, isr=(2, 3)),)
@@ -413,8 +386,7 @@ def test_a_leader_shrinks_and_expands_the_replicas_in_sync() -> None:
 
 
 def test_below_the_minimum_who_leaves_stays_eligible() -> None:
-    cluster = Controller()
-    cluster.start(1, 2, 3)
+    cluster = Controller(1, 2, 3)
     cluster.create(2, 3, 1, min_insync_replicas="2")
     cluster.propose(2, 2)
     assert (cluster.partition.isr, cluster.partition.eligible_leader_replicas) == ((2,), (1, 3))
@@ -439,8 +411,7 @@ def test_below_the_minimum_who_leaves_stays_eligible() -> None:
 def test_a_proposal_that_cannot_be_is_refused_as_kafka_does(
     isr: tuple[int, ...], changes: dict[str, Any], code: int
 ) -> None:
-    cluster = Controller()
-    cluster.start(1, 2, 3, 4)
+    cluster = Controller(1, 2, 3, 4)
     cluster.create(2, 3, 1)
     cluster.propose(2, 2, 3, 1, new_isr_with_epochs=(BrokerState(2), BrokerState(3)))
     assert cluster.propose(2, *isr, **changes).error_code == code
@@ -448,8 +419,7 @@ def test_a_proposal_that_cannot_be_is_refused_as_kafka_does(
 
 
 def test_a_proposal_of_another_than_the_leader_or_of_an_earlier_life_is_refused() -> None:
-    cluster = Controller()
-    cluster.start(1, 2, 3)
+    cluster = Controller(1, 2, 3)
     topic_id = cluster.create(2, 3, 1)
     assert cluster.propose(3, 2, 3).error_code == 42
     assert cluster.code(AlterPartitionRequest(2, cluster.epoch(2) - 1)) == 77
@@ -462,16 +432,14 @@ def test_a_proposal_of_another_than_the_leader_or_of_an_earlier_life_is_refused(
 
 @pytest.mark.parametrize("wants", [{"want_fence": True}, {"want_shut_down": True}])
 def test_a_replica_that_is_fenced_or_stops_may_not_be_in_sync(wants: dict[str, bool]) -> None:
-    cluster = Controller()
-    cluster.start(1, 2, 3)
+    cluster = Controller(1, 2, 3)
     cluster.create(2, 3, 1)
     cluster.beat(3, **wants)
     assert cluster.propose(2, 2, 3, 1).error_code == 107
 
 
 def test_of_a_partition_that_stands_twice_the_first_proposal_is_taken() -> None:
-    cluster = Controller()
-    cluster.start(1, 2, 3)
+    cluster = Controller(1, 2, 3)
     topic_id = cluster.create(2, 3, 1)
     twice = tuple(ProposedPartition(0, 0, (), (BrokerState(2), BrokerState(other)), 0, 0) for other in (3, 1))
     response = cluster.ask(AlterPartitionRequest(2, cluster.epoch(2), (ProposedTopic(topic_id, twice),)))
@@ -480,8 +448,7 @@ def test_of_a_partition_that_stands_twice_the_first_proposal_is_taken() -> None:
 
 
 def test_a_leader_that_was_elected_uncleanly_says_when_it_is_well() -> None:
-    cluster = Controller()
-    cluster.start(1, 2)
+    cluster = Controller(1, 2)
     topic_id = cluster.create(2, 1)
     cluster.state.apply(PartitionChangeRecord(0, topic_id, isr=(2,), leader=2, leader_recovery_state=1))
     assert cluster.propose(2, 2, leader_recovery_state=1).error_code == 0
@@ -500,8 +467,7 @@ def reassign(cluster: Controller, *replicas: int) -> None:
 
 
 def test_a_reassignment_is_complete_when_the_new_replicas_are_in_sync() -> None:
-    cluster = Controller()
-    cluster.start(1, 2, 3, 4)
+    cluster = Controller(1, 2, 3, 4)
     topic_id = cluster.create(2, 3)
     reassign(cluster, 2, 4)
     assert (cluster.partition.replicas, cluster.partition.adding_replicas) == ((2, 4, 3), (4,))
@@ -522,8 +488,7 @@ def test_a_reassignment_is_complete_when_the_new_replicas_are_in_sync() -> None:
 
 
 def test_the_leader_that_a_reassignment_removes_is_told_that_another_leads() -> None:
-    cluster = Controller()
-    cluster.start(1, 2, 3, 4)
+    cluster = Controller(1, 2, 3, 4)
     cluster.create(2, 3)
     reassign(cluster, 4, 3)
     assert cluster.propose(2, 2, 3, 4).error_code == 108
@@ -531,8 +496,7 @@ def test_the_leader_that_a_reassignment_removes_is_told_that_another_leads() -> 
 
 
 def test_where_more_are_removed_than_added_all_that_stay_must_be_in_sync() -> None:
-    cluster = Controller()
-    cluster.start(1, 2, 3, 4)
+    cluster = Controller(1, 2, 3, 4)
     cluster.create(2, 3, 1)
     reassign(cluster, 2, 4)
     cluster.propose(2, 3, 2, 1)
@@ -544,8 +508,7 @@ def test_where_more_are_removed_than_added_all_that_stay_must_be_in_sync() -> No
 
 
 def test_replicas_are_removed_at_once_and_a_new_epoch_begins() -> None:
-    cluster = Controller()
-    cluster.start(1, 2, 3)
+    cluster = Controller(1, 2, 3)
     topic_id = cluster.create(2, 3, 1)
     reassign(cluster, 2, 3)
     directories = (directory(2), directory(3))
@@ -558,8 +521,7 @@ def test_replicas_are_removed_at_once_and_a_new_epoch_begins() -> None:
 
 
 def test_leadership_goes_back_to_preferred_replicas_by_itself() -> None:
-    cluster = Controller()
-    cluster.start(1, 2)
+    cluster = Controller(1, 2)
     topic_id = cluster.create(2, 1)
     cluster.beat(2, want_fence=True)
     cluster.beat(2)

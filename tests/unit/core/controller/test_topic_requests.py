@@ -183,11 +183,7 @@ def test_counts_of_minus_one_are_the_defaults() -> None:
         (assigned((0, [1]), (2, [1])), 39, "partitions should be a consecutive 0-based integer sequence"),
         (assigned((-1, [1])), 39, "partitions should be a consecutive 0-based integer sequence"),
         (assigned((0, [])), 39, "The manual partition assignment includes an empty replica list."),
-        (
-            assigned((0, [1]), (0, [1])),
-            39,
-            "Found multiple manual partition assignments for partition 0",
-        ),
+        (assigned((0, [1]), (0, [1])), 39, "Found multiple manual partition assignments for partition 0"),
         (topic(configs=[("foo", "1")]), 40, "Unknown topic config name: foo"),
         (
             topic(configs=[("retention.ms", "-2")]),
@@ -196,11 +192,7 @@ def test_counts_of_minus_one_are_the_defaults() -> None:
         ),
         (topic(configs=[("retention.ms", None)]), 40, "Null value not supported for topic configs: retention.ms"),
         (topic("t", 1, 5, configs=[("foo", "3")]), 40, "Unknown topic config name: foo"),
-        (
-            topic("__cluster_metadata"),
-            42,
-            "Creation of internal topic __cluster_metadata is prohibited.",
-        ),
+        (topic("__cluster_metadata"), 42, "Creation of internal topic __cluster_metadata is prohibited."),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
@@ -324,10 +316,7 @@ def test_topics_are_deleted_by_name_and_by_id() -> None:
     cluster = Cluster()
     [first, second] = cluster.create(topic("a"), topic("b"))
     results = cluster.delete(DeleteTopicState("a"), DeleteTopicState(None, second.topic_id))
-    assert results == (
-        DeletableTopicResult("a", first.topic_id),
-        DeletableTopicResult("b", second.topic_id),
-    )
+    assert results == (DeletableTopicResult("a", first.topic_id), DeletableTopicResult("b", second.topic_id))
     assert cluster.records == [RemoveTopicRecord(first.topic_id), RemoveTopicRecord(second.topic_id)]
     assert cluster.fold.image.topics_by_id == {}
 

@@ -376,6 +376,11 @@ class Shard:
         self.settle(first, member_id, group_id=group_id)
         return member_id
 
+    def begin_two(self) -> tuple[str, str]:
+        """The ids of two members of a stable group, the leader's first."""
+        first = self.begin()
+        return first, self.second(first)
+
     def recorded(self, group_id: str = "g") -> GroupMetadataValue:
         """The last record of the group's members in the log."""
         key = encode_group_key(GroupMetadataKey(group=group_id))

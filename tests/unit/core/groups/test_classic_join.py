@@ -138,8 +138,7 @@ def test_the_protocol_is_what_all_list_and_most_prefer(shard) -> None:
 
 
 def test_a_member_that_joins_again_unchanged_gets_the_present_generation(shard) -> None:
-    first = shard.begin()
-    second = shard.second(first)
+    _, second = shard.begin_two()
     response = shard.ask(shard.joining(second), 3)
     assert (response.error_code, response.generation_id, response.members) == (0, 2, ())
 
@@ -150,8 +149,7 @@ def test_a_leader_that_joins_again_begins_a_rebalance(shard) -> None:
 
 
 def test_a_join_in_the_sync_phase_rebalances_only_if_the_member_changed(shard) -> None:
-    first = shard.begin()
-    second = shard.second(first)
+    first, second = shard.begin_two()
     waiting = shard.post(shard.joining(second, protocols=shard.protocols("range", metadata=b"new")), 3)
     shard.ask(shard.joining(first), 3)
     assert shard.joined(waiting).generation_id == 3
@@ -210,8 +208,7 @@ def test_groups_and_unclaimed_member_ids_are_bounded(shard_class) -> None:
 
 def test_a_second_join_of_the_same_member_takes_the_place_of_the_first(shard) -> None:
     """Kafka never answers the first; Moldau answers 27."""
-    first = shard.begin()
-    second = shard.second(first)
+    first, second = shard.begin_two()
     changed = shard.protocols("range", metadata=b"new")
     earlier = shard.post(shard.joining(second, protocols=changed), 3)
     later = shard.post(shard.joining(second, protocols=changed), 3)

@@ -40,8 +40,7 @@ def test_leaving_alone_has_its_error_on_top(shard, version: int) -> None:
 
 @pytest.mark.parametrize("version", range(3, 6))
 def test_many_leave_with_an_error_each(shard, version: int) -> None:
-    first = shard.begin()
-    second = shard.second(first)
+    first, second = shard.begin_two()
     unknown = shard.ask(shard.leaving(("m", None), ("", "i"), group_id="other"), version)
     assert (unknown.error_code, [member.error_code for member in unknown.members]) == (0, [25, 25])
     assert shard.ask(shard.leaving(("m", None), group_id=""), version).error_code == 24
@@ -68,8 +67,7 @@ def test_the_last_to_leave_empties_the_group_with_a_new_generation(shard) -> Non
 
 
 def test_when_one_leaves_the_other_is_asked_to_join_again(shard) -> None:
-    first = shard.begin()
-    second = shard.second(first)
+    first, second = shard.begin_two()
     shard.ask(shard.leaving((first, None)), 5)
     assert shard.code(shard.beating(second, 2)) == 27
     response = shard.ask(shard.joining(second), 3)
@@ -105,8 +103,7 @@ def test_a_pending_member_may_leave(shard) -> None:
 
 
 def test_a_silent_member_is_out_and_the_others_join_again(shard) -> None:
-    first = shard.begin()
-    second = shard.second(first)
+    first, second = shard.begin_two()
     shard.wait(6_000)
     assert shard.code(shard.beating(first, 2)) == 0
     shard.wait(4_000)

@@ -52,8 +52,7 @@ def test_followers_wait_for_the_leader_and_missing_assignments_are_empty(shard) 
 
 
 def test_a_late_follower_gets_its_assignment_at_once(shard) -> None:
-    first = shard.begin()
-    second = shard.second(first)
+    _, second = shard.begin_two()
     assert shard.ask(shard.syncing(second, 2), 5).assignment == second.encode()
 
 

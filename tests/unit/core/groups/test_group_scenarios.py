@@ -71,8 +71,7 @@ def test_a_cooperative_rebalance_passes_metadata_and_assignments_through(shard) 
 
 
 def test_a_reload_keeps_generation_members_assignments_and_offsets(shard) -> None:
-    first = shard.begin()
-    second = shard.second(first)
+    first, second = shard.begin_two()
     shard.ask(shard.committing(42, member_id=first, generation=2))
     before = shard.ask(DescribeGroup("g"), 6)
     shard.reload()
@@ -83,8 +82,7 @@ def test_a_reload_keeps_generation_members_assignments_and_offsets(shard) -> Non
 
 
 def test_after_a_reload_silent_members_are_out_after_their_session(shard) -> None:
-    first = shard.begin()
-    second = shard.second(first)
+    first, second = shard.begin_two()
     shard.reload()
     shard.wait(5_000)
     shard.code(shard.beating(first, 2))
@@ -118,8 +116,7 @@ def test_a_reloaded_group_over_a_lowered_bound_begins_anew(shard) -> None:
 @pytest.mark.parametrize("version", [3, 9])
 def test_a_member_that_finds_no_room_is_waited_for_no_longer(shard, version: int) -> None:
     """Apache Kafka lets the joined members wait for it until the rebalance timeout is over."""
-    first = shard.begin()
-    second = shard.second(first)
+    first, second = shard.begin_two()
     shard.settings = msgspec.structs.replace(shard.settings, group_max_size=1)
     shard.reload()
     waiting = shard.post(shard.joining(first), version)

@@ -123,8 +123,7 @@ def test_a_group_is_told_that_it_is_full_when_its_leader_assigns_too_much(shard_
 
 
 def test_a_generation_with_too_large_a_record_is_rejected_and_rebalances_again(shard) -> None:
-    first = shard.begin()
-    second = shard.second(first)
+    first, second = shard.begin_two()
     generation = shard.state.groups["g"].generation
     joins = [shard.post(shard.joining(one, protocols=say(100)), 3) for one in (first, second)]
     generation = shard.joined(joins[0]).generation_id

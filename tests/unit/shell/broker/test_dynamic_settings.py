@@ -86,8 +86,7 @@ TOPIC_CHANGES = [
 
 
 @pytest.mark.asyncio
-async def test_every_setting_of_a_log_follows_its_topic(start_node: Any) -> None:
-    node = await start_node()
+async def test_every_setting_of_a_log_follows_its_topic(node: Any) -> None:
     await node.create_topic("t")
     before = log_of(node, "t").settings
     for setting, text, field, value in TOPIC_CHANGES:
@@ -116,8 +115,7 @@ async def test_a_change_survives_a_crash(start_node: Any) -> None:
 
 
 @pytest.mark.asyncio
-async def test_who_asked_is_told_of_each_new_view(start_node: Any) -> None:
-    node = await start_node()
+async def test_who_asked_is_told_of_each_new_view(node: Any) -> None:
     seen: list[BrokerSettings] = []
     broker = node.node.broker
     broker.own_node.settings.on_change.append(seen.append)
@@ -131,8 +129,7 @@ async def test_who_asked_is_told_of_each_new_view(start_node: Any) -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_topic_created_later_has_what_was_set_before(start_node: Any) -> None:
-    node = await start_node()
+async def test_a_topic_created_later_has_what_was_set_before(node: Any) -> None:
     assert await alter(node, BROKER, "", "log.segment.bytes", "2097152") == 0
     await node.create_topic("t")
     assert log_of(node, "t").settings.segment_bytes == 2_097_152
@@ -140,9 +137,8 @@ async def test_a_topic_created_later_has_what_was_set_before(start_node: Any) ->
 
 
 @pytest.mark.asyncio
-async def test_what_cannot_be_is_passed_over_with_a_line(start_node: Any, caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_cannot_be_is_passed_over_with_a_line(node: Any, caplog: pytest.LogCaptureFixture) -> None:
     """Another program may have written it to the metadata log."""
-    node = await start_node()
     broker = node.node.broker
     fold = MetadataFold("cluster")
     fold.apply(ConfigRecord(BROKER, "", "message.max.bytes", "x\ny"))
@@ -167,8 +163,7 @@ async def test_only_settings_with_another_value_are_told(start_node: Any, caplog
 
 
 @pytest.mark.asyncio
-async def test_a_smaller_bound_refuses_the_next_record(start_node: Any) -> None:
-    node = await start_node()
+async def test_a_smaller_bound_refuses_the_next_record(node: Any) -> None:
     await node.create_topic("t")
     batch = build_batch([(None, b"x" * 300, node.clock.now_ms(), ())])
     client = node.connect()
@@ -185,8 +180,7 @@ async def test_a_smaller_bound_refuses_the_next_record(start_node: Any) -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_change_for_all_reaches_many_topics_before_it_is_answered(start_node: Any) -> None:
-    node = await start_node()
+async def test_a_change_for_all_reaches_many_topics_before_it_is_answered(node: Any) -> None:
     for number in range(120):
         await node.create_topic(f"t{number}")
     assert await alter(node, BROKER, "", "message.max.bytes", "500") == 0
@@ -197,8 +191,7 @@ async def test_a_change_for_all_reaches_many_topics_before_it_is_answered(start_
 
 
 @pytest.mark.asyncio
-async def test_log_levels_are_our_own(start_node: Any) -> None:
-    node = await start_node()
+async def test_log_levels_are_our_own(node: Any) -> None:
     logger = logging.getLogger("moldau.network")
     before = logger.level
     try:
@@ -213,11 +206,9 @@ async def test_log_levels_are_our_own(start_node: Any) -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_response_has_a_bound(start_node: Any) -> None:
+async def test_a_response_has_a_bound(node: Any, client: Any) -> None:
     """With any number of repeats of a topic in a request."""
-    node = await start_node()
     await node.create_topic("t")
-    client = node.connect()
     times = -(-MAX_SETTINGS_PER_RESPONSE // 37)
     client.send(
         ApiKey.DESCRIBE_CONFIGS, 4, DescribeConfigsRequest((DescribeConfigsResource(TOPIC, "t", None),) * (times + 2))

@@ -41,21 +41,18 @@ async def leave_after(node: Any, turns: int, key: ApiKey, version: int, request:
 
 
 @pytest.mark.parametrize(("turns", "created"), [(1, 0), (7, COUNT)])
-async def test_topics_are_created_only_if_the_controller_was_asked(start_node: Any, turns: int, created: int) -> None:
-    node = await start_node()
+async def test_topics_are_created_only_if_the_controller_was_asked(node: Any, turns: int, created: int) -> None:
     asked = CreateTopicsRequest(tuple(CreatableTopic(name, 1, 1) for name in NAMES), 10_000)
     took = await leave_after(node, turns, ApiKey.CREATE_TOPICS, 7, asked)
     assert len(node.node.broker.image.topics_by_name) == created
     assert (took > 0) == (created > 0)
 
 
-async def test_a_question_is_given_up(start_node: Any) -> None:
-    node = await start_node()
+async def test_a_question_is_given_up(node: Any) -> None:
     assert await leave_after(node, 1, ApiKey.DESCRIBE_GROUPS, 5, DescribeGroupsRequest(NAMES)) == 0
 
 
-async def test_records_that_are_being_deleted_are_deleted_to_the_end(start_node: Any) -> None:
-    node = await start_node()
+async def test_records_that_are_being_deleted_are_deleted_to_the_end(node: Any) -> None:
     await node.create_topic("t", COUNT)
     batch = build_batch([(None, b"v", 1_000_000, ())])
     rows = tuple(PartitionProduceData(index, batch) for index in range(COUNT))

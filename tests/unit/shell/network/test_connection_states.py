@@ -64,8 +64,7 @@ def state_of(client: Client) -> ConnectionState:
     return client.connection.state
 
 
-async def test_the_dispatcher_gets_the_frames_behind_the_one_that_authenticates(start_node: Any) -> None:
-    node = await start_node()
+async def test_the_dispatcher_gets_the_frames_behind_the_one_that_authenticates(node: Any) -> None:
     client, check = Door(node).connect()
     assert state_of(client) is ConnectionState.AUTHENTICATING
     client.feed(frame(b"hello") + frame(b"secret") + api_versions(client) + api_versions(client))
@@ -78,8 +77,7 @@ async def test_the_dispatcher_gets_the_frames_behind_the_one_that_authenticates(
     assert state_of(client) is ConnectionState.SERVING
 
 
-async def test_no_frame_passes_by_an_authenticator_that_still_works(start_node: Any) -> None:
-    node = await start_node()
+async def test_no_frame_passes_by_an_authenticator_that_still_works(node: Any) -> None:
     client, check = Door(node).connect()
     client.feed(frame(b"later") + frame(b"secret") + api_versions(client))
     await node.turns(2)
@@ -92,8 +90,7 @@ async def test_no_frame_passes_by_an_authenticator_that_still_works(start_node: 
     assert len(client.answers()) == 1
 
 
-async def test_a_client_that_fails_to_authenticate_reaches_no_handler(start_node: Any) -> None:
-    node = await start_node()
+async def test_a_client_that_fails_to_authenticate_reaches_no_handler(node: Any) -> None:
     client, check = Door(node).connect()
     before = node.node.dispatcher.request_counts()
     client.feed(frame(b"wrong") + frame(b"secret") + api_versions(client))
@@ -104,8 +101,7 @@ async def test_a_client_that_fails_to_authenticate_reaches_no_handler(start_node
     assert node.node.dispatcher.request_counts() == before
 
 
-async def test_a_frame_before_authentication_is_short(start_node: Any) -> None:
-    node = await start_node()
+async def test_a_frame_before_authentication_is_short(node: Any) -> None:
     door = Door(node)
     client, _ = door.connect()
     client.feed((512 << 10).to_bytes(4, "big") + b"begun")
@@ -121,8 +117,7 @@ async def test_a_frame_before_authentication_is_short(start_node: Any) -> None:
     assert node.node.connections.request_memory.used_bytes == 0
 
 
-async def test_authentication_begins_when_the_node_serves(start_node: Any) -> None:
-    node = await start_node()
+async def test_authentication_begins_when_the_node_serves(node: Any) -> None:
     door = Door(node)
     group, dispatcher = door.group, door.group.dispatcher
     group.dispatcher = None
@@ -139,8 +134,7 @@ async def test_authentication_begins_when_the_node_serves(start_node: Any) -> No
     assert len(client.answers()) == 1
 
 
-async def test_what_is_put_in_front_of_the_dispatcher_gets_no_password(start_node: Any) -> None:
-    node = await start_node()
+async def test_what_is_put_in_front_of_the_dispatcher_gets_no_password(node: Any) -> None:
     door = Door(node)
     client, check = door.connect()
     in_front = PasswordCheck(client.connection)
@@ -151,9 +145,7 @@ async def test_what_is_put_in_front_of_the_dispatcher_gets_no_password(start_nod
 
 
 @pytest.mark.parametrize("error", [None, ConnectionResetError()])
-async def test_a_lost_connection_says_whether_it_was_reset(start_node: Any, error: Exception | None) -> None:
-    node = await start_node()
-    client = node.connect()
+async def test_a_lost_connection_says_whether_it_was_reset(client: Any, error: Exception | None) -> None:
     said: list[bool] = []
     client.connection.when_lost(said.append)
     client.connection.connection_lost(error)

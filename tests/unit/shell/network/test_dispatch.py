@@ -27,8 +27,7 @@ OWN_CLUSTER, OWN_NODE = "own", 1_000_000
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize(("key", "version"), [(999, 0), (-1, 0), (4, 0), (71, 0), (0, 2), (0, 14), (1, 3), (22, 6)])
-async def test_an_unknown_key_or_version_closes(start_node: Any, key: int, version: int) -> None:
-    client = (await start_node()).connect()
+async def test_an_unknown_key_or_version_closes(client: Any, key: int, version: int) -> None:
     client.feed(frame(header(key, version)))
     assert client.wire.is_closed
     assert not client.wire.sent
@@ -38,9 +37,8 @@ async def test_an_unknown_key_or_version_closes(start_node: Any, key: int, versi
 @pytest.mark.parametrize("version", [6, 99, -1])
 @pytest.mark.parametrize("rest", [b"", b"\x00", b"\x00junk"])
 async def test_api_versions_of_an_unknown_version_gets_35_and_stays_open(
-    start_node: Any, version: int, rest: bytes
+    client: Any, version: int, rest: bytes
 ) -> None:
-    client = (await start_node()).connect()
     client.feed(frame(header(18, version), rest))
     assert not client.wire.is_closed
     sent = bytes(client.wire.sent)
@@ -63,10 +61,9 @@ async def test_api_versions_of_an_unknown_version_gets_35_and_stays_open(
     ],
 )
 async def test_a_client_that_meant_another_node_has_to_bootstrap_again(
-    start_node: Any, cluster_id: str | None, node_id: int, code: int
+    node: Any, cluster_id: str | None, node_id: int, code: int
 ) -> None:
     """As Apache Kafka 4.4.0 answered (KIP-1242)."""
-    node = await start_node()
     broker = node.node.broker
     meant = broker.image.cluster_id if cluster_id == OWN_CLUSTER else cluster_id
     request = ApiVersionsRequest("raw", "1", meant, broker.node_id if node_id == OWN_NODE else node_id)
@@ -78,25 +75,21 @@ async def test_a_client_that_meant_another_node_has_to_bootstrap_again(
 @pytest.mark.parametrize(
     "body", [b"", b"\x00", b"\x00" * 9, header(3, 9)[:-1], header(3, 9), header(3, 9) + b"\xff" * 6]
 )
-async def test_a_cut_header_closes(start_node: Any, body: bytes) -> None:
-    client = (await start_node()).connect()
+async def test_a_cut_header_closes(client: Any, body: bytes) -> None:
     client.feed(frame(body))
     assert client.wire.is_closed
 
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("client_id", [None, b"", b"\xff\xfe", b"a" * 30_000, b"line\nfeed"])
-async def test_any_client_id_is_accepted(start_node: Any, client_id: bytes | None) -> None:
-    client = (await start_node()).connect()
+async def test_any_client_id_is_accepted(client: Any, client_id: bytes | None) -> None:
     client._asked = [(ApiKey.API_VERSIONS, 0)] * 7
     client.feed(frame(header(18, 0, client_id)))
     assert len(client.answers()) == 1
 
 
 @pytest.mark.asyncio
-async def test_every_request_is_counted(start_node: Any) -> None:
-    node = await start_node()
-    client = node.connect()
+async def test_every_request_is_counted(node: Any, client: Any) -> None:
     client.send(ApiKey.API_VERSIONS, 0, ApiVersionsRequest())
     client.send(ApiKey.METADATA, 1, MetadataRequest(topics=()))
     client.send(ApiKey.METADATA, 1, MetadataRequest(topics=()))
@@ -106,8 +99,7 @@ async def test_every_request_is_counted(start_node: Any) -> None:
 
 
 @pytest.mark.asyncio
-async def test_the_first_requests_are_all_timed_then_one_in_32(start_node: Any) -> None:
-    node = await start_node()
+async def test_the_first_requests_are_all_timed_then_one_in_32(node: Any) -> None:
     looks = 0
 
     def timer() -> float:
@@ -127,8 +119,7 @@ EMPTY_METADATA_V9 = b"\x01\x00\x00\x00\x00"
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("tags", [b"\x00", b"\x02\x00\x01a\x05\x02bb", b"\x90\x4e" + b"\x00\x00" * 10_000])
-async def test_unknown_tagged_fields_of_a_header_are_skipped(start_node: Any, tags: bytes) -> None:
-    client = (await start_node()).connect()
+async def test_unknown_tagged_fields_of_a_header_are_skipped(client: Any, tags: bytes) -> None:
     client._asked = [(ApiKey.METADATA, 9)] * 7
     client.feed(frame(header(3, 9), tags, EMPTY_METADATA_V9))
     assert len(client.answers()) == 1
@@ -139,8 +130,7 @@ async def test_unknown_tagged_fields_of_a_header_are_skipped(start_node: Any, ta
     "tags",
     [b"\x01", b"\x80", b"\x01\x00", b"\x01\x00\x7f", b"\xff\xff\xff\xff\xff\xff", b"\x91\x4e" + b"\x00\x00" * 10_001],
 )
-async def test_tagged_fields_are_bounded(start_node: Any, tags: bytes, caplog: pytest.LogCaptureFixture) -> None:
-    client = (await start_node()).connect()
+async def test_tagged_fields_are_bounded(client: Any, tags: bytes, caplog: pytest.LogCaptureFixture) -> None:
     client.feed(frame(header(3, 9), tags))
     assert client.wire.is_closed
     assert "Traceback" not in caplog.text  # bytes of a stranger are not a bug of ours

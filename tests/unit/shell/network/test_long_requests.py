@@ -31,8 +31,7 @@ LONG = MetadataRequest(topics=tuple(MetadataRequestTopic(name=name) for name in 
 SHORT = MetadataRequest(topics=())
 
 
-async def test_others_are_served_while_a_long_request_is_decoded(start_node: Any) -> None:
-    node = await start_node()
+async def test_others_are_served_while_a_long_request_is_decoded(node: Any) -> None:
     client, other = node.connect(), node.connect()
     client.send(ApiKey.METADATA, 9, LONG)
     for _ in range(COUNT // TURN_ELEMENTS):
@@ -44,9 +43,7 @@ async def test_others_are_served_while_a_long_request_is_decoded(start_node: Any
     assert [(topic.name, topic.error_code) for topic in answer.topics] == [(name, 3) for name in NAMES]
 
 
-async def test_the_next_request_of_the_connection_begins_when_the_long_one_is_answered(start_node: Any) -> None:
-    node = await start_node()
-    client = node.connect()
+async def test_the_next_request_of_the_connection_begins_when_the_long_one_is_answered(node: Any, client: Any) -> None:
     client.feed(client.request(ApiKey.METADATA, 9, LONG) + client.request(ApiKey.API_VERSIONS, 0, ApiVersionsRequest()))
     await node.turns(1)
     assert node.node.dispatcher.request_counts()["API_VERSIONS"] == 0
@@ -58,8 +55,7 @@ async def test_the_next_request_of_the_connection_begins_when_the_long_one_is_an
     assert answers[1].api_keys
 
 
-async def test_what_a_long_request_holds_is_counted_until_it_is_answered(start_node: Any) -> None:
-    node = await start_node()
+async def test_what_a_long_request_holds_is_counted_until_it_is_answered(node: Any) -> None:
     client, memory = node.connect(), node.node.connections.request_memory
     request = client.request(ApiKey.METADATA, 9, LONG)
     client.feed(request)
@@ -71,8 +67,7 @@ async def test_what_a_long_request_holds_is_counted_until_it_is_answered(start_n
     assert memory.used_bytes == 0
 
 
-async def test_long_requests_wait_for_those_that_fill_the_memory(start_node: Any) -> None:
-    node = await start_node()
+async def test_long_requests_wait_for_those_that_fill_the_memory(node: Any) -> None:
     name = "x" * (LONG_REQUESTS_BYTES // WORKED_BYTES // COUNT)
     filling = MetadataRequest(topics=(MetadataRequestTopic(name=name),) * COUNT)
     clients = [node.connect() for _ in range(3)]
@@ -89,10 +84,7 @@ async def test_long_requests_wait_for_those_that_fill_the_memory(start_node: Any
 
 
 @pytest.mark.parametrize("kind", ["produce", "join"])
-async def test_what_waits_for_others_with_large_values_keeps_no_long_request_waiting(
-    start_node: Any, kind: str
-) -> None:
-    node = await start_node()
+async def test_what_waits_for_others_with_large_values_keeps_no_long_request_waiting(node: Any, kind: str) -> None:
     await node.create_topic("t", cleanup_policy="compact")
     change(node, replicas=(1, 2), isr=(1, 2))  # the other broker does not run, and acknowledges nothing
     await node.connect().ask(ApiKey.FIND_COORDINATOR, 1, FindCoordinatorRequest(key="g"))
@@ -146,9 +138,7 @@ async def test_who_is_let_in_and_cancelled_before_it_goes_on_gives_its_room_back
     assert rooms.used_bytes == 0
 
 
-async def test_what_a_long_request_held_is_given_back_when_its_client_leaves(start_node: Any) -> None:
-    node = await start_node()
-    client = node.connect()
+async def test_what_a_long_request_held_is_given_back_when_its_client_leaves(node: Any, client: Any) -> None:
     client.send(ApiKey.METADATA, 9, LONG)
     await node.turns(1)
     client.wire.close()
@@ -159,10 +149,8 @@ async def test_what_a_long_request_held_is_given_back_when_its_client_leaves(sta
 
 @pytest.mark.parametrize("size", [LONG_FRAME_BYTES + 10_000, SPARE_BYTES + 10_000])
 async def test_a_long_frame_that_is_cut_closes_its_connection(
-    start_node: Any, size: int, caplog: pytest.LogCaptureFixture
+    node: Any, client: Any, size: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    node = await start_node()
-    client = node.connect()
     names = tuple(MetadataRequestTopic(name=f"{number:0200d}") for number in range(size // 200))
     whole = client.request(ApiKey.METADATA, 9, MetadataRequest(topics=names))
     client.feed(frame(whole[4:-20]))
@@ -172,16 +160,14 @@ async def test_a_long_frame_that_is_cut_closes_its_connection(
     assert node.node.connections.request_memory.used_bytes == 0
 
 
-async def test_a_long_frame_with_little_in_it_is_answered_at_once(start_node: Any) -> None:
-    client = (await start_node()).connect()
+async def test_a_long_frame_with_little_in_it_is_answered_at_once(client: Any) -> None:
     name = "a" * (LONG_FRAME_BYTES + 1)
     client.send(ApiKey.METADATA, 9, MetadataRequest(topics=(MetadataRequestTopic(name=name),)))
     (answer,) = client.answers()
     assert [topic.error_code for topic in answer.topics] == [17]
 
 
-async def test_a_frame_that_has_a_buffer_of_its_own_is_read_where_it_lies(start_node: Any) -> None:
-    client = (await start_node()).connect()
+async def test_a_frame_that_has_a_buffer_of_its_own_is_read_where_it_lies(client: Any) -> None:
     names = tuple(f"{number:0200d}" for number in range(SPARE_BYTES // 200 + 1))
     topics = tuple(MetadataRequestTopic(name=name) for name in names)
     client.send(ApiKey.METADATA, 9, MetadataRequest(topics=topics, allow_auto_topic_creation=False))
@@ -189,8 +175,7 @@ async def test_a_frame_that_has_a_buffer_of_its_own_is_read_where_it_lies(start_
     assert [topic.name for topic in answer.topics] == list(names)
 
 
-async def test_a_long_answer_to_a_short_request_is_encoded_with_pauses(start_node: Any) -> None:
-    node = await start_node()
+async def test_a_long_answer_to_a_short_request_is_encoded_with_pauses(node: Any) -> None:
     await node.create_topic("wide", COUNT)
     client, other = node.connect(), node.connect()
     asked = client.request(ApiKey.METADATA, 9, MetadataRequest(topics=(MetadataRequestTopic(name="wide"),)))

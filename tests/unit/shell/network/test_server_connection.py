@@ -47,8 +47,7 @@ class GatedWorkers:
         """Nothing to close: no work runs outside of the loop."""
 
 
-async def test_a_frame_may_be_cut_at_any_byte(start_node: Any) -> None:
-    node = await start_node()
+async def test_a_frame_may_be_cut_at_any_byte(node: Any) -> None:
     await node.create_topic("t")
     whole = node.connect()
     frames = whole.request(ApiKey.METADATA, 9, MetadataRequest(topics=None))
@@ -68,10 +67,8 @@ async def test_a_frame_may_be_cut_at_any_byte(start_node: Any) -> None:
         assert answers[1].responses[0].partition_responses[0].error_code == 0
 
 
-async def test_large_frames_arrive_in_pieces_of_any_size(start_node: Any) -> None:
-    node = await start_node()
+async def test_large_frames_arrive_in_pieces_of_any_size(node: Any, client: Any) -> None:
     await node.create_topic("t")
-    client = node.connect()
     values = [bytes([65 + index]) * size for index, size in enumerate((10, 20_000, 300_000, 1_000_000, 5, 70_000))]
     data = b"".join(client.request(ApiKey.PRODUCE, 9, produce(value)) for value in values)
 
@@ -94,16 +91,13 @@ async def test_large_frames_arrive_in_pieces_of_any_size(start_node: Any) -> Non
     feed()
 
 
-async def test_requests_of_one_read_are_answered_with_one_write(start_node: Any) -> None:
-    node = await start_node()
-    client = node.connect()
+async def test_requests_of_one_read_are_answered_with_one_write(client: Any) -> None:
     client.feed(b"".join(client.request(ApiKey.API_VERSIONS, 0, ApiVersionsRequest()) for _ in range(20)))
     assert client.wire.writes == 1
     assert len(client.answers()) == 20
 
 
-async def test_announcing_a_size_costs_nothing(start_node: Any) -> None:
-    node = await start_node()
+async def test_announcing_a_size_costs_nothing(node: Any) -> None:
     clients = [node.connect() for _ in range(100)]
     for client in clients:
         client.feed((100 << 20).to_bytes(4, "big") + b"\x00\x00\x00\x08\x00\x00\x00\x01\xff\xff")
@@ -112,9 +106,7 @@ async def test_announcing_a_size_costs_nothing(start_node: Any) -> None:
     assert all(len(client.connection._carry) == 14 for client in clients)
 
 
-async def test_a_frame_grows_only_as_bytes_arrive(start_node: Any) -> None:
-    node = await start_node()
-    client = node.connect()
+async def test_a_frame_grows_only_as_bytes_arrive(client: Any) -> None:
     client.feed((100 << 20).to_bytes(4, "big") + bytes(CARRY_BYTES))
     group = client.connection.group
     arrived = 4 + CARRY_BYTES
@@ -124,8 +116,7 @@ async def test_a_frame_grows_only_as_bytes_arrive(start_node: Any) -> None:
         arrived += 20_000
 
 
-async def test_an_incomplete_frame_has_30_seconds_for_64_kib_more(start_node: Any) -> None:
-    node = await start_node()
+async def test_an_incomplete_frame_has_30_seconds_for_64_kib_more(node: Any) -> None:
     client, other = node.connect(), node.connect()
     group = client.connection.group
     now_ms = int(group.loop.time() * 1000)
@@ -143,9 +134,7 @@ async def test_an_incomplete_frame_has_30_seconds_for_64_kib_more(start_node: An
     assert node.node.telemetry.value(BOUND_REACHED, "moldau.frame.timeout.ms") == 1
 
 
-async def test_an_incomplete_frame_that_progresses_lives(start_node: Any) -> None:
-    node = await start_node()
-    client = node.connect()
+async def test_an_incomplete_frame_that_progresses_lives(client: Any) -> None:
     now_ms = int(client.connection.group.loop.time() * 1000)
     client.feed((100 << 20).to_bytes(4, "big") + bytes(100))
     for step in range(1, 20):
@@ -167,8 +156,7 @@ async def test_an_idle_connection_is_closed_and_a_parked_request_is_not_idle(sta
     assert not parked.wire.is_closed
 
 
-async def test_responses_leave_in_the_order_of_the_requests(start_node: Any) -> None:
-    node = await start_node()
+async def test_responses_leave_in_the_order_of_the_requests(node: Any) -> None:
     await node.create_topic("t")
     client, producer = node.connect(), node.connect()
     client.send(ApiKey.FETCH, 12, long_poll(0))
@@ -223,11 +211,8 @@ async def test_only_produce_requests_begin_while_produce_requests_wait_for_a_flu
 
 
 @pytest.mark.parametrize(("size", "requests"), [(10, 1_000), (40_000, 5)])
-async def test_what_comes_while_a_request_waits_is_read_up_to_a_bound(
-    start_node: Any, size: int, requests: int
-) -> None:
+async def test_what_comes_while_a_request_waits_is_read_up_to_a_bound(node: Any, size: int, requests: int) -> None:
     """The end of the client is seen, and a client that sends on and on holds little memory."""
-    node = await start_node()
     for name in ("t", "u"):
         await node.create_topic(name)
     client, producer = node.connect(), node.connect()
@@ -254,8 +239,7 @@ async def test_what_comes_while_a_request_waits_is_read_up_to_a_bound(
     assert memory.used_bytes == 0
 
 
-async def test_a_long_frame_that_waits_is_read_no_further(start_node: Any) -> None:
-    node = await start_node()
+async def test_a_long_frame_that_waits_is_read_no_further(node: Any) -> None:
     await node.create_topic("t")
     client, producer = node.connect(), node.connect()
     client.send(ApiKey.FETCH, 12, long_poll(0))
@@ -299,8 +283,7 @@ async def test_a_member_that_is_gone_waits_for_nobody(start_node: Any) -> None:
     assert len(tasks._tasks) == 1
 
 
-async def test_a_peer_that_does_not_read_is_not_served_further(start_node: Any) -> None:
-    node = await start_node()
+async def test_a_peer_that_does_not_read_is_not_served_further(node: Any) -> None:
     await node.create_topic("t")
     client, other = node.connect(), node.connect()
     for _ in range(4):
@@ -321,8 +304,7 @@ async def test_a_peer_that_does_not_read_is_not_served_further(start_node: Any) 
     assert client.connection.group.response_memory.unsent_bytes == 0
 
 
-async def test_a_parked_fetch_of_a_stuck_peer_reads_nothing_until_it_drains(start_node: Any) -> None:
-    node = await start_node()
+async def test_a_parked_fetch_of_a_stuck_peer_reads_nothing_until_it_drains(node: Any) -> None:
     await node.create_topic("t")
     client, producer = node.connect(), node.connect()
     client.send(ApiKey.FETCH, 12, long_poll(0))
@@ -336,8 +318,7 @@ async def test_a_parked_fetch_of_a_stuck_peer_reads_nothing_until_it_drains(star
     assert len(client.answers()) == 1
 
 
-async def test_requests_in_memory_are_bounded_over_all_connections(start_node: Any) -> None:
-    node = await start_node()
+async def test_requests_in_memory_are_bounded_over_all_connections(node: Any) -> None:
     first, second = node.connect(), node.connect()
     group = first.connection.group
     group.request_memory.limit_bytes = 1 << 20
@@ -353,10 +334,8 @@ async def test_requests_in_memory_are_bounded_over_all_connections(start_node: A
     assert not second.wire.is_read_paused
 
 
-async def test_a_frame_that_alone_holds_request_memory_grows_beyond_its_bound(start_node: Any) -> None:
+async def test_a_frame_that_alone_holds_request_memory_grows_beyond_its_bound(node: Any, client: Any) -> None:
     """Before, it waited for the memory that it held itself, until the time limit of incomplete frames."""
-    node = await start_node()
-    client = node.connect()
     client.connection.group.request_memory.limit_bytes = 1 << 20
     protocol = JoinGroupRequestProtocol("range", bytes(2 << 20))
     join = JoinGroupRequest("group", 10_000, 10_000, "", None, "consumer", (protocol,))
@@ -369,8 +348,7 @@ async def test_a_frame_that_alone_holds_request_memory_grows_beyond_its_bound(st
     assert client.connection.group.request_memory.used_bytes == 0
 
 
-async def test_connections_that_come_before_the_node_is_ready_wait(start_node: Any) -> None:
-    node = await start_node()
+async def test_connections_that_come_before_the_node_is_ready_wait(node: Any) -> None:
     group = node.connect().connection.group
     dispatcher, group.dispatcher = group.dispatcher, None
     early = node.connect()
@@ -385,8 +363,7 @@ async def test_connections_that_come_before_the_node_is_ready_wait(start_node: A
     assert len(early.answers()) == 1
 
 
-async def test_early_connections_together_may_send_little(start_node: Any) -> None:
-    node = await start_node()
+async def test_early_connections_together_may_send_little(node: Any) -> None:
     group = node.connect().connection.group
     group.dispatcher, group.receive_buffer = None, bytearray(EARLY_BYTES)
     for _ in range(100):
@@ -395,17 +372,14 @@ async def test_early_connections_together_may_send_little(start_node: Any) -> No
     assert group.request_memory.used_bytes == 100 * EARLY_BYTES
 
 
-async def test_what_was_answered_before_a_bad_frame_still_leaves(start_node: Any) -> None:
-    node = await start_node()
-    client = node.connect()
+async def test_what_was_answered_before_a_bad_frame_still_leaves(client: Any) -> None:
     good = client.request(ApiKey.API_VERSIONS, 0, ApiVersionsRequest())
     client.feed(good + b"\x00\x00\x00\x01\x00")
     assert len(client.answers()) == 1
     assert client.wire.is_closed
 
 
-async def test_a_lost_connection_leaves_nothing_behind(start_node: Any) -> None:
-    node = await start_node()
+async def test_a_lost_connection_leaves_nothing_behind(node: Any) -> None:
     await node.create_topic("t")
     broker = node.node.broker
     client = node.connect()
@@ -444,11 +418,9 @@ async def test_fetches_get_smaller_as_unread_responses_grow() -> None:
     assert memory.fetch_allowance_bytes() == 64 << 10
 
 
-async def test_an_answer_counts_whole_until_its_last_byte_is_sent(start_node: Any) -> None:
+async def test_an_answer_counts_whole_until_its_last_byte_is_sent(node: Any, client: Any) -> None:
     """Even below the high-water mark: the transport keeps all of it while it sends the rest."""
-    node = await start_node()
     await node.create_topic("t")
-    client = node.connect()
     await client.ask(ApiKey.PRODUCE, 9, produce(b"x" * 600_000))
     client.wire.is_stuck = True
     client.send(ApiKey.FETCH, 12, fetch(0))
@@ -482,10 +454,8 @@ async def test_answers_that_were_blocked_are_bounded_in_bytes(start_node: Any) -
     assert len(client.answers()) == 11
 
 
-async def test_where_memory_is_short_a_peer_takes_one_answer_before_it_gets_the_next(start_node: Any) -> None:
-    node = await start_node()
+async def test_where_memory_is_short_a_peer_takes_one_answer_before_it_gets_the_next(node: Any, client: Any) -> None:
     await node.create_topic("t")
-    client = node.connect()
     client.connection.group.response_memory.limit_bytes = 1 << 20
     await client.ask(ApiKey.PRODUCE, 9, produce(b"x" * 600_000))
     client.wire.is_stuck = True
@@ -550,8 +520,7 @@ async def test_consumers_that_never_read_hold_little_more_than_the_response_memo
 
 
 @pytest.mark.asyncio
-async def test_who_was_accepted_as_the_node_ended_is_not_kept_waiting(start_node: Any) -> None:
-    node = await start_node()
+async def test_who_was_accepted_as_the_node_ended_is_not_kept_waiting(node: Any) -> None:
     node.node.connections.close()
     late = node.connect()
     assert late.wire.is_closed

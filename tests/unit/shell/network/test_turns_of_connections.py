@@ -23,8 +23,7 @@ def log_end_offset(node: Any) -> int:
     return offset
 
 
-async def test_others_are_served_between_many_requests_of_one_read(start_node: Any) -> None:
-    node = await start_node()
+async def test_others_are_served_between_many_requests_of_one_read(node: Any) -> None:
     await node.create_topic("t")
     client, other = node.connect(), node.connect()
     client.feed(b"".join(client.request(ApiKey.PRODUCE, 9, produce(b"x")) for _ in range(COUNT)))
@@ -42,9 +41,7 @@ async def test_others_are_served_between_many_requests_of_one_read(start_node: A
     assert not client.wire.is_read_paused
 
 
-async def test_what_comes_while_a_connection_waits_for_its_turn_stays_in_order(start_node: Any) -> None:
-    node = await start_node()
-    client = node.connect()
+async def test_what_comes_while_a_connection_waits_for_its_turn_stays_in_order(client: Any) -> None:
     for _ in range(3):
         client.feed(b"".join(client.request(ApiKey.API_VERSIONS, 0, ApiVersionsRequest()) for _ in range(COUNT // 3)))
         client.send(ApiKey.METADATA, 9, MetadataRequest(topics=()))
@@ -53,10 +50,8 @@ async def test_what_comes_while_a_connection_waits_for_its_turn_stays_in_order(s
     assert kinds == (["ApiVersionsResponse"] * (COUNT // 3) + ["MetadataResponse"]) * 3
 
 
-async def test_what_came_before_the_end_of_a_client_is_done(start_node: Any) -> None:
-    node = await start_node()
+async def test_what_came_before_the_end_of_a_client_is_done(node: Any, client: Any) -> None:
     await node.create_topic("t")
-    client = node.connect()
     frames = b"".join(client.request(ApiKey.PRODUCE, 9, produce(b"x", acks=0)) for _ in range(COUNT))
     assert client.feed(frames) == len(frames) > HELD_BYTES
     client.connection.eof_received()

@@ -50,9 +50,7 @@ async def test_a_further_directory_whose_meta_properties_cannot_be_read_is_left_
     assert await append(node.connect(), lost) == (0, 1)
 
 
-async def test_a_further_directory_is_offline_until_its_recovery_has_room(
-    start_node: Any,
-) -> None:
+async def test_a_further_directory_is_offline_until_its_recovery_has_room(start_node: Any) -> None:
     disks = MemoryDisk(), MemoryDisk()
     node, lost = await start_with_one_in_each(start_node, disks)
     client = node.connect()

@@ -14,6 +14,7 @@ from moldau.wire.protocol.messages.offsets import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from tests.support.stories import run_by
 from tests.support.three_nodes import NODE_IDS, Cluster, tell
 
 
@@ -34,31 +35,29 @@ async def commit(cluster: Cluster, coordinator: int, *topics: str) -> None:
     assert {row.error_code for topic in answer.topics for row in topic.partitions} == {0}
 
 
-def test_a_lag_that_the_coordinator_does_not_know_is_left_out_with_every_sum_of_it() -> None:
-    async def story(cluster: Cluster) -> None:
-        await ask(cluster, 1, FindCoordinatorRequest(coordinator_keys=("g",)))
-        await cluster.until(lambda: OFFSETS_TOPIC in cluster.nodes[1].broker.image.topics_by_name)
-        coordinator = cluster.nodes[1].broker.coordination.groups.leader_for("g")
-        other = next(node_id for node_id in NODE_IDS if node_id != coordinator)
-        await cluster.create("here", coordinator, by=1)
-        await cluster.create("elsewhere", other, by=1)
-        for topic, leader in (("here", coordinator), ("elsewhere", other)):
-            await cluster.all_know(topic, leader, leader)
+@run_by(tell)
+async def test_a_lag_that_the_coordinator_does_not_know_is_left_out_with_every_sum_of_it(cluster: Cluster) -> None:
+    await ask(cluster, 1, FindCoordinatorRequest(coordinator_keys=("g",)))
+    await cluster.until(lambda: OFFSETS_TOPIC in cluster.nodes[1].broker.image.topics_by_name)
+    coordinator = cluster.nodes[1].broker.coordination.groups.leader_for("g")
+    other = next(node_id for node_id in NODE_IDS if node_id != coordinator)
+    await cluster.create("here", coordinator, by=1)
+    await cluster.create("elsewhere", other, by=1)
+    for topic, leader in (("here", coordinator), ("elsewhere", other)):
+        await cluster.all_know(topic, leader, leader)
 
-        async def lags() -> dict[str, float]:
-            page = await cluster.metrics(coordinator)
-            return {name: value for name, value in page.items() if "lag" in name and "group=" in name}
+    async def lags() -> dict[str, float]:
+        page = await cluster.metrics(coordinator)
+        return {name: value for name, value in page.items() if "lag" in name and "group=" in name}
 
-        await commit(cluster, coordinator, "here")
-        known = {
-            'kafka_consumergroup_lag{consumergroup="g",topic="here",partition="0"}': 0.0,
-            'kafka_consumergroup_lag_sum{consumergroup="g",topic="here"}': 0.0,
-        }
-        of_group = {f'redpanda_kafka_consumer_group_lag_{kind}{{redpanda_group="g"}}': 0.0 for kind in ("sum", "max")}
-        assert await lags() == known | of_group
-        await commit(cluster, coordinator, "elsewhere")
-        assert await lags() == known
-        committed = 'kafka_consumergroup_current_offset{consumergroup="g",topic="elsewhere",partition="0"}'
-        assert committed in await cluster.metrics(coordinator)
-
-    tell(story)
+    await commit(cluster, coordinator, "here")
+    known = {
+        'kafka_consumergroup_lag{consumergroup="g",topic="here",partition="0"}': 0.0,
+        'kafka_consumergroup_lag_sum{consumergroup="g",topic="here"}': 0.0,
+    }
+    of_group = {f'redpanda_kafka_consumer_group_lag_{kind}{{redpanda_group="g"}}': 0.0 for kind in ("sum", "max")}
+    assert await lags() == known | of_group
+    await commit(cluster, coordinator, "elsewhere")
+    assert await lags() == known
+    committed = 'kafka_consumergroup_current_offset{consumergroup="g",topic="elsewhere",partition="0"}'
+    assert committed in await cluster.metrics(coordinator)

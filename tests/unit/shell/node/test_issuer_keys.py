@@ -23,6 +23,7 @@ from moldau.simulation.ports import SimulatedClock
 from moldau.telemetry import Telemetry
 from moldau.wire.protocol.sasl_tokens import BearerToken, encode_bearer
 from tests.support.json_web_tokens import SigningKey, signed
+from tests.support.stories import run_by
 
 HOUR_S = 3_600
 URL = "https://issuer/jwks"
@@ -86,113 +87,97 @@ def run(story: Callable[[World], Awaitable[None]], url: str = URL) -> None:
         loop.run_until_complete(tell())
 
 
-def test_a_start_without_keys_is_refused_and_leaves_nothing() -> None:
-    async def story(world: World) -> None:
-        for bad in (None, b"<html>", document()):
-            world.document = bad
-            with pytest.raises(InvalidConfigError, match=URL):
-                await world.load()
-        assert not world.tasks
-
-    run(story)
+@run_by(run)
+async def test_a_start_without_keys_is_refused_and_leaves_nothing(world: World) -> None:
+    for bad in (None, b"<html>", document()):
+        world.document = bad
+        with pytest.raises(InvalidConfigError, match=URL):
+            await world.load()
+    assert not world.tasks
 
 
-def test_keys_are_fetched_again_each_hour_and_shared_by_listeners() -> None:
-    async def story(world: World) -> None:
-        await world.keys.load([world.settings, world.settings])
-        assert (world.fetches, world.is_admitted(OLD)) == (1, True)
-        world.document = document(OLD, NEW)
-        await asyncio.sleep(HOUR_S + 1)
-        assert (world.fetches, world.is_admitted(NEW), world.count(KEYS), world.count(REFRESHES)) == (2, True, 2, 2)
-
-    run(story)
+@run_by(run)
+async def test_keys_are_fetched_again_each_hour_and_shared_by_listeners(world: World) -> None:
+    await world.keys.load([world.settings, world.settings])
+    assert (world.fetches, world.is_admitted(OLD)) == (1, True)
+    world.document = document(OLD, NEW)
+    await asyncio.sleep(HOUR_S + 1)
+    assert (world.fetches, world.is_admitted(NEW), world.count(KEYS), world.count(REFRESHES)) == (2, True, 2, 2)
 
 
-def test_an_unknown_key_is_looked_for_after_ten_seconds() -> None:
-    async def story(world: World) -> None:
-        await world.load()
-        world.document = document(NEW)
-        assert not world.is_admitted(NEW)
-        await asyncio.sleep(11)
-        assert (world.fetches, world.is_admitted(NEW), world.is_admitted(OLD)) == (2, True, False)
-
-    run(story)
+@run_by(run)
+async def test_an_unknown_key_is_looked_for_after_ten_seconds(world: World) -> None:
+    await world.load()
+    world.document = document(NEW)
+    assert not world.is_admitted(NEW)
+    await asyncio.sleep(11)
+    assert (world.fetches, world.is_admitted(NEW), world.is_admitted(OLD)) == (2, True, False)
 
 
-def test_a_thousand_unknown_keys_make_a_fetch_each_ten_seconds() -> None:
-    async def story(world: World) -> None:
-        await world.load()
-        for number in range(1_000):
-            assert not world.is_admitted(OLD, f"kid-{number}")
-            await asyncio.sleep(0.1)
-        assert 9 <= world.fetches <= 12
-
-    run(story)
+@run_by(run)
+async def test_a_thousand_unknown_keys_make_a_fetch_each_ten_seconds(world: World) -> None:
+    await world.load()
+    for number in range(1_000):
+        assert not world.is_admitted(OLD, f"kid-{number}")
+        await asyncio.sleep(0.1)
+    assert 9 <= world.fetches <= 12
 
 
-def test_keys_of_before_stay_while_the_issuer_is_gone(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(world: World) -> None:
-        await world.load()
-        world.document = None
-        await asyncio.sleep(HOUR_S + 60)
-        assert world.is_admitted(OLD)
-        assert 5 < world.count(FAILED_REFRESHES) < 20, "the pauses double up to 10 s"
-        told = [record.getMessage() for record in caplog.records if "JWKS refresh" in record.getMessage()]
-        assert any(
-            "encountered an error; not updating local JWKS cache: the issuer did not answer in time" in text
-            for text in told
-        )
-        world.document = document(NEW)
-        await asyncio.sleep(11)
-        assert world.is_admitted(NEW)
-
-    run(story)
+@run_by(run)
+async def test_keys_of_before_stay_while_the_issuer_is_gone(world: World, *, caplog: pytest.LogCaptureFixture) -> None:
+    await world.load()
+    world.document = None
+    await asyncio.sleep(HOUR_S + 60)
+    assert world.is_admitted(OLD)
+    assert 5 < world.count(FAILED_REFRESHES) < 20, "the pauses double up to 10 s"
+    told = [record.getMessage() for record in caplog.records if "JWKS refresh" in record.getMessage()]
+    assert any(
+        "encountered an error; not updating local JWKS cache: the issuer did not answer in time" in text
+        for text in told
+    )
+    world.document = document(NEW)
+    await asyncio.sleep(11)
+    assert world.is_admitted(NEW)
 
 
-def test_a_listener_told_to_take_tokens_later_refuses_them_until_the_keys_are_there() -> None:
-    async def story(world: World) -> None:
-        assert not world.is_admitted(OLD)
-        await asyncio.sleep(1)
-        assert world.is_admitted(OLD)
-        assert len(world.tasks) == 1
-
-    run(story)
+@run_by(run)
+async def test_a_listener_told_to_take_tokens_later_refuses_them_until_the_keys_are_there(world: World) -> None:
+    assert not world.is_admitted(OLD)
+    await asyncio.sleep(1)
+    assert world.is_admitted(OLD)
+    assert len(world.tasks) == 1
 
 
 @pytest.mark.parametrize("is_answering", [True, False])
-def test_a_source_that_no_listener_names_any_more_is_read_no_more(is_answering: bool) -> None:
-    async def story(world: World) -> None:
-        await world.load()
-        (task,) = world.tasks
-        if not is_answering:
-            world.document = None
-            await asyncio.sleep(HOUR_S + 1)
-        world.keys.keep_only([world.settings])
+@run_by(run)
+async def test_a_source_that_no_listener_names_any_more_is_read_no_more(world: World, *, is_answering: bool) -> None:
+    await world.load()
+    (task,) = world.tasks
+    if not is_answering:
+        world.document = None
+        await asyncio.sleep(HOUR_S + 1)
+    world.keys.keep_only([world.settings])
+    await asyncio.sleep(1)
+    assert not task.done()
+    for _ in range(2):
+        world.keys.keep_only([])
         await asyncio.sleep(1)
-        assert not task.done()
-        for _ in range(2):
-            world.keys.keep_only([])
-            await asyncio.sleep(1)
-        assert task.done()
-        before = world.fetches
-        await asyncio.sleep(2 * HOUR_S)
-        assert world.fetches == before
-        world.document = document(NEW)
-        assert not world.is_admitted(NEW)
-        await asyncio.sleep(1)
-        assert (world.is_admitted(NEW), world.fetches, len(world.tasks)) == (True, before + 1, 2)
-
-    run(story)
+    assert task.done()
+    before = world.fetches
+    await asyncio.sleep(2 * HOUR_S)
+    assert world.fetches == before
+    world.document = document(NEW)
+    assert not world.is_admitted(NEW)
+    await asyncio.sleep(1)
+    assert (world.is_admitted(NEW), world.fetches, len(world.tasks)) == (True, before + 1, 2)
 
 
-def test_a_listener_without_settings_of_tokens_refuses_all() -> None:
-    async def story(world: World) -> None:
-        exchange = world.keys.new_exchange(SaslSettings((), {}, {}))
-        assert exchange.evaluate(encode_bearer(BearerToken("x"))) == b'{"status":"invalid_token"}'
-        with pytest.raises(AuthenticationRefusedError):
-            exchange.evaluate(b"\x01")
-
-    run(story)
+@run_by(run)
+async def test_a_listener_without_settings_of_tokens_refuses_all(world: World) -> None:
+    exchange = world.keys.new_exchange(SaslSettings((), {}, {}))
+    assert exchange.evaluate(encode_bearer(BearerToken("x"))) == b'{"status":"invalid_token"}'
+    with pytest.raises(AuthenticationRefusedError):
+        exchange.evaluate(b"\x01")
 
 
 def test_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None:

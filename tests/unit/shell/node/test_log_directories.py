@@ -281,8 +281,7 @@ async def test_a_cordoned_directory_takes_no_new_partitions(start_node: Any) -> 
     assert known.cordoned_log_directories == (node.node.broker.partitions.logs.by_path("/disk1").directory_id,)
 
 
-async def test_only_the_partitions_asked_for_are_described(start_node: Any) -> None:
-    node = await start_node()
+async def test_only_the_partitions_asked_for_are_described(node: Any) -> None:
     await node.create_topic("t", 3)
     await node.create_topic("u")
     client = node.connect()

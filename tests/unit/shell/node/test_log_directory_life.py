@@ -79,9 +79,7 @@ async def test_a_moved_log_stays_as_clean_as_it_was(start_node: Any) -> None:
     assert not await cleaner.clean_one()
 
 
-async def test_holes_of_a_moved_log_are_no_damage_after_compaction_ends_and_a_crash(
-    start_node: Any,
-) -> None:
+async def test_holes_of_a_moved_log_are_no_damage_after_compaction_ends_and_a_crash(start_node: Any) -> None:
     running, _, there = await two_directories(start_node, cleanup_policy="compact")
     write(running, 5)
     await seal(running)

@@ -78,8 +78,7 @@ def test_a_topic_that_is_deleted_while_a_broker_starts_leaves_nothing_on_it(vote
 @QUORUMS
 def test_a_topic_that_is_made_anew_while_a_broker_starts_has_nothing_of_the_old(voter_ids: tuple[int, ...]) -> None:
     async def story(cluster: Cluster) -> None:
-        await cluster.create("t", 1, 2, 3, by=1)
-        await cluster.all_know("t", 1, 1, 2, 3)
+        await cluster.create_known("t", 1, 2, 3, by=1)
 
         async def make_anew() -> None:
             await delete(cluster, "t")
@@ -97,8 +96,7 @@ def test_a_topic_that_is_made_anew_while_a_broker_starts_has_nothing_of_the_old(
 @QUORUMS
 def test_a_partition_that_moves_while_a_broker_starts_leaves_nothing_on_it(voter_ids: tuple[int, ...]) -> None:
     async def story(cluster: Cluster) -> None:
-        await cluster.create("t", 2, 3, by=1)
-        await cluster.all_know("t", 2, 2, 3)
+        await cluster.create_known("t", 2, 3, by=1)
 
         async def move() -> None:
             moved = ReassignableTopic("t", (ReassignablePartition(0, (2, 1)),))

@@ -125,9 +125,8 @@ async def test_producer_ids_are_never_given_twice(start_node: Any) -> None:
 
 @pytest.mark.parametrize(("key_type", "version", "code"), [(0, 3, 0), (1, 3, 0), (2, 3, 42), (7, 3, 42), (2, 6, 42)])
 async def test_groups_and_transactional_ids_have_a_coordinator(
-    start_node: Any, key_type: int, version: int, code: int
+    client: Any, key_type: int, version: int, code: int
 ) -> None:
-    client = (await start_node()).connect()
     request = (
         FindCoordinatorRequest(key="g", key_type=key_type)
         if version < 4
@@ -163,8 +162,7 @@ async def test_a_log_whose_topic_is_gone_is_removed(start_node: Any) -> None:
     await check_all_is_there(second)
 
 
-async def test_finalized_features_show_only_what_is_served(start_node: Any) -> None:
-    client = (await start_node()).connect()
+async def test_finalized_features_show_only_what_is_served(client: Any) -> None:
     answer = await client.ask(ApiKey.API_VERSIONS, 4, ApiVersionsRequest("test", "1"))
     levels = {feature.name: feature.max_version_level for feature in answer.finalized_features}
     names = list(levels)
@@ -193,9 +191,7 @@ async def test_a_failed_disk_at_the_start_is_told_and_leaves_nothing(start_node:
     assert len(asyncio.all_tasks()) == 1
 
 
-async def test_a_broken_invariant_stops_the_node(start_node: Any) -> None:
-    node = await start_node()
-    client = node.connect()
+async def test_a_broken_invariant_stops_the_node(node: Any, client: Any) -> None:
 
     async def break_something() -> None:
         raise InvariantError("offsets out of order")
@@ -235,8 +231,7 @@ async def test_a_clean_stop_goes_on_where_the_metadata_log_finds_no_room(
     await check_all_is_there(await start_node(disk=disk, seed=8))
 
 
-async def test_invariants_hold_while_it_is_used(start_node: Any) -> None:
-    node = await start_node()
+async def test_invariants_hold_while_it_is_used(node: Any) -> None:
     await use(node)
     node.node.broker.check()
 
@@ -294,8 +289,7 @@ async def test_a_taken_port_is_refused_before_any_file_is_made(tmp_path: Path) -
     workers.close()
 
 
-async def test_topics_are_listed_by_name(start_node: Any) -> None:
-    node = await start_node()
+async def test_topics_are_listed_by_name(node: Any) -> None:
     for name in ("b", "a", "c"):
         await node.create_topic(name)
     answer = await node.connect().ask(ApiKey.METADATA, 9, MetadataRequest(topics=None))

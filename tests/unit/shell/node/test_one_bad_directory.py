@@ -42,9 +42,7 @@ def write(running: Any, index: int, count: int = 1, topic: str = "t") -> None:
     running.node.broker.partitions.find(topic, index).append(rows(count), NOW_MS, AppendOrigin.CLIENT)
 
 
-async def test_a_reader_gets_an_error_if_neither_page_cache_nor_disk_has_the_bytes(
-    start_node: Any,
-) -> None:
+async def test_a_reader_gets_an_error_if_neither_page_cache_nor_disk_has_the_bytes(start_node: Any) -> None:
     disks = MemoryDisk(), MemoryDisk()
     running, second = await start_with_one_in_each(start_node, disks)
     client = running.connect()
@@ -128,9 +126,7 @@ async def test_a_partition_that_leaves_a_full_directory_makes_room_there(start_n
     assert not [name for name in disks[1].list_directory("") if name.startswith("t-")]
 
 
-async def test_a_new_partition_that_meets_a_failed_directory_begins_in_another_one(
-    start_node: Any,
-) -> None:
+async def test_a_new_partition_that_meets_a_failed_directory_begins_in_another_one(start_node: Any) -> None:
     disks = MemoryDisk(), MemoryDisk()
     running = await start_node(disk=disks[0], further_disks=disks[1:])
     disks[1].fail(Fault("write", path_contains="partition.metadata"))
@@ -155,9 +151,7 @@ async def test_a_new_partition_that_found_no_room_leaves_nothing_in_the_way_of_a
     assert [disk.exists("t-0") for disk in disks] == [False, True]
 
 
-async def test_a_start_with_a_partition_twice_and_no_room_leaves_that_directory_out(
-    start_node: Any,
-) -> None:
+async def test_a_start_with_a_partition_twice_and_no_room_leaves_that_directory_out(start_node: Any) -> None:
     running, here, there = await two_directories(start_node)
     partition = running.node.broker.partitions.find("t", 0)
     write(running, 0, 3)

@@ -19,6 +19,7 @@ from moldau.wire.protocol.messages.partitions import (
 )
 from tests.support.logs import batches_in
 from tests.support.node import produce, result_of
+from tests.support.stories import run_by
 from tests.support.three_nodes import Cluster, tell
 
 NO_REASSIGNMENT_IN_PROGRESS = 85
@@ -89,140 +90,118 @@ async def until_settled(cluster: Cluster, *replicas: int) -> None:
     await cluster.until(is_settled)
 
 
-def test_a_replica_moves_with_all_that_it_holds_and_leaves_nothing_behind() -> None:
-    async def story(cluster: Cluster) -> None:
-        await cluster.create("t", 1, 2, by=1)
-        await cluster.all_know("t", 1, 1, 2)
-        await write(cluster, 1, 5)
-        assert await reassign(cluster, 3, 2, by=2) == 0
-        await until_settled(cluster, 3, 2)
-        assert await under_way(cluster, by=3) == []
-        await cluster.all_know("t", 3, 2, 3)
-        await write(cluster, 3, 5)
-        assert [count_at(cluster, node_id) for node_id in (1, 2, 3)] == [-1, 10, 10]
-        await cluster.until(lambda: PLACE not in cluster.nodes[1].broker.partitions.logs)
-
-    tell(story)
+@run_by(tell)
+async def test_a_replica_moves_with_all_that_it_holds_and_leaves_nothing_behind(cluster: Cluster) -> None:
+    await cluster.create_known("t", 1, 2, by=1)
+    await write(cluster, 1, 5)
+    assert await reassign(cluster, 3, 2, by=2) == 0
+    await until_settled(cluster, 3, 2)
+    assert await under_way(cluster, by=3) == []
+    await cluster.all_know("t", 3, 2, 3)
+    await write(cluster, 3, 5)
+    assert [count_at(cluster, node_id) for node_id in (1, 2, 3)] == [-1, 10, 10]
+    await cluster.until(lambda: PLACE not in cluster.nodes[1].broker.partitions.logs)
 
 
-def test_a_factor_grows_and_shrinks_where_that_is_allowed() -> None:
-    async def story(cluster: Cluster) -> None:
-        await cluster.create("t", 1, by=1)
-        await cluster.all_know("t", 1, 1)
-        await write(cluster, 1, 3)
-        assert await reassign(cluster, 1, 2, 3, by=1) == 38
-        assert await reassign(cluster, 1, 2, 3, by=1, may_change_factor=True) == 0
-        await until_settled(cluster, 1, 2, 3)
-        await cluster.all_know("t", 1, 1, 2, 3)
-        await write(cluster, 1, 2)
-        assert [count_at(cluster, node_id) for node_id in (1, 2, 3)] == [5, 5, 5]
-        assert await reassign(cluster, 2, by=3, may_change_factor=True) == 0
-        await until_settled(cluster, 2)
-        await write(cluster, 2, 1)
-        assert [count_at(cluster, node_id) for node_id in (1, 2, 3)] == [-1, 6, -1]
-
-    tell(story)
+@run_by(tell)
+async def test_a_factor_grows_and_shrinks_where_that_is_allowed(cluster: Cluster) -> None:
+    await cluster.create_known("t", 1, by=1)
+    await write(cluster, 1, 3)
+    assert await reassign(cluster, 1, 2, 3, by=1) == 38
+    assert await reassign(cluster, 1, 2, 3, by=1, may_change_factor=True) == 0
+    await until_settled(cluster, 1, 2, 3)
+    await cluster.all_know("t", 1, 1, 2, 3)
+    await write(cluster, 1, 2)
+    assert [count_at(cluster, node_id) for node_id in (1, 2, 3)] == [5, 5, 5]
+    assert await reassign(cluster, 2, by=3, may_change_factor=True) == 0
+    await until_settled(cluster, 2)
+    await write(cluster, 2, 1)
+    assert [count_at(cluster, node_id) for node_id in (1, 2, 3)] == [-1, 6, -1]
 
 
-def test_a_reassignment_to_a_broker_that_is_down_waits_for_it() -> None:
-    async def story(cluster: Cluster) -> None:
-        await cluster.create("t", 1, 2, by=1)
-        await cluster.all_know("t", 1, 1, 2)
-        await write(cluster, 1, 5)
-        cluster.kill(3)
-        await cluster.until(lambda: cluster.nodes[1].broker.image.brokers[3].is_fenced)
-        assert await reassign(cluster, 1, 3, by=2) == 0
-        await write(cluster, 1, 5)
-        assert await under_way(cluster, by=1) == [((1, 3, 2), (3,), (2,))]
-        # broker 3 was never in sync, and no record is lost without it
-        assert [value for name, value in (await cluster.metrics(1)).items() if is_of_under_replicated(name)] == [
-            0,
-            0,
-            0,
-        ]
-        await cluster.start(3)
-        await until_settled(cluster, 1, 3)
-        assert [count_at(cluster, node_id) for node_id in (1, 2, 3)] == [10, -1, 10]
-
-    tell(story)
+@run_by(tell)
+async def test_a_reassignment_to_a_broker_that_is_down_waits_for_it(cluster: Cluster) -> None:
+    await cluster.create_known("t", 1, 2, by=1)
+    await write(cluster, 1, 5)
+    cluster.kill(3)
+    await cluster.until(lambda: cluster.nodes[1].broker.image.brokers[3].is_fenced)
+    assert await reassign(cluster, 1, 3, by=2) == 0
+    await write(cluster, 1, 5)
+    assert await under_way(cluster, by=1) == [((1, 3, 2), (3,), (2,))]
+    # broker 3 was never in sync, and no record is lost without it
+    assert [value for name, value in (await cluster.metrics(1)).items() if is_of_under_replicated(name)] == [
+        0,
+        0,
+        0,
+    ]
+    await cluster.start(3)
+    await until_settled(cluster, 1, 3)
+    assert [count_at(cluster, node_id) for node_id in (1, 2, 3)] == [10, -1, 10]
 
 
-def test_a_replica_is_moved_to_a_broker_one_of_whose_log_directories_is_offline() -> None:
+@run_by(tell)
+async def test_a_replica_is_moved_to_a_broker_one_of_whose_log_directories_is_offline(cluster: Cluster) -> None:
     """That directory cannot hold the partition: the broker had no replica of it when it started."""
-
-    async def story(cluster: Cluster) -> None:
-        await cluster.create("t", 1, 2, by=1)
-        await cluster.all_know("t", 1, 1, 2)
-        assert await reassign(cluster, 2, 1, by=1) == 0
-        await until_settled(cluster, 2, 1)
-        await write(cluster, 1, 5)
-        cluster.kill(3)
-        cluster.unopened_paths[3] = ("/gone",)
-        await cluster.start(3)
-        assert await reassign(cluster, 1, 3, by=1) == 0
-        await until_settled(cluster, 1, 3)
-        assert [count_at(cluster, node_id) for node_id in (1, 2, 3)] == [5, -1, 5]
-
-    tell(story)
+    await cluster.create_known("t", 1, 2, by=1)
+    assert await reassign(cluster, 2, 1, by=1) == 0
+    await until_settled(cluster, 2, 1)
+    await write(cluster, 1, 5)
+    cluster.kill(3)
+    cluster.unopened_paths[3] = ("/gone",)
+    await cluster.start(3)
+    assert await reassign(cluster, 1, 3, by=1) == 0
+    await until_settled(cluster, 1, 3)
+    assert [count_at(cluster, node_id) for node_id in (1, 2, 3)] == [5, -1, 5]
 
 
-def test_a_returned_broker_copies_new_partitions_despite_an_offline_directory() -> None:
+@run_by(tell)
+async def test_a_returned_broker_copies_new_partitions_despite_an_offline_directory(cluster: Cluster) -> None:
     """The metadata names no log directory for it yet, and the broker had two."""
-
-    async def story(cluster: Cluster) -> None:
-        cluster.kill(3)
-        cluster.further_disks[3] = (MemoryDisk(),)
-        await cluster.start(3)
-        assert len(cluster.nodes[1].broker.image.brokers[3].log_directories) == 2
-        cluster.kill(3)
-        await cluster.until(lambda: cluster.nodes[1].broker.image.brokers[3].is_fenced)
-        await cluster.create("t", 1, 3, by=1)
-        await cluster.all_know("t", 1, 1)
-        del cluster.further_disks[3]
-        cluster.unopened_paths[3] = ("/gone",)
-        await cluster.start(3)
-        await cluster.all_know("t", 1, 1, 3)
-        await write(cluster, 1, 2)
-        assert [count_at(cluster, node_id) for node_id in (1, 2, 3)] == [2, -1, 2]
-
-    tell(story)
+    cluster.kill(3)
+    cluster.further_disks[3] = (MemoryDisk(),)
+    await cluster.start(3)
+    assert len(cluster.nodes[1].broker.image.brokers[3].log_directories) == 2
+    cluster.kill(3)
+    await cluster.until(lambda: cluster.nodes[1].broker.image.brokers[3].is_fenced)
+    await cluster.create("t", 1, 3, by=1)
+    await cluster.all_know("t", 1, 1)
+    del cluster.further_disks[3]
+    cluster.unopened_paths[3] = ("/gone",)
+    await cluster.start(3)
+    await cluster.all_know("t", 1, 1, 3)
+    await write(cluster, 1, 2)
+    assert [count_at(cluster, node_id) for node_id in (1, 2, 3)] == [2, -1, 2]
 
 
-def test_what_is_under_way_can_be_taken_back() -> None:
-    async def story(cluster: Cluster) -> None:
-        await cluster.create("t", 1, 2, by=1)
-        await cluster.all_know("t", 1, 1, 2)
-        assert await reassign(cluster, by=1) == NO_REASSIGNMENT_IN_PROGRESS
-        cluster.kill(3)
-        await cluster.until(lambda: cluster.nodes[1].broker.image.brokers[3].is_fenced)
-        assert await reassign(cluster, 3, 2, by=1) == 0
-        await write(cluster, 1, 2)
-        assert await reassign(cluster, by=2) == 0
-        await until_settled(cluster, 2, 1)
-        await cluster.all_know("t", 1, 1, 2)
-        await cluster.start(3)
-        await write(cluster, 1, 2)
-        assert [count_at(cluster, node_id) for node_id in (1, 2, 3)] == [4, 4, -1]
-
-    tell(story)
+@run_by(tell)
+async def test_what_is_under_way_can_be_taken_back(cluster: Cluster) -> None:
+    await cluster.create_known("t", 1, 2, by=1)
+    assert await reassign(cluster, by=1) == NO_REASSIGNMENT_IN_PROGRESS
+    cluster.kill(3)
+    await cluster.until(lambda: cluster.nodes[1].broker.image.brokers[3].is_fenced)
+    assert await reassign(cluster, 3, 2, by=1) == 0
+    await write(cluster, 1, 2)
+    assert await reassign(cluster, by=2) == 0
+    await until_settled(cluster, 2, 1)
+    await cluster.all_know("t", 1, 1, 2)
+    await cluster.start(3)
+    await write(cluster, 1, 2)
+    assert [count_at(cluster, node_id) for node_id in (1, 2, 3)] == [4, 4, -1]
 
 
-def test_the_death_of_the_leader_does_not_end_a_reassignment() -> None:
-    async def story(cluster: Cluster) -> None:
-        await cluster.create("t", 1, 2, by=1)
-        await cluster.all_know("t", 1, 1, 2)
-        await write(cluster, 1, 5)
-        cluster.kill(3)
-        await cluster.until(lambda: cluster.nodes[1].broker.image.brokers[3].is_fenced)
-        assert await reassign(cluster, 2, 3, by=1) == 0
-        await write(cluster, 1, 1)
-        await cluster.start(3)
-        cluster.kill(1)
-        await cluster.all_know("t", 2, 2, 3)
-        await until_settled(cluster, 2, 3)
-        await write(cluster, 2, 1)
-        assert [count_at(cluster, node_id) for node_id in (2, 3)] == [7, 7]
-        await cluster.start(1)
-        await cluster.until(lambda: count_at(cluster, 1) == -1)
-
-    tell(story)
+@run_by(tell)
+async def test_the_death_of_the_leader_does_not_end_a_reassignment(cluster: Cluster) -> None:
+    await cluster.create_known("t", 1, 2, by=1)
+    await write(cluster, 1, 5)
+    cluster.kill(3)
+    await cluster.until(lambda: cluster.nodes[1].broker.image.brokers[3].is_fenced)
+    assert await reassign(cluster, 2, 3, by=1) == 0
+    await write(cluster, 1, 1)
+    await cluster.start(3)
+    cluster.kill(1)
+    await cluster.all_know("t", 2, 2, 3)
+    await until_settled(cluster, 2, 3)
+    await write(cluster, 2, 1)
+    assert [count_at(cluster, node_id) for node_id in (2, 3)] == [7, 7]
+    await cluster.start(1)
+    await cluster.until(lambda: count_at(cluster, 1) == -1)

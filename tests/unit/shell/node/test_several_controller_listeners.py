@@ -8,6 +8,7 @@ from moldau.shell.peers.peer import Peer
 from moldau.simulation.host_network import HostNetwork
 from moldau.wire.protocol.jaas import PLAIN_MODULE
 from moldau.wire.protocol.messages.cluster import DescribeClusterRequest
+from tests.support.stories import run_by
 from tests.support.three_nodes import NODE_IDS, Cluster, tell
 
 TIMEOUT_MS = 5_000
@@ -56,36 +57,31 @@ def closed_alone(node_id: int) -> dict[str, str]:
     }
 
 
-def test_all_are_registered_and_served_and_the_first_is_that_of_the_nodes() -> None:
-    async def story(cluster: Cluster) -> None:
-        controllers = cluster.nodes[1].quorum.image.controllers
-        await cluster.until(lambda: len(controllers) == 3)
-        known = [(each.name, each.port, each.security_protocol) for each in controllers[2].listeners]
-        assert known == [("OPEN", 9093, 0), ("CLOSED", 9095, 2)]
-        assert sum(node.telemetry.value(SUCCESSES, "CLOSED") for node in cluster.nodes.values()) == 0
-        peer = Peer(BrokerListener("OPEN", "node-3", 9093), HostNetwork(cluster.network, "node-1"))
-        answer = await peer.request(DescribeClusterRequest(endpoint_type=2), TIMEOUT_MS)
-        peer.close()
-        assert [row.port for row in answer.brokers] == [9093] * 3
-        await cluster.create("t", 1, 2, 3, by=1)
-        await cluster.all_know("t", 1, 1, 2, 3)
-
-    tell(story, {node_id: both(node_id) for node_id in NODE_IDS})
+@run_by(tell, {node_id: both(node_id) for node_id in NODE_IDS})
+async def test_all_are_registered_and_served_and_the_first_is_that_of_the_nodes(cluster: Cluster) -> None:
+    controllers = cluster.nodes[1].quorum.image.controllers
+    await cluster.until(lambda: len(controllers) == 3)
+    known = [(each.name, each.port, each.security_protocol) for each in controllers[2].listeners]
+    assert known == [("OPEN", 9093, 0), ("CLOSED", 9095, 2)]
+    assert sum(node.telemetry.value(SUCCESSES, "CLOSED") for node in cluster.nodes.values()) == 0
+    peer = Peer(BrokerListener("OPEN", "node-3", 9093), HostNetwork(cluster.network, "node-1"))
+    answer = await peer.request(DescribeClusterRequest(endpoint_type=2), TIMEOUT_MS)
+    peer.close()
+    assert [row.port for row in answer.brokers] == [9093] * 3
+    await cluster.create_known("t", 1, 2, 3, by=1)
 
 
-def test_a_cluster_leaves_its_open_listeners_by_rolling_restarts() -> None:
-    async def story(cluster: Cluster) -> None:
-        number = 0
-        for step in (both, closed_first, closed_alone):
-            for node_id in NODE_IDS:
-                await cluster.stop(node_id)
-                await cluster.start(node_id, settings=step(node_id))
-                number += 1
-                await cluster.create(f"t{number}", 1, 2, 3, by=node_id)
-                await cluster.all_know(f"t{number}", 1, 1, 2, 3)
+@run_by(tell, {node_id: open_alone(node_id) for node_id in NODE_IDS})
+async def test_a_cluster_leaves_its_open_listeners_by_rolling_restarts(cluster: Cluster) -> None:
+    number = 0
+    for step in (both, closed_first, closed_alone):
         for node_id in NODE_IDS:
-            [point] = cluster.nodes[1].quorum.image.controllers[node_id].listeners
-            assert point.name == "CLOSED"
-        assert sum(node.telemetry.value(SUCCESSES, "CLOSED") for node in cluster.nodes.values()) > 0
-
-    tell(story, {node_id: open_alone(node_id) for node_id in NODE_IDS})
+            await cluster.stop(node_id)
+            await cluster.start(node_id, settings=step(node_id))
+            number += 1
+            await cluster.create(f"t{number}", 1, 2, 3, by=node_id)
+            await cluster.all_know(f"t{number}", 1, 1, 2, 3)
+    for node_id in NODE_IDS:
+        [point] = cluster.nodes[1].quorum.image.controllers[node_id].listeners
+        assert point.name == "CLOSED"
+    assert sum(node.telemetry.value(SUCCESSES, "CLOSED") for node in cluster.nodes.values()) > 0

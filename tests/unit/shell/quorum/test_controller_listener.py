@@ -52,6 +52,7 @@ from moldau.wire.protocol.messages.sasl import SaslHandshakeRequest
 from moldau.wire.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from tests.support.held_port import held_port, port_of
 from tests.support.quorum_of_three import CLUSTER_ID, QuorumOfThree
+from tests.support.stories import run_by
 
 TIMEOUT_MS = 30_000
 ILLEGAL_SASL_STATE, NOT_CONTROLLER, INVALID_REQUEST, INCONSISTENT_CLUSTER_ID = 34, 41, 42, 104
@@ -75,74 +76,64 @@ def ask(story: Callable[[Peer, QuorumOfThree], Awaitable[None]]) -> None:
     asyncio.run(run())
 
 
-def test_it_says_which_apis_it_serves() -> None:
-    async def story(peer: Peer, quorum: QuorumOfThree) -> None:
-        answer = await peer.request(ApiVersionsRequest("test", "1"), TIMEOUT_MS)
-        assert [row.api_key for row in answer.api_keys] == list(served_apis())
-        assert {ApiKey.FETCH, ApiKey.VOTE, ApiKey.DESCRIBE_QUORUM} < set(served_apis())
-
-    ask(story)
+@run_by(ask)
+async def test_it_says_which_apis_it_serves(peer: Peer, quorum: QuorumOfThree) -> None:
+    answer = await peer.request(ApiVersionsRequest("test", "1"), TIMEOUT_MS)
+    assert [row.api_key for row in answer.api_keys] == list(served_apis())
+    assert {ApiKey.FETCH, ApiKey.VOTE, ApiKey.DESCRIBE_QUORUM} < set(served_apis())
 
 
-def test_clients_are_not_served() -> None:
-    async def story(peer: Peer, quorum: QuorumOfThree) -> None:
-        with pytest.raises(NoAnswerError, match="no version of METADATA"):
-            await peer.request(MetadataRequest(), TIMEOUT_MS)
-
-    ask(story)
+@run_by(ask)
+async def test_clients_are_not_served(peer: Peer, quorum: QuorumOfThree) -> None:
+    with pytest.raises(NoAnswerError, match="no version of METADATA"):
+        await peer.request(MetadataRequest(), TIMEOUT_MS)
 
 
-def test_a_client_that_would_authenticate_is_told_that_there_is_no_sasl() -> None:
-    async def story(peer: Peer, quorum: QuorumOfThree) -> None:
-        answer = await peer.request(SaslHandshakeRequest("PLAIN"), TIMEOUT_MS)
-        assert (answer.error_code, answer.mechanisms) == (ILLEGAL_SASL_STATE, ())
-
-    ask(story)
-
-
-def test_tools_are_told_of_the_voters_before_there_is_a_leader() -> None:
-    async def story(peer: Peer, quorum: QuorumOfThree) -> None:
-        answer = await peer.request(QUORUM, TIMEOUT_MS)
-        assert [node.node_id for node in answer.nodes] == [1, 2, 3]
-        assert [node.listeners[0].port for node in answer.nodes] == [
-            node.address.port for node in quorum.nodes.values()
-        ]
-        refused = await peer.request(DescribeQuorumRequest((DescribeQuorumTopic("other"),)), TIMEOUT_MS)
-        assert refused.error_code == INVALID_REQUEST
-
-    ask(story)
+@run_by(ask)
+async def test_a_client_that_would_authenticate_is_told_that_there_is_no_sasl(
+    peer: Peer, quorum: QuorumOfThree
+) -> None:
+    answer = await peer.request(SaslHandshakeRequest("PLAIN"), TIMEOUT_MS)
+    assert (answer.error_code, answer.mechanisms) == (ILLEGAL_SASL_STATE, ())
 
 
-def test_tools_are_told_where_the_registered_controllers_are_and_nothing_of_brokers() -> None:
-    async def story(peer: Peer, quorum: QuorumOfThree) -> None:
-        await asyncio.gather(*(node.starting for node in quorum.nodes.values()))
-        leader = next(node for node in quorum.nodes.values() if node.role.is_leader)
-        for node_id in (2, 1):
-            registration = registration_of(BrokerId(node_id), Uuid(bytes(16)), [quorum.nodes[node_id].address])
-            await register_controller(registration, leader.role.submit, EventLog(SystemClock()))
-        peer.move_to(leader.address)
-        answer = await peer.request(DescribeClusterRequest(endpoint_type=2), TIMEOUT_MS)
-        assert (answer.error_code, answer.endpoint_type, answer.cluster_id) == (0, 2, CLUSTER_ID)
-        assert answer.controller_id == leader.node_id
-        assert [(row.broker_id, row.port) for row in answer.brokers] == [
-            (node_id, quorum.nodes[node_id].address.port) for node_id in (1, 2)
-        ]
-        for endpoint_type, code in ((1, MISMATCHED_ENDPOINT_TYPE), (7, UNSUPPORTED_ENDPOINT_TYPE)):
-            refused = await peer.request(DescribeClusterRequest(endpoint_type=endpoint_type), TIMEOUT_MS)
-            assert (refused.error_code, refused.brokers) == (code, ())
-
-    ask(story)
+@run_by(ask)
+async def test_tools_are_told_of_the_voters_before_there_is_a_leader(peer: Peer, quorum: QuorumOfThree) -> None:
+    answer = await peer.request(QUORUM, TIMEOUT_MS)
+    assert [node.node_id for node in answer.nodes] == [1, 2, 3]
+    assert [node.listeners[0].port for node in answer.nodes] == [node.address.port for node in quorum.nodes.values()]
+    refused = await peer.request(DescribeQuorumRequest((DescribeQuorumTopic("other"),)), TIMEOUT_MS)
+    assert refused.error_code == INVALID_REQUEST
 
 
-def test_bad_requests_get_kafkas_codes_and_change_nothing() -> None:
-    async def story(peer: Peer, quorum: QuorumOfThree) -> None:
-        epoch = quorum.nodes[1].role.leader_epoch
-        assert (await peer.request(VoteRequest("another", 1), TIMEOUT_MS)).error_code == INCONSISTENT_CLUSTER_ID
-        assert (await peer.request(VoteRequest(CLUSTER_ID, 1), TIMEOUT_MS)).error_code == INVALID_REQUEST
-        assert (await peer.request(FetchRequest(), TIMEOUT_MS)).error_code == INVALID_REQUEST
-        assert quorum.nodes[1].role.leader_epoch == epoch
+@run_by(ask)
+async def test_tools_are_told_where_the_registered_controllers_are_and_nothing_of_brokers(
+    peer: Peer, quorum: QuorumOfThree
+) -> None:
+    await asyncio.gather(*(node.starting for node in quorum.nodes.values()))
+    leader = next(node for node in quorum.nodes.values() if node.role.is_leader)
+    for node_id in (2, 1):
+        registration = registration_of(BrokerId(node_id), Uuid(bytes(16)), [quorum.nodes[node_id].address])
+        await register_controller(registration, leader.role.submit, EventLog(SystemClock()))
+    peer.move_to(leader.address)
+    answer = await peer.request(DescribeClusterRequest(endpoint_type=2), TIMEOUT_MS)
+    assert (answer.error_code, answer.endpoint_type, answer.cluster_id) == (0, 2, CLUSTER_ID)
+    assert answer.controller_id == leader.node_id
+    assert [(row.broker_id, row.port) for row in answer.brokers] == [
+        (node_id, quorum.nodes[node_id].address.port) for node_id in (1, 2)
+    ]
+    for endpoint_type, code in ((1, MISMATCHED_ENDPOINT_TYPE), (7, UNSUPPORTED_ENDPOINT_TYPE)):
+        refused = await peer.request(DescribeClusterRequest(endpoint_type=endpoint_type), TIMEOUT_MS)
+        assert (refused.error_code, refused.brokers) == (code, ())
 
-    ask(story)
+
+@run_by(ask)
+async def test_bad_requests_get_kafkas_codes_and_change_nothing(peer: Peer, quorum: QuorumOfThree) -> None:
+    epoch = quorum.nodes[1].role.leader_epoch
+    assert (await peer.request(VoteRequest("another", 1), TIMEOUT_MS)).error_code == INCONSISTENT_CLUSTER_ID
+    assert (await peer.request(VoteRequest(CLUSTER_ID, 1), TIMEOUT_MS)).error_code == INVALID_REQUEST
+    assert (await peer.request(FetchRequest(), TIMEOUT_MS)).error_code == INVALID_REQUEST
+    assert quorum.nodes[1].role.leader_epoch == epoch
 
 
 def test_what_only_nodes_ask_closes_a_connection_of_clients() -> None:
@@ -233,15 +224,13 @@ def test_a_controller_creates_topics_as_fast_as_the_clients_quota_allows() -> No
     asyncio.run(run())
 
 
-def test_a_controller_that_is_not_active_says_so() -> None:
-    async def story(peer: Peer, quorum: QuorumOfThree) -> None:
-        await asyncio.gather(*(node.starting for node in quorum.nodes.values()))
-        other = next(node for node in quorum.nodes.values() if not node.role.is_leader)
-        peer.move_to(other.address)
-        refused = await peer.request(CreateTopicsRequest((CreatableTopic("t", 1, 1),)), TIMEOUT_MS)
-        assert [result.error_code for result in refused.topics] == [NOT_CONTROLLER]
-
-    ask(story)
+@run_by(ask)
+async def test_a_controller_that_is_not_active_says_so(peer: Peer, quorum: QuorumOfThree) -> None:
+    await asyncio.gather(*(node.starting for node in quorum.nodes.values()))
+    other = next(node for node in quorum.nodes.values() if not node.role.is_leader)
+    peer.move_to(other.address)
+    refused = await peer.request(CreateTopicsRequest((CreatableTopic("t", 1, 1),)), TIMEOUT_MS)
+    assert [result.error_code for result in refused.topics] == [NOT_CONTROLLER]
 
 
 def test_a_controller_alone_takes_brokers_and_serves_no_client() -> None:

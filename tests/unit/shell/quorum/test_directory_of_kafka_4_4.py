@@ -13,7 +13,7 @@ from moldau.shell.node.storage_format import META_PROPERTIES
 from moldau.shell.quorum.metadata_log import FORMATTED_CHECKPOINT, load_bootstrap_records, load_snapshot
 from moldau.shell.quorum.quorum_state import QuorumError
 from moldau.wire.protocol.messages.metadata_records import FeatureLevelRecord
-from tests.support.quorum import Node, codes, create, run, stop
+from tests.support.quorum import Node, codes, create, stop
 
 # written by Apache Kafka 4.4.0: kafka.tools.StorageTool format --standalone -t <cluster id> -c <node.id=1>
 OF_KAFKA = base64.b64decode(
@@ -51,33 +51,28 @@ def formatted_by_kafka(**settings: str) -> Node:
     return node
 
 
-def test_the_first_leader_writes_the_levels_of_the_format_into_the_log() -> None:
+@pytest.mark.asyncio
+async def test_the_first_leader_writes_the_levels_of_the_format_into_the_log() -> None:
     """Nodes that fetch the log learn them only from there."""
-
-    async def test() -> None:
-        node = formatted_by_kafka()
-        assert load_snapshot(node.disk).snapshot.records == ()
-        role = await node.start_with_broker()
-        assert role.image.features == LEVELS
-        assert role.image.cluster_defaults() == {"min.insync.replicas": "1"}
-        assert await codes(role, create("t")) == [0]
-        await node.shut_down_broker(role)
-        await stop(role)
-        role = await node.start()
-        assert role.image.features == LEVELS
-        await stop(role)
-
-    run(test)
+    node = formatted_by_kafka()
+    assert load_snapshot(node.disk).snapshot.records == ()
+    role = await node.start_with_broker()
+    assert role.image.features == LEVELS
+    assert role.image.cluster_defaults() == {"min.insync.replicas": "1"}
+    assert await codes(role, create("t")) == [0]
+    await node.shut_down_broker(role)
+    await stop(role)
+    role = await node.start()
+    assert role.image.features == LEVELS
+    await stop(role)
 
 
-def test_a_directory_with_the_first_voters_alone_says_what_is_missing() -> None:
-    async def test() -> None:
-        node = Node()
-        node.disk.remove(BOOTSTRAP_CHECKPOINT)
-        with pytest.raises(QuorumError, match=r"bootstrap\.checkpoint cannot be read: it is missing"):
-            await node.start()
-
-    run(test)
+@pytest.mark.asyncio
+async def test_a_directory_with_the_first_voters_alone_says_what_is_missing() -> None:
+    node = Node()
+    node.disk.remove(BOOTSTRAP_CHECKPOINT)
+    with pytest.raises(QuorumError, match=r"bootstrap\.checkpoint cannot be read: it is missing"):
+        await node.start()
 
 
 def test_a_level_of_a_later_kafka_is_refused_by_its_place() -> None:

@@ -31,6 +31,7 @@ from moldau.wire.protocol.messages.fetch import (
 from moldau.wire.protocol.messages.metadata_records import FeatureLevelRecord
 from tests.support.answering_node import AnsweringNode
 from tests.support.quorum_of_three import LISTENER, QuorumNode
+from tests.support.stories import run_by
 from tests.support.virtual_time import PATIENCE_S
 
 LEADER, FOLLOWER, EPOCH, PORT = 1, 2, 1, 9093
@@ -126,22 +127,20 @@ def taken_back(finalized: FeatureLevelRecord) -> FeatureLevelRecord:
 
 
 @REFUSED
-def test_an_empty_node_does_not_join_and_names_the_feature(finalized: FeatureLevelRecord, said: str) -> None:
-    async def story(joining: Joining) -> None:
-        with pytest.raises(QuorumError, match=said):
-            await joining.join(ForeignLeader([KNOWN, finalized]))
+@run_by(tell)
+async def test_an_empty_node_does_not_join_and_names_the_feature(
+    joining: Joining, *, finalized: FeatureLevelRecord, said: str
+) -> None:
+    with pytest.raises(QuorumError, match=said):
+        await joining.join(ForeignLeader([KNOWN, finalized]))
 
-    tell(story)
 
-
-def test_what_no_other_node_serves_refuses_nothing() -> None:
-    async def story(joining: Joining) -> None:
-        leader = ForeignLeader([KNOWN, SERVED])
-        leader.serves_groups = False
-        await joining.join(leader)
-        assert joining.node.role.image.features == {**LEVELS, SERVED.name: 1}
-
-    tell(story)
+@run_by(tell)
+async def test_what_no_other_node_serves_refuses_nothing(joining: Joining) -> None:
+    leader = ForeignLeader([KNOWN, SERVED])
+    leader.serves_groups = False
+    await joining.join(leader)
+    assert joining.node.role.image.features == {**LEVELS, SERVED.name: 1}
 
 
 def test_a_node_that_has_joined_before_joins_again_and_says_what_is_not_served(
@@ -159,37 +158,35 @@ def test_a_node_that_has_joined_before_joins_again_and_says_what_is_not_served(
     ]
 
 
-def test_a_newcomer_that_was_refused_is_refused_again() -> None:
-    async def story(joining: Joining) -> None:
-        for batches in ([KNOWN, SERVED],), ():
-            with pytest.raises(QuorumError, match=NOT_SERVED):
-                await joining.join(ForeignLeader(*batches, start_offset=0 if batches else 2))
-
-    tell(story)
+@run_by(tell)
+async def test_a_newcomer_that_was_refused_is_refused_again(joining: Joining) -> None:
+    for batches in ([KNOWN, SERVED],), ():
+        with pytest.raises(QuorumError, match=NOT_SERVED):
+            await joining.join(ForeignLeader(*batches, start_offset=0 if batches else 2))
 
 
 @REFUSED
-def test_what_was_taken_back_further_on_in_the_log_refuses_nothing(finalized: FeatureLevelRecord, said: str) -> None:
-    async def story(joining: Joining) -> None:
-        await joining.join(ForeignLeader([KNOWN, finalized], [taken_back(finalized)]))
-
-    tell(story)
-
-
-@REFUSED
-def test_a_level_that_comes_further_on_in_the_log_refuses_the_node(finalized: FeatureLevelRecord, said: str) -> None:
-    async def story(joining: Joining) -> None:
-        with pytest.raises(QuorumError, match=said):
-            await joining.join(ForeignLeader([KNOWN], [finalized]))
-
-    tell(story)
+@run_by(tell)
+async def test_what_was_taken_back_further_on_in_the_log_refuses_nothing(
+    joining: Joining, *, finalized: FeatureLevelRecord, said: str
+) -> None:
+    await joining.join(ForeignLeader([KNOWN, finalized], [taken_back(finalized)]))
 
 
 @REFUSED
-def test_a_node_that_was_refused_joins_once_the_feature_is_taken_back(finalized: FeatureLevelRecord, said: str) -> None:
-    async def story(joining: Joining) -> None:
-        with pytest.raises(QuorumError, match=said):
-            await joining.join(ForeignLeader([KNOWN, finalized]))
-        await joining.join(ForeignLeader([taken_back(finalized)], start_offset=2))
+@run_by(tell)
+async def test_a_level_that_comes_further_on_in_the_log_refuses_the_node(
+    joining: Joining, *, finalized: FeatureLevelRecord, said: str
+) -> None:
+    with pytest.raises(QuorumError, match=said):
+        await joining.join(ForeignLeader([KNOWN], [finalized]))
 
-    tell(story)
+
+@REFUSED
+@run_by(tell)
+async def test_a_node_that_was_refused_joins_once_the_feature_is_taken_back(
+    joining: Joining, *, finalized: FeatureLevelRecord, said: str
+) -> None:
+    with pytest.raises(QuorumError, match=said):
+        await joining.join(ForeignLeader([KNOWN, finalized]))
+    await joining.join(ForeignLeader([taken_back(finalized)], start_offset=2))

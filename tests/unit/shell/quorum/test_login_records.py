@@ -24,7 +24,9 @@ from moldau.wire.protocol.messages.scram import AlterUserScramCredentialsRequest
 from moldau.wire.protocol.record_codec import encode_metadata_record
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch
-from tests.support.quorum import METADATA_LOG, GatedWorkers, Node, codes, create, grow, run, stop, turn
+from tests.support.quorum import METADATA_LOG, GatedWorkers, Node, codes, create, grow, stop, turn
+
+pytestmark = pytest.mark.asyncio
 
 
 def append_to_log(node: Node, records: list[MetadataRecord], frames: tuple[bytes, ...] = ()) -> int:
@@ -47,22 +49,19 @@ KEPT: list[MetadataRecord] = [
 ]
 
 
-def test_what_is_not_served_goes_through_snapshots_unchanged() -> None:
-    async def test() -> None:
-        node = Node(metadata_log_max_record_bytes_between_snapshots="500")
-        await stop(await node.start_with_broker())
-        append_to_log(node, [*KEPT, RemoveAccessControlEntryRecord(Uuid(b"\x04" * 16))])
-        in_force = (KEPT[0], KEPT[2], KEPT[3])
-        for prefix in ("first", "second"):
-            role = await node.start_with_broker()
-            assert len(role.image.acls) == 1
-            assert len(role.image.logins.delegation_tokens()) == 1
-            await grow(role, prefix, 8)
-            await stop(role)
-            records = load_snapshot(node.disk).snapshot.records
-            assert tuple(record for record in records if type(record) in {type(kept) for kept in KEPT}) == in_force
-
-    run(test)
+async def test_what_is_not_served_goes_through_snapshots_unchanged() -> None:
+    node = Node(metadata_log_max_record_bytes_between_snapshots="500")
+    await stop(await node.start_with_broker())
+    append_to_log(node, [*KEPT, RemoveAccessControlEntryRecord(Uuid(b"\x04" * 16))])
+    in_force = (KEPT[0], KEPT[2], KEPT[3])
+    for prefix in ("first", "second"):
+        role = await node.start_with_broker()
+        assert len(role.image.acls) == 1
+        assert len(role.image.logins.delegation_tokens()) == 1
+        await grow(role, prefix, 8)
+        await stop(role)
+        records = load_snapshot(node.disk).snapshot.records
+        assert tuple(record for record in records if type(record) in {type(kept) for kept in KEPT}) == in_force
 
 
 def set_credential(name: str) -> AlterUserScramCredentialsRequest:
@@ -73,34 +72,31 @@ def names_in(records: tuple[MetadataRecord, ...]) -> list[str]:
     return [record.name for record in records if isinstance(record, UserScramCredentialRecord)]
 
 
-def test_a_credential_is_shown_and_goes_into_a_snapshot_only_when_it_is_committed() -> None:
-    async def test() -> None:
-        node = Node(metadata_log_max_record_bytes_between_snapshots="500")
-        workers = GatedWorkers()
-        workers.gate.set()
-        role = await node.start_with_broker(workers)
-        await role.submit(set_credential("ann"))
-        for _ in range(20):
-            await turn()  # the start writes a snapshot
-        workers.gate.clear()
-        topics = asyncio.ensure_future(codes(role, create("a", "b", partitions=20)))
-        for _ in range(3):
-            await turn()  # the flush of the topics has begun, without the later records
-        late = asyncio.ensure_future(role.submit(set_credential("ben")))
-        await turn()
-        workers.gate.set()
-        workers.gate.clear()
-        assert await topics == [0, 0]
-        assert names_in(role.image.logins.values()) == ["ann"]
-        workers.gate.set()
-        await late
-        assert names_in(role.image.logins.values()) == ["ann", "ben"]
-        await stop(role)
-        records = load_snapshot(node.disk).snapshot.records
-        assert "b" in [record.name for record in records if isinstance(record, TopicRecord)]
-        assert names_in(records) == ["ann"]
-
-    run(test)
+async def test_a_credential_is_shown_and_goes_into_a_snapshot_only_when_it_is_committed() -> None:
+    node = Node(metadata_log_max_record_bytes_between_snapshots="500")
+    workers = GatedWorkers()
+    workers.gate.set()
+    role = await node.start_with_broker(workers)
+    await role.submit(set_credential("ann"))
+    for _ in range(20):
+        await turn()  # the start writes a snapshot
+    workers.gate.clear()
+    topics = asyncio.ensure_future(codes(role, create("a", "b", partitions=20)))
+    for _ in range(3):
+        await turn()  # the flush of the topics has begun, without the later records
+    late = asyncio.ensure_future(role.submit(set_credential("ben")))
+    await turn()
+    workers.gate.set()
+    workers.gate.clear()
+    assert await topics == [0, 0]
+    assert names_in(role.image.logins.values()) == ["ann"]
+    workers.gate.set()
+    await late
+    assert names_in(role.image.logins.values()) == ["ann", "ben"]
+    await stop(role)
+    records = load_snapshot(node.disk).snapshot.records
+    assert "b" in [record.name for record in records if isinstance(record, TopicRecord)]
+    assert names_in(records) == ["ann"]
 
 
 @pytest.mark.parametrize(
@@ -115,24 +111,18 @@ def test_a_credential_is_shown_and_goes_into_a_snapshot_only_when_it_is_committe
         (encode_metadata_record(FeatureLevelRecord("later.version", 1), 0), "later.version is 1"),
     ],
 )
-def test_a_record_of_a_later_kafka_refuses_the_start_and_nothing_is_written(frame: bytes, said: str) -> None:
-    async def test() -> None:
-        node = Node()
-        await stop(await node.start())
-        offset = append_to_log(node, [], (frame,))
-        before = node.disk.read_file(METADATA_LOG), node.disk.read_file(QUORUM_STATE)
-        with pytest.raises(QuorumError, match=rf"__cluster_metadata-0.* offset {offset}:.*Record.*{said}"):
-            await node.start()
-        assert (node.disk.read_file(METADATA_LOG), node.disk.read_file(QUORUM_STATE)) == before
-
-    run(test)
+async def test_a_record_of_a_later_kafka_refuses_the_start_and_nothing_is_written(frame: bytes, said: str) -> None:
+    node = Node()
+    await stop(await node.start())
+    offset = append_to_log(node, [], (frame,))
+    before = node.disk.read_file(METADATA_LOG), node.disk.read_file(QUORUM_STATE)
+    with pytest.raises(QuorumError, match=rf"__cluster_metadata-0.* offset {offset}:.*Record.*{said}"):
+        await node.start()
+    assert (node.disk.read_file(METADATA_LOG), node.disk.read_file(QUORUM_STATE)) == before
 
 
-def test_a_level_that_was_taken_back_refuses_nothing() -> None:
-    async def test() -> None:
-        node = Node()
-        await stop(await node.start())
-        append_to_log(node, [FeatureLevelRecord("transaction.version", level) for level in (3, 2)])
-        await stop(await node.start())
-
-    run(test)
+async def test_a_level_that_was_taken_back_refuses_nothing() -> None:
+    node = Node()
+    await stop(await node.start())
+    append_to_log(node, [FeatureLevelRecord("transaction.version", level) for level in (3, 2)])
+    await stop(await node.start())

@@ -128,9 +128,7 @@ async def test_a_long_request_that_is_refused_leaves_nothing() -> None:
 
 
 @pytest.mark.parametrize("turns", range(1, 24))
-async def test_a_flush_during_a_long_request_answers_only_earlier_requests(
-    turns: int,
-) -> None:
+async def test_a_flush_during_a_long_request_answers_only_earlier_requests(turns: int) -> None:
     workers = GatedWorkers()
     workers.gate.set()
     role = await Node().start_with_broker(workers)

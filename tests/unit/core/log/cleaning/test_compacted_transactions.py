@@ -48,9 +48,7 @@ def seen(log: Log) -> dict[str, str | None]:
     return {key: value for _, key, value in committed_records(log, log.log_end_offset)}
 
 
-def test_an_abort_in_the_clean_part_does_not_abort_the_producers_next_transaction(
-    log: Log,
-) -> None:
+def test_an_abort_in_the_clean_part_does_not_abort_the_producers_next_transaction(log: Log) -> None:
     write(log, ("k", "old"), ("other", "old"))
     write(log, ("x", "aborted"), sequence=0)
     end(log, is_commit=False)

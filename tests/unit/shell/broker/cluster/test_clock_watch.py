@@ -15,6 +15,7 @@ from moldau.wire.protocol.messages.cluster import (
     QuorumTopic,
 )
 from tests.support.brokers import Brokers, run_brokers
+from tests.support.stories import run_by
 
 
 def described(leader_ms: int, leader_id: int = 9, error_code: int = 0) -> DescribeQuorumResponse:
@@ -36,34 +37,34 @@ def told_by(node: OwnNode) -> list[str]:
         (4_000, []),
     ],
 )
-def test_a_clock_that_is_far_from_the_controllers_is_told_in_the_log(ahead_ms: int, said: list[str]) -> None:
-    async def story(brokers: Brokers) -> None:
-        broker = brokers.machines[1].broker
-        assert broker is not None
-        node = broker.own_node
+@run_by(run_brokers, count=1)
+async def test_a_clock_that_is_far_from_the_controllers_is_told_in_the_log(
+    brokers: Brokers, *, ahead_ms: int, said: list[str]
+) -> None:
+    broker = brokers.machines[1].broker
+    assert broker is not None
+    node = broker.own_node
 
-        async def describe() -> DescribeQuorumResponse:
-            return described(node.clock.now_ms() + ahead_ms)
+    async def describe() -> DescribeQuorumResponse:
+        return described(node.clock.now_ms() + ahead_ms)
 
-        await look_at_clock(node, describe)
-        assert [one.partition("this machine is ")[2].partition(": ")[0] for one in told_by(node)] == said
-
-    run_brokers(story, count=1)
+    await look_at_clock(node, describe)
+    assert [one.partition("this machine is ")[2].partition(": ")[0] for one in told_by(node)] == said
 
 
 @pytest.mark.parametrize("answer", [described(0, leader_id=1), described(0, error_code=6), DescribeQuorumResponse()])
-def test_an_answer_of_no_other_leader_says_nothing_of_its_clock(answer: DescribeQuorumResponse) -> None:
-    async def story(brokers: Brokers) -> None:
-        broker = brokers.machines[1].broker
-        assert broker is not None
+@run_by(run_brokers, count=1)
+async def test_an_answer_of_no_other_leader_says_nothing_of_its_clock(
+    brokers: Brokers, *, answer: DescribeQuorumResponse
+) -> None:
+    broker = brokers.machines[1].broker
+    assert broker is not None
 
-        async def describe() -> DescribeQuorumResponse:
-            return answer
+    async def describe() -> DescribeQuorumResponse:
+        return answer
 
-        await look_at_clock(broker.own_node, describe)
-        assert told_by(broker.own_node) == []
-
-    run_brokers(story, count=1)
+    await look_at_clock(broker.own_node, describe)
+    assert told_by(broker.own_node) == []
 
 
 def test_what_lies_between_a_question_and_its_answer_is_no_skew() -> None:

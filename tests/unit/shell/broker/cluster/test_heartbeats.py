@@ -21,6 +21,7 @@ from moldau.wire.protocol.messages.broker_lifecycle import (
     RegisteredListener,
 )
 from tests.support.controller import Controller
+from tests.support.stories import run_by
 
 SESSION_S = 9.0
 
@@ -93,200 +94,170 @@ def tell(story: Callable[[Story], Awaitable[None]]) -> None:
         loop.close()
 
 
-def test_a_broker_serves_once_it_has_its_registration_in_its_metadata() -> None:
-    async def story(here: Story) -> None:
-        broker = here.broker()
-        here.lags_at = 0
-        starting = asyncio.ensure_future(broker.start())
-        await asyncio.sleep(1)
-        assert here.is_fenced
-        here.lags_at = None
-        await starting
-        assert not here.is_fenced
-        assert here.epochs == [here.controller.epoch(2)]
-
-    tell(story)
+@run_by(tell)
+async def test_a_broker_serves_once_it_has_its_registration_in_its_metadata(here: Story) -> None:
+    broker = here.broker()
+    here.lags_at = 0
+    starting = asyncio.ensure_future(broker.start())
+    await asyncio.sleep(1)
+    assert here.is_fenced
+    here.lags_at = None
+    await starting
+    assert not here.is_fenced
+    assert here.epochs == [here.controller.epoch(2)]
 
 
-def test_a_broker_serves_once_its_registration_is_in_the_metadata() -> None:
-    async def story(here: Story) -> None:
+@run_by(tell)
+async def test_a_broker_serves_once_its_registration_is_in_the_metadata(here: Story) -> None:
+    await here.broker().start()
+    registration, fenced, *later = here.asked
+    assert isinstance(registration, BrokerRegistrationRequest)
+    assert fenced.want_fence
+    assert here.took_part_after == 2
+    assert [request.want_fence for request in later] == [False]
+
+
+@run_by(tell)
+async def test_a_heartbeat_comes_each_interval_and_keeps_the_session(here: Story) -> None:
+    broker = here.broker()
+    await broker.start()
+    here.asked.clear()
+    going = asyncio.ensure_future(broker.go_on())
+    await asyncio.sleep(21)
+    assert [type(request) for request in here.asked] == [BrokerHeartbeatRequest] * 10
+    assert not here.is_fenced
+    going.cancel()
+    await asyncio.sleep(SESSION_S)
+    here.controller.wait_until(int(here.loop.time() * 1_000))
+    assert here.is_fenced
+
+
+@run_by(tell)
+async def test_a_broker_is_heard_of_at_once_where_the_controller_may_think_that_it_died(here: Story) -> None:
+    broker = here.broker()
+    await broker.start()
+    going = asyncio.ensure_future(broker.go_on())
+    await asyncio.sleep(0.5)
+    here.asked.clear()
+    broker.beat_now()
+    await asyncio.sleep(0.01)
+    assert len(here.asked) == 1
+    await asyncio.sleep(1.9)
+    assert len(here.asked) == 1
+    await asyncio.sleep(0.2)
+    assert len(here.asked) == 2
+    going.cancel()
+
+
+@run_by(tell)
+async def test_after_a_heartbeat_without_an_answer_the_next_one_comes_at_once(here: Story) -> None:
+    broker = here.broker()
+    await broker.start()
+    here.asked.clear()
+    here.refusals = ["REQUEST_TIMED_OUT"] * 3
+    going = asyncio.ensure_future(broker.go_on())
+    await asyncio.sleep(2.5)
+    assert len(here.asked) == 4
+    going.cancel()
+
+
+@run_by(tell)
+async def test_a_broker_whose_earlier_life_still_counts_waits_for_the_end_of_its_session(here: Story) -> None:
+    await here.broker(life=1).start()
+    began_s = here.loop.time()
+    await here.broker(life=2).start()
+    assert SESSION_S <= here.loop.time() - began_s < SESSION_S + 1
+    assert len(here.epochs) == 2
+
+
+@run_by(tell)
+async def test_a_broker_that_nobody_takes_gives_up_in_time(here: Story) -> None:
+    here.refusals = ["REQUEST_TIMED_OUT"] * 10_000
+    with pytest.raises(TimeoutError):
         await here.broker().start()
-        registration, fenced, *later = here.asked
-        assert isinstance(registration, BrokerRegistrationRequest)
-        assert fenced.want_fence
-        assert here.took_part_after == 2
-        assert [request.want_fence for request in later] == [False]
-
-    tell(story)
+    assert here.loop.time() == pytest.approx(60)
 
 
-def test_a_heartbeat_comes_each_interval_and_keeps_the_session() -> None:
-    async def story(here: Story) -> None:
-        broker = here.broker()
-        await broker.start()
-        here.asked.clear()
-        going = asyncio.ensure_future(broker.go_on())
-        await asyncio.sleep(21)
-        assert [type(request) for request in here.asked] == [BrokerHeartbeatRequest] * 10
-        assert not here.is_fenced
-        going.cancel()
-        await asyncio.sleep(SESSION_S)
-        here.controller.wait_until(int(here.loop.time() * 1_000))
-        assert here.is_fenced
-
-    tell(story)
+@run_by(tell)
+async def test_a_broker_that_cannot_be_in_this_cluster_is_told_at_once(here: Story) -> None:
+    here.refusals = ["INCONSISTENT_CLUSTER_ID"]
+    with pytest.raises(KafkaError) as caught:
+        await here.broker().start()
+    assert caught.value.code == 104
 
 
-def test_a_broker_is_heard_of_at_once_where_the_controller_may_think_that_it_died() -> None:
-    async def story(here: Story) -> None:
-        broker = here.broker()
-        await broker.start()
-        going = asyncio.ensure_future(broker.go_on())
-        await asyncio.sleep(0.5)
-        here.asked.clear()
-        broker.beat_now()
-        await asyncio.sleep(0.01)
-        assert len(here.asked) == 1
-        await asyncio.sleep(1.9)
-        assert len(here.asked) == 1
-        await asyncio.sleep(0.2)
-        assert len(here.asked) == 2
-        going.cancel()
-
-    tell(story)
+@run_by(tell)
+async def test_a_broker_that_lacks_a_finalized_level_says_which_levels_it_supports(here: Story) -> None:
+    here.refusals = ["UNSUPPORTED_VERSION"]
+    said = r"refuses broker 2 .*`kafka-features describe` .* supports metadata.version 7 to 33, .*group.version 0 to 1"
+    with pytest.raises(KafkaError, match=said):
+        await here.broker().start()
 
 
-def test_after_a_heartbeat_without_an_answer_the_next_one_comes_at_once() -> None:
-    async def story(here: Story) -> None:
-        broker = here.broker()
-        await broker.start()
-        here.asked.clear()
-        here.refusals = ["REQUEST_TIMED_OUT"] * 3
-        going = asyncio.ensure_future(broker.go_on())
-        await asyncio.sleep(2.5)
-        assert len(here.asked) == 4
-        going.cancel()
-
-    tell(story)
-
-
-def test_a_broker_whose_earlier_life_still_counts_waits_for_the_end_of_its_session() -> None:
-    async def story(here: Story) -> None:
-        await here.broker(life=1).start()
-        began_s = here.loop.time()
-        await here.broker(life=2).start()
-        assert SESSION_S <= here.loop.time() - began_s < SESSION_S + 1
-        assert len(here.epochs) == 2
-
-    tell(story)
-
-
-def test_a_broker_that_nobody_takes_gives_up_in_time() -> None:
-    async def story(here: Story) -> None:
-        here.refusals = ["REQUEST_TIMED_OUT"] * 10_000
-        with pytest.raises(TimeoutError):
-            await here.broker().start()
-        assert here.loop.time() == pytest.approx(60)
-
-    tell(story)
-
-
-def test_a_broker_that_cannot_be_in_this_cluster_is_told_at_once() -> None:
-    async def story(here: Story) -> None:
-        here.refusals = ["INCONSISTENT_CLUSTER_ID"]
-        with pytest.raises(KafkaError) as caught:
-            await here.broker().start()
-        assert caught.value.code == 104
-
-    tell(story)
-
-
-def test_a_broker_that_lacks_a_finalized_level_says_which_levels_it_supports() -> None:
-    async def story(here: Story) -> None:
-        here.refusals = ["UNSUPPORTED_VERSION"]
-        said = (
-            r"refuses broker 2 .*`kafka-features describe` .* supports metadata.version 7 to 33, .*group.version 0 to 1"
-        )
-        with pytest.raises(KafkaError, match=said):
-            await here.broker().start()
-
-    tell(story)
-
-
-def test_a_broker_that_is_refused_when_it_registers_again_goes_on_asking() -> None:
-    async def story(here: Story) -> None:
-        broker = here.broker()
-        await broker.start()
-        here.refusals = ["BROKER_ID_NOT_REGISTERED", "UNSUPPORTED_VERSION", "BROKER_ID_NOT_REGISTERED"]
-        going = asyncio.ensure_future(broker.go_on())
-        await asyncio.sleep(8.5)
-        assert not going.done()
-        assert len(here.epochs) == 2
-        assert not here.is_fenced
-        going.cancel()
-
-    tell(story)
+@run_by(tell)
+async def test_a_broker_that_is_refused_when_it_registers_again_goes_on_asking(here: Story) -> None:
+    broker = here.broker()
+    await broker.start()
+    here.refusals = ["BROKER_ID_NOT_REGISTERED", "UNSUPPORTED_VERSION", "BROKER_ID_NOT_REGISTERED"]
+    going = asyncio.ensure_future(broker.go_on())
+    await asyncio.sleep(8.5)
+    assert not going.done()
+    assert len(here.epochs) == 2
+    assert not here.is_fenced
+    going.cancel()
 
 
 @pytest.mark.parametrize("name", ["STALE_BROKER_EPOCH", "BROKER_ID_NOT_REGISTERED"])
-def test_a_controller_that_has_forgotten_the_broker_is_told_of_it_again(name: str) -> None:
-    async def story(here: Story) -> None:
-        broker = here.broker()
-        await broker.start()
-        here.refusals = ["REQUEST_TIMED_OUT", name]
-        going = asyncio.ensure_future(broker.go_on())
-        await asyncio.sleep(2.5)
-        assert isinstance(here.asked[-1], BrokerRegistrationRequest)
-        assert len(here.epochs) == 2
-        await asyncio.sleep(2)
-        assert not here.is_fenced
-        going.cancel()
-
-    tell(story)
+@run_by(tell)
+async def test_a_controller_that_has_forgotten_the_broker_is_told_of_it_again(here: Story, *, name: str) -> None:
+    broker = here.broker()
+    await broker.start()
+    here.refusals = ["REQUEST_TIMED_OUT", name]
+    going = asyncio.ensure_future(broker.go_on())
+    await asyncio.sleep(2.5)
+    assert isinstance(here.asked[-1], BrokerRegistrationRequest)
+    assert len(here.epochs) == 2
+    await asyncio.sleep(2)
+    assert not here.is_fenced
+    going.cancel()
 
 
-def test_failed_directories_are_reported() -> None:
-    async def story(here: Story) -> None:
-        broker = here.broker()
-        await broker.start()
-        here.failed = (Uuid(b"\xd2" * 16),)
-        going = asyncio.ensure_future(broker.go_on())
-        await asyncio.sleep(2.5)
-        assert here.asked[-1].offline_log_dirs == here.failed
-        going.cancel()
-
-    tell(story)
+@run_by(tell)
+async def test_failed_directories_are_reported(here: Story) -> None:
+    broker = here.broker()
+    await broker.start()
+    here.failed = (Uuid(b"\xd2" * 16),)
+    going = asyncio.ensure_future(broker.go_on())
+    await asyncio.sleep(2.5)
+    assert here.asked[-1].offline_log_dirs == here.failed
+    going.cancel()
 
 
-def test_cordoned_directories_are_reported_after_the_broker_caught_up() -> None:
-    async def story(here: Story) -> None:
-        here.cordoned = (Uuid(b"\xd2" * 16),)
-        await here.broker().start()
-        _, waiting, serving = here.asked
-        assert (waiting.cordoned_log_dirs, serving.cordoned_log_dirs) == (None, here.cordoned)
-        assert here.controller.state.image.brokers[2].cordoned_log_directories == here.cordoned
+@run_by(tell)
+async def test_cordoned_directories_are_reported_after_the_broker_caught_up(here: Story) -> None:
+    here.cordoned = (Uuid(b"\xd2" * 16),)
+    await here.broker().start()
+    _, waiting, serving = here.asked
+    assert (waiting.cordoned_log_dirs, serving.cordoned_log_dirs) == (None, here.cordoned)
+    assert here.controller.state.image.brokers[2].cordoned_log_directories == here.cordoned
 
-        here.cordoned = None
-        await here.broker(life=2).start()
-        assert here.asked[-1].cordoned_log_dirs is None
-        assert here.controller.state.image.brokers[2].cordoned_log_directories is None
-
-    tell(story)
+    here.cordoned = None
+    await here.broker(life=2).start()
+    assert here.asked[-1].cordoned_log_dirs is None
+    assert here.controller.state.image.brokers[2].cordoned_log_directories is None
 
 
-def test_a_broker_stops_when_the_others_know_that_it_leads_nothing() -> None:
-    async def story(here: Story) -> None:
-        broker = here.broker()
-        await broker.start()
-        here.controller.start(3)
-        here.controller.create(2, 3)
-        stopping = asyncio.ensure_future(broker.shut_down())
-        await asyncio.sleep(1)
-        assert here.controller.partition.leader == 3
-        assert not stopping.done()
-        here.controller.beat(3)
-        await stopping
-        assert here.is_fenced
-        await here.broker(life=2).start()
-
-    tell(story)
+@run_by(tell)
+async def test_a_broker_stops_when_the_others_know_that_it_leads_nothing(here: Story) -> None:
+    broker = here.broker()
+    await broker.start()
+    here.controller.start(3)
+    here.controller.create(2, 3)
+    stopping = asyncio.ensure_future(broker.shut_down())
+    await asyncio.sleep(1)
+    assert here.controller.partition.leader == 3
+    assert not stopping.done()
+    here.controller.beat(3)
+    await stopping
+    assert here.is_fenced
+    await here.broker(life=2).start()

@@ -53,8 +53,7 @@ async def test_a_description_of_directories_sees_the_move_before_it(start_node: 
     assert found[there.path] == ["t"]
 
 
-async def test_a_list_of_reassignments_sees_the_one_before_it(start_node: Any) -> None:
-    node = await start_node()
+async def test_a_list_of_reassignments_sees_the_one_before_it(node: Any) -> None:
     await node.create_topic("t")
     listener = RegisteredListener("PLAINTEXT", "127.0.0.1", 9092)
     directory = Uuid(b"d" * 16)
@@ -72,8 +71,7 @@ async def test_a_list_of_reassignments_sees_the_one_before_it(start_node: Any) -
     assert [(topic.name, topic.partitions[0].adding_replicas) for topic in listed.topics] == [("t", (2,))]
 
 
-async def test_the_features_of_a_listener_are_those_of_the_update_before(start_node: Any) -> None:
-    node = await start_node()
+async def test_the_features_of_a_listener_are_those_of_the_update_before(node: Any) -> None:
     for level, kind in ((0, UpgradeType.SAFE_DOWNGRADE), (1, UpgradeType.UPGRADE)):
         update = FeatureUpdateKey(ELIGIBLE_LEADER_REPLICAS, level, upgrade_type=kind)
         _, told = await answers_to(

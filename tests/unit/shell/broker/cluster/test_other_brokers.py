@@ -41,9 +41,7 @@ def learn(node: Any, *others: BrokerImage, **leaders: int) -> None:
     image.apply_delta(delta)
 
 
-async def test_metadata_names_the_brokers_that_serve_on_the_listener_that_asks(start_node: Any) -> None:
-    node = await start_node()
-    client = node.connect()
+async def test_metadata_names_the_brokers_that_serve_on_the_listener_that_asks(node: Any, client: Any) -> None:
     learn(node, broker(2), broker(3, is_fenced=True), broker(4, "INTERNAL"))
     answer = await client.ask(ApiKey.METADATA, 12, MetadataRequest(topics=()))
     assert [(one.node_id, one.host, one.port, one.rack) for one in answer.brokers] == [
@@ -80,8 +78,7 @@ async def test_a_broker_names_itself_as_it_is_registered(
     assert await own_address() == among_others
 
 
-async def test_a_broker_without_a_listener_for_brokers_is_named(start_node: Any, caplog: Any) -> None:
-    node = await start_node()
+async def test_a_broker_without_a_listener_for_brokers_is_named(node: Any, caplog: Any) -> None:
     image = node.node.broker.image
     delta = MetadataDelta(end_offset=Offset(image.end_offset + 1), brokers={BrokerId(2): broker(2, "CLIENTS")})
     image.apply_delta(delta)
@@ -89,9 +86,7 @@ async def test_a_broker_without_a_listener_for_brokers_is_named(start_node: Any,
     assert "broker 2 is not reached: it has registered no listener PLAINTEXT" in caplog.text
 
 
-async def test_a_leader_that_the_client_cannot_reach_is_none(start_node: Any) -> None:
-    node = await start_node()
-    client = node.connect()
+async def test_a_leader_that_the_client_cannot_reach_is_none(node: Any, client: Any) -> None:
     for name in ("elsewhere", "none", "fenced", "internal"):
         await node.create_topic(name)
     others = broker(2), broker(3, is_fenced=True), broker(4, "INTERNAL")

@@ -43,6 +43,13 @@ async def find_coordinator(client: Any) -> None:
     assert answer.error_code == 0
 
 
+async def with_coordinator(node: Any) -> Any:
+    """A client, for which the topic of committed offsets is there."""
+    client = node.connect()
+    await find_coordinator(client)
+    return client
+
+
 async def join(client: Any, session_timeout_ms: int, group_id: str = "g") -> Any:
     request = JoinGroupRequest(
         group_id=group_id,
@@ -105,8 +112,7 @@ async def test_a_silent_member_is_out_after_its_session_though_the_clock_was_set
     start_node: Any, step_ms: int
 ) -> None:
     node = await start_node(SETTINGS)
-    client = node.connect()
-    await find_coordinator(client)
+    client = await with_coordinator(node)
     assert (await join(client, session_timeout_ms=10)).error_code == 0
     node.clock.set_now(node.clock.now_ms() + step_ms)
     node.clock.advance(10)
@@ -116,8 +122,7 @@ async def test_a_silent_member_is_out_after_its_session_though_the_clock_was_set
 
 async def test_a_clock_that_is_set_forward_ends_no_session(start_node: Any) -> None:
     node = await start_node(SETTINGS)
-    client = node.connect()
-    await find_coordinator(client)
+    client = await with_coordinator(node)
     assert (await join(client, session_timeout_ms=30_000)).error_code == 0
     node.clock.set_now(node.clock.now_ms() + HOUR_MS)
     shard = node.node.broker.coordination.groups.shard_for("g")
@@ -127,17 +132,14 @@ async def test_a_clock_that_is_set_forward_ends_no_session(start_node: Any) -> N
 
 async def test_groups_past_the_bound_are_refused_and_counted(start_node: Any) -> None:
     node = await start_node({**SETTINGS, "moldau.groups": "1"})
-    client = node.connect()
-    await find_coordinator(client)
+    client = await with_coordinator(node)
     assert (await join(client, session_timeout_ms=30_000)).error_code == 0
     assert (await join(client, session_timeout_ms=30_000, group_id="other")).error_code == 81
     assert node.node.telemetry.value(BOUND_REACHED, "moldau.groups") == 1
 
 
-async def test_commits_carry_the_time_that_people_read(start_node: Any) -> None:
-    node = await start_node()
+async def test_commits_carry_the_time_that_people_read(node: Any, client: Any) -> None:
     await node.create_topic("t")
-    client = node.connect()
     await find_coordinator(client)
     node.clock.set_now(node.clock.now_ms() - HOUR_MS)
     assert await commit(client, "t", 5) == 0
@@ -145,12 +147,10 @@ async def test_commits_carry_the_time_that_people_read(start_node: Any) -> None:
     assert stored.commit_timestamp == node.clock.now_ms()
 
 
-async def test_a_topic_of_the_same_name_begins_without_committed_offsets(start_node: Any) -> None:
-    node = await start_node()
+async def test_a_topic_of_the_same_name_begins_without_committed_offsets(node: Any) -> None:
     await node.create_topic("t")
     await node.create_topic("other")
-    client = node.connect()
-    await find_coordinator(client)
+    client = await with_coordinator(node)
     assert await commit(client, "t", 5) == 0
     assert await commit(client, "other", 7) == 0
     await delete_topic(node, "t")
@@ -174,8 +174,7 @@ async def test_a_deletion_reaches_groups_that_nobody_asked_since_the_start(start
     node = await start_node()
     await node.create_topic("t")
     await node.create_topic("other")
-    client = node.connect()
-    await find_coordinator(client)
+    client = await with_coordinator(node)
     assert await commit(client, "t", 5) == 0
     assert await commit(client, "other", 7) == 0
     node = await restarted(start_node, node, is_clean=is_clean)
@@ -194,8 +193,7 @@ async def test_offsets_of_a_topic_that_is_gone_are_forgotten_at_the_next_load(st
     """The node ended between the deletion and the groups' records of it."""
     node = await start_node()
     await node.create_topic("t")
-    client = node.connect()
-    await find_coordinator(client)
+    client = await with_coordinator(node)
     assert await commit(client, "t", 5) == 0
     shard = node.node.broker.coordination.groups.shard_for("g")
     shard.close(kafka_error("NOT_COORDINATOR"))
@@ -209,8 +207,7 @@ async def test_offsets_of_a_topic_that_is_gone_are_forgotten_at_the_next_load(st
 async def test_a_topic_made_anew_while_its_coordinator_was_away_begins_without_positions(start_node: Any) -> None:
     node = await start_node()
     await node.create_topic("t")
-    client = node.connect()
-    await find_coordinator(client)
+    client = await with_coordinator(node)
     assert await commit(client, "t", 5) == 0
     node.node.broker.coordination.groups.shard_for("g").close(kafka_error("NOT_COORDINATOR"))
     await delete_topic(node, "t")
@@ -228,8 +225,7 @@ async def test_shards_are_loaded_one_after_the_other_and_with_pauses(start_node:
     node = await start_node(settings)
     count = 5 * TURN_THINGS
     await node.create_topic("t", count)
-    client = node.connect()
-    await find_coordinator(client)
+    client = await with_coordinator(node)
     groups = ("g", "h", "i")
     for group_id in groups:
         commits = offset_commit(7, group=group_id, partitions=range(count))
@@ -250,8 +246,7 @@ async def test_shards_are_loaded_one_after_the_other_and_with_pauses(start_node:
 async def test_of_many_commits_of_a_position_only_the_last_is_decoded_at_a_load(start_node: Any) -> None:
     node = await start_node()
     await node.create_topic("t")
-    client = node.connect()
-    await find_coordinator(client)
+    client = await with_coordinator(node)
     for offset in range(100):
         assert await commit(client, "t", offset) == 0
     shard = node.node.broker.coordination.groups.shard_for("g")
@@ -294,8 +289,7 @@ async def test_a_load_goes_on_in_a_log_that_is_another_one_meanwhile(start_node:
     """It moves to another log directory, or begins later: some operators let retention delete from the topic, too."""
     node = await start_node(SETTINGS, further_disks=(MemoryDisk(),))
     await node.create_topic("t")
-    client = node.connect()
-    await find_coordinator(client)
+    client = await with_coordinator(node)
     partition = node.node.broker.coordination.groups.shard_for("g").partition
     for offset in range(4):
         assert await commit(client, "t", offset) == 0
@@ -329,8 +323,7 @@ async def test_pending_commits_count_from_their_marker_on_whatever_came_between(
     disk = MemoryDisk()
     node = await start_node(disk=disk)
     await node.create_topic("t")
-    client = node.connect()
-    await find_coordinator(client)
+    client = await with_coordinator(node)
     assert await commit(client, "t", 1) == 0
     node.node.abort()
     file = disk.open("__consumer_offsets-0/00000000000000000000.log")
@@ -351,11 +344,9 @@ async def test_pending_commits_count_from_their_marker_on_whatever_came_between(
     assert {group_id: topics["t"][0].offset for group_id, topics in offsets.items()} == {"g": 3, "h": 2, "i": 8}
 
 
-async def test_a_record_that_nobody_can_write_is_refused_and_the_group_lives_on(start_node: Any) -> None:
+async def test_a_record_that_nobody_can_write_is_refused_and_the_group_lives_on(node: Any, client: Any) -> None:
     """Its time does not fit into 64 bits: an unforeseen error."""
-    node = await start_node()
     await node.create_topic("t")
-    client = node.connect()
     await find_coordinator(client)
     node.clock.set_now(1 << 63)
     assert await commit(client, "t", 5) == -1
@@ -368,8 +359,7 @@ async def test_a_record_that_nobody_can_write_is_refused_and_the_group_lives_on(
 async def test_a_log_that_cannot_be_read_is_told_to_those_who_wait_for_it(start_node: Any) -> None:
     node = await start_node()
     await node.create_topic("t")
-    client = node.connect()
-    await find_coordinator(client)
+    client = await with_coordinator(node)
     assert await commit(client, "t", 5) == 0
     node.node.abort()
     record = OffsetRecord(OffsetCommitKey("g", "t", 0), OffsetCommitValue(offset=6))
@@ -383,8 +373,7 @@ async def test_a_log_that_cannot_be_read_is_told_to_those_who_wait_for_it(start_
 async def test_what_is_due_at_once_comes_in_several_turns_of_the_loop(start_node: Any) -> None:
     """A check of many committed offsets takes several decisions; other clients are served between them."""
     node = await start_node(SETTINGS)
-    client = node.connect()
-    await find_coordinator(client)
+    client = await with_coordinator(node)
     for number in range(3):
         assert (await join(client, session_timeout_ms=10, group_id=f"g{number}")).error_code == 0
     shard = node.node.broker.coordination.groups.shard_for("g0")
@@ -401,8 +390,7 @@ async def test_a_flush_that_ends_while_a_commit_is_taken_in_answers_that_commit(
     node = await start_node({**SETTINGS, "log.flush.interval.messages": "1"})
     count = 5 * TURN_THINGS
     await node.create_topic("t", count)
-    client = node.connect()
-    await find_coordinator(client)
+    client = await with_coordinator(node)
     shard = node.node.broker.coordination.groups.shard_for("g")
     client.send(ApiKey.OFFSET_COMMIT, 8, offset_commit(7, partitions=range(count)))
     while shard.partition.log.log_end_offset == 0:

@@ -61,8 +61,7 @@ async def test_groups_of_several_shards_are_deleted_by_one_request(start_node: A
     assert node.node.telemetry.value(OFFSET_DELETIONS) == 2
 
 
-async def test_without_an_offsets_topic_there_is_no_coordinator(start_node: Any) -> None:
-    client = (await start_node()).connect()
+async def test_without_an_offsets_topic_there_is_no_coordinator(client: Any) -> None:
     answer = await client.ask(ApiKey.DELETE_GROUPS, 2, DeleteGroupsRequest(("a",)))
     assert [row.error_code for row in answer.results] == [16]
     assert (await client.ask(ApiKey.OFFSET_DELETE, 0, OffsetDeleteRequest("a"))).error_code == 16

@@ -104,9 +104,7 @@ async def test_pending_offsets_and_their_marker_survive_a_crash(start_node: Any,
     assert await position(node) == (found, 0)
 
 
-async def test_a_marker_for_a_partition_of_another_leader_is_rejected(
-    start_node: Any,
-) -> None:
+async def test_a_marker_for_a_partition_of_another_leader_is_rejected(start_node: Any) -> None:
     """A coordinator of Apache Kafka does not know NOT_COORDINATOR in a partition's response: it would not retry."""
     node = await start_node()
     assert await end(node) == NOT_LEADER
@@ -257,9 +255,7 @@ async def test_the_markers_of_a_request_wait_together_for_the_load_of_their_log(
     assert await position(node) == (5, 0)
 
 
-async def test_a_commit_and_its_marker_keep_their_order_even_during_a_load(
-    start_node: Any,
-) -> None:
+async def test_a_commit_and_its_marker_keep_their_order_even_during_a_load(start_node: Any) -> None:
     node = await started(start_node)
     assert await commit(node, 5) == 0
     node = await restarted(start_node, node)

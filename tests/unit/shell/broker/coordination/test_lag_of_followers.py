@@ -12,6 +12,7 @@ from moldau.wire.protocol.messages.offsets import (
     OffsetCommitRequestTopic,
 )
 from tests.support.brokers import Brokers, run_brokers
+from tests.support.stories import run_by
 
 LAG = 'kafka_consumergroup_lag{consumergroup="g",topic="t",partition="0"}'
 LAG_SUM = 'kafka_consumergroup_lag_sum{consumergroup="g",topic="t"}'
@@ -26,24 +27,19 @@ async def lags(brokers: Brokers, broker_id: int) -> dict[str, str]:
     return {name: value for name, value in lines if name in (LAG, LAG_SUM)}
 
 
-def test_a_replica_that_lags_behind_does_not_tell_how_far_groups_have_read() -> None:
+@run_by(run_brokers, count=3)
+async def test_a_replica_that_lags_behind_does_not_tell_how_far_groups_have_read(brokers: Brokers) -> None:
     """Broker 3 coordinates the group, and follows broker 2 in the group's topic."""
-
-    async def story(brokers: Brokers) -> None:
-        brokers.controller.create_topic("t", (2, 3))
-        brokers.controller.create_topic(OFFSETS_TOPIC, (3,), cleanup_policy="compact")
-        await brokers.until(lambda: all(one.has_topic(OFFSETS_TOPIC) for one in brokers.machines.values()))
-        topic = OffsetCommitRequestTopic(
-            "t", brokers.controller.image.topic_id("t"), (OffsetCommitRequestPartition(0, 0),)
-        )
-        answer = await brokers.ask(3, OffsetCommitRequest("g", topics=(topic,)))
-        assert answer.topics[0].partitions[0].error_code == 0
-        assert await brokers.produce(2, b"a") == 0
-        await brokers.until(lambda: brokers.machines[3].replica().high_watermark == 1)
-        assert await lags(brokers, 3) == {LAG: "1", LAG_SUM: "1"}
-        brokers.machines[2].stand_still()  # otherwise the leader adds the replica to the in-sync ones again
-        brokers.controller.change("t", isr=(2,))
-        await brokers.pass_time(0.1)
-        assert await lags(brokers, 3) == {}
-
-    run_brokers(story, count=3)
+    brokers.controller.create_topic("t", (2, 3))
+    brokers.controller.create_topic(OFFSETS_TOPIC, (3,), cleanup_policy="compact")
+    await brokers.until(lambda: all(one.has_topic(OFFSETS_TOPIC) for one in brokers.machines.values()))
+    topic = OffsetCommitRequestTopic("t", brokers.controller.image.topic_id("t"), (OffsetCommitRequestPartition(0, 0),))
+    answer = await brokers.ask(3, OffsetCommitRequest("g", topics=(topic,)))
+    assert answer.topics[0].partitions[0].error_code == 0
+    assert await brokers.produce(2, b"a") == 0
+    await brokers.until(lambda: brokers.machines[3].replica().high_watermark == 1)
+    assert await lags(brokers, 3) == {LAG: "1", LAG_SUM: "1"}
+    brokers.machines[2].stand_still()  # otherwise the leader adds the replica to the in-sync ones again
+    brokers.controller.change("t", isr=(2,))
+    await brokers.pass_time(0.1)
+    assert await lags(brokers, 3) == {}

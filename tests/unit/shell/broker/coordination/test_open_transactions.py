@@ -66,9 +66,8 @@ async def test_readers_of_committed_records_end_before_an_open_transaction(start
     assert (await look(client, 1, 3))[1:] == (4, 3), "what was deleted holds nobody up; what comes after is not decided"
 
 
-async def test_of_a_batch_that_does_not_fit_no_transactions_are_told(start_node: Any) -> None:
+async def test_of_a_batch_that_does_not_fit_no_transactions_are_told(node: Any) -> None:
     """Null as in Apache Kafka, not an empty list: no record of that partition was read."""
-    node = await start_node()
     await node.create_topic("t", 2)
     for index in (0, 1):
         node.node.broker.partitions.find("t", index).append(bytearray(build_batch([(None, b"v", NOW_MS, ())])), NOW_MS)

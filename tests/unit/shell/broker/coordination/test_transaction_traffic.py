@@ -19,6 +19,7 @@ from moldau.wire.protocol.messages.transactions import (
     WriteTxnMarkersRequest,
 )
 from tests.support.brokers import Brokers, run_brokers
+from tests.support.stories import run_by
 
 COUNT = 20
 SHORT_S = 0.5
@@ -42,46 +43,44 @@ async def begin(brokers: Brokers, name: str) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("topic", ["t", OFFSETS_TOPIC])
-def test_all_markers_of_a_request_are_written_before_the_first_is_waited_for(topic: str) -> None:
-    async def story(brokers: Brokers) -> None:
-        await with_topics(brokers, **{topic: (1, 2)})
-        topics = (WritableTxnMarkerTopic(topic, (0,)),)
-        markers = tuple(WritableTxnMarker(1 + number, 0, True, topics) for number in range(COUNT))
-        brokers.machines[2].stand_still()
-        asked = asyncio.ensure_future(brokers.ask(1, WriteTxnMarkersRequest(markers)))
-        await brokers.pass_time(SHORT_S)
-        assert brokers.machines[1].replica(topic).log.log_end_offset == COUNT
-        assert not asked.done()
-        brokers.machines[2].go_on()
-        results = (await asked).markers
-        assert [each.producer_id for each in results] == [each.producer_id for each in markers]
-        assert {each.topics[0].partitions[0].error_code for each in results} == {0}
+@run_by(run_brokers)
+async def test_all_markers_of_a_request_are_written_before_the_first_is_waited_for(
+    brokers: Brokers, *, topic: str
+) -> None:
+    await with_topics(brokers, **{topic: (1, 2)})
+    topics = (WritableTxnMarkerTopic(topic, (0,)),)
+    markers = tuple(WritableTxnMarker(1 + number, 0, True, topics) for number in range(COUNT))
+    brokers.machines[2].stand_still()
+    asked = asyncio.ensure_future(brokers.ask(1, WriteTxnMarkersRequest(markers)))
+    await brokers.pass_time(SHORT_S)
+    assert brokers.machines[1].replica(topic).log.log_end_offset == COUNT
+    assert not asked.done()
+    brokers.machines[2].go_on()
+    results = (await asked).markers
+    assert [each.producer_id for each in results] == [each.producer_id for each in markers]
+    assert {each.topics[0].partitions[0].error_code for each in results} == {0}
 
-    run_brokers(story)
 
-
-def test_all_transactions_of_a_request_are_decided_before_the_first_is_waited_for() -> None:
-    async def story(brokers: Brokers) -> None:
-        await with_topics(brokers, t=(1,), **{TRANSACTION_STATE_TOPIC: (1, 2)})
-        names = [f"x-{number}" for number in range(COUNT)]
-        producers = {name: await begin(brokers, name) for name in names}
-        topics = (AddPartitionsToTxnTopic("t", (0,)),)
-        transactions = [AddPartitionsToTxnTransaction(name, *producers[name], False, topics) for name in names]
-        # a repeated request after it sees it, though it is not replicated
-        transactions.append(AddPartitionsToTxnTransaction(names[0], *producers[names[0]], True, topics))
-        brokers.machines[2].stand_still()
-        log = brokers.machines[1].replica(TRANSACTION_STATE_TOPIC).log
-        begin_offset = log.log_end_offset
-        asked = asyncio.ensure_future(brokers.ask(1, AddPartitionsToTxnRequest(tuple(transactions))))
-        await brokers.pass_time(SHORT_S)
-        assert log.log_end_offset == begin_offset + COUNT
-        assert not asked.done()
-        brokers.machines[2].go_on()
-        results = (await asked).results_by_transaction
-        assert [each.transactional_id for each in results] == [*names, names[0]]
-        assert {each.topic_results[0].results_by_partition[0].partition_error_code for each in results} == {0}
-
-    run_brokers(story)
+@run_by(run_brokers)
+async def test_all_transactions_of_a_request_are_decided_before_the_first_is_waited_for(brokers: Brokers) -> None:
+    await with_topics(brokers, t=(1,), **{TRANSACTION_STATE_TOPIC: (1, 2)})
+    names = [f"x-{number}" for number in range(COUNT)]
+    producers = {name: await begin(brokers, name) for name in names}
+    topics = (AddPartitionsToTxnTopic("t", (0,)),)
+    transactions = [AddPartitionsToTxnTransaction(name, *producers[name], False, topics) for name in names]
+    # a repeated request after it sees it, though it is not replicated
+    transactions.append(AddPartitionsToTxnTransaction(names[0], *producers[names[0]], True, topics))
+    brokers.machines[2].stand_still()
+    log = brokers.machines[1].replica(TRANSACTION_STATE_TOPIC).log
+    begin_offset = log.log_end_offset
+    asked = asyncio.ensure_future(brokers.ask(1, AddPartitionsToTxnRequest(tuple(transactions))))
+    await brokers.pass_time(SHORT_S)
+    assert log.log_end_offset == begin_offset + COUNT
+    assert not asked.done()
+    brokers.machines[2].go_on()
+    results = (await asked).results_by_transaction
+    assert [each.transactional_id for each in results] == [*names, names[0]]
+    assert {each.topic_results[0].results_by_partition[0].partition_error_code for each in results} == {0}
 
 
 async def replicate_once(brokers: Brokers, leader: int, topic: str, follower: int) -> None:
@@ -94,55 +93,49 @@ async def replicate_once(brokers: Brokers, leader: int, topic: str, follower: in
     await brokers.pass_time(SHORT_S)
 
 
-def test_markers_of_many_transactions_wait_twice_for_followers_of_another_broker() -> None:
+@run_by(run_brokers, count=3)
+async def test_markers_of_many_transactions_wait_twice_for_followers_of_another_broker(brokers: Brokers) -> None:
     """Broker 1 coordinates, 2 leads topic t, 3 follows it."""
-
-    async def story(brokers: Brokers) -> None:
-        await with_topics(brokers, t=(2, 3), **{TRANSACTION_STATE_TOPIC: (1,)})
-        names = [f"x-{number}" for number in range(COUNT)]
-        producers = {name: await begin(brokers, name) for name in names}
-        topics = (AddPartitionsToTxnTopic("t", (0,)),)
-        transactions = tuple(AddPartitionsToTxnTransaction(name, *producers[name], False, topics) for name in names)
-        await brokers.ask(1, AddPartitionsToTxnRequest(transactions))
-        brokers.machines[3].stand_still()
-        for name in names:
-            assert (await brokers.ask(1, EndTxnRequest(name, *producers[name], committed=True))).error_code == 0
-        log = brokers.machines[2].replica().log
-        assert log.log_end_offset == 1
-        await replicate_once(brokers, 2, "t", 3)
-        assert log.log_end_offset == COUNT
-        brokers.machines[3].go_on()
-        await brokers.until(lambda: not brokers.machines[1].broker.coordination.transactions.markers.in_flight)
-        assert log.log_end_offset == COUNT, "each once"
-
-    run_brokers(story, count=3)
+    await with_topics(brokers, t=(2, 3), **{TRANSACTION_STATE_TOPIC: (1,)})
+    names = [f"x-{number}" for number in range(COUNT)]
+    producers = {name: await begin(brokers, name) for name in names}
+    topics = (AddPartitionsToTxnTopic("t", (0,)),)
+    transactions = tuple(AddPartitionsToTxnTransaction(name, *producers[name], False, topics) for name in names)
+    await brokers.ask(1, AddPartitionsToTxnRequest(transactions))
+    brokers.machines[3].stand_still()
+    for name in names:
+        assert (await brokers.ask(1, EndTxnRequest(name, *producers[name], committed=True))).error_code == 0
+    log = brokers.machines[2].replica().log
+    assert log.log_end_offset == 1
+    await replicate_once(brokers, 2, "t", 3)
+    assert log.log_end_offset == COUNT
+    brokers.machines[3].go_on()
+    await brokers.until(lambda: not brokers.machines[1].broker.coordination.transactions.markers.in_flight)
+    assert log.log_end_offset == COUNT, "each once"
 
 
-def test_joining_many_transactions_waits_twice_for_followers_of_the_coordinator() -> None:
+@run_by(run_brokers, count=3)
+async def test_joining_many_transactions_waits_twice_for_followers_of_the_coordinator(brokers: Brokers) -> None:
     """Broker 1 coordinates, 2 leads topic t, 3 follows the coordinator."""
-
-    async def story(brokers: Brokers) -> None:
-        await with_topics(brokers, t=(2,), **{TRANSACTION_STATE_TOPIC: (1, 3)})
-        names = [f"x-{number}" for number in range(COUNT)]
-        producers = {name: await begin(brokers, name) for name in names}
-        brokers.machines[3].stand_still()
-        log = brokers.machines[1].replica(TRANSACTION_STATE_TOPIC).log
-        begin_offset = log.log_end_offset
-        written = [
-            asyncio.ensure_future(
-                brokers.produce(
-                    2, b"a", by=name, transactional_id=name,
-                    producer_id=producers[name][0], producer_epoch=producers[name][1], base_sequence=0,
-                    is_transactional=True,
-                )
+    await with_topics(brokers, t=(2,), **{TRANSACTION_STATE_TOPIC: (1, 3)})
+    names = [f"x-{number}" for number in range(COUNT)]
+    producers = {name: await begin(brokers, name) for name in names}
+    brokers.machines[3].stand_still()
+    log = brokers.machines[1].replica(TRANSACTION_STATE_TOPIC).log
+    begin_offset = log.log_end_offset
+    written = [
+        asyncio.ensure_future(
+            brokers.produce(
+                2, b"a", by=name, transactional_id=name,
+                producer_id=producers[name][0], producer_epoch=producers[name][1], base_sequence=0,
+                is_transactional=True,
             )
-            for name in names
-        ]  # fmt: skip
-        await brokers.pass_time(SHORT_S)
-        assert log.log_end_offset == begin_offset + 1
-        await replicate_once(brokers, 1, TRANSACTION_STATE_TOPIC, 3)
-        assert log.log_end_offset == begin_offset + COUNT
-        brokers.machines[3].go_on()
-        assert await asyncio.gather(*written) == [0] * COUNT
-
-    run_brokers(story, count=3)
+        )
+        for name in names
+    ]  # fmt: skip
+    await brokers.pass_time(SHORT_S)
+    assert log.log_end_offset == begin_offset + 1
+    await replicate_once(brokers, 1, TRANSACTION_STATE_TOPIC, 3)
+    assert log.log_end_offset == begin_offset + COUNT
+    brokers.machines[3].go_on()
+    assert await asyncio.gather(*written) == [0] * COUNT

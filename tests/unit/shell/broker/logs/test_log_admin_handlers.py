@@ -82,9 +82,7 @@ async def test_a_start_that_is_told_is_on_the_disk_even_if_another_request_moved
     assert node.node.broker.partitions.find("t", 0).log.log_start_offset == 3
 
 
-async def test_a_reported_log_start_is_on_the_disk_despite_an_earlier_lack_of_room(
-    start_node: Any,
-) -> None:
+async def test_a_reported_log_start_is_on_the_disk_despite_an_earlier_lack_of_room(start_node: Any) -> None:
     disk = MemoryDisk()
     node = await start_node(disk=disk)
     await node.create_topic("t")
@@ -116,18 +114,16 @@ async def test_a_deleted_start_survives_the_loss_of_the_records_behind_it(start_
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-async def test_a_partition_that_stands_twice_counts_once_with_its_last_offset(start_node: Any, version: int) -> None:
-    node = await start_node()
+async def test_a_partition_that_stands_twice_counts_once_with_its_last_offset(
+    node: Any, client: Any, version: int
+) -> None:
     await node.create_topic("t", 2)
-    client = node.connect()
     await append(client, 4)
     assert await delete(client, (0, 1), (1, 0), (0, 2), (7, 0), version=version) == [(0, 2, 0), (1, 0, 0), (7, -1, 3)]
 
 
-async def test_what_is_deleted_cannot_be_undeleted(start_node: Any) -> None:
-    node = await start_node()
+async def test_what_is_deleted_cannot_be_undeleted(node: Any, client: Any) -> None:
     await node.create_topic("t")
-    client = node.connect()
     await append(client, 4)
     assert await delete(client, (0, 3)) == [(0, 3, 0)]
     assert await delete(client, (0, 1)) == [(0, 3, 0)]
@@ -135,10 +131,8 @@ async def test_what_is_deleted_cannot_be_undeleted(start_node: Any) -> None:
     assert await delete(client, (0, -2)) == [(0, -1, 1)]
 
 
-async def test_an_epoch_ends_where_the_log_ends_until_another_begins(start_node: Any) -> None:
-    node = await start_node()
+async def test_an_epoch_ends_where_the_log_ends_until_another_begins(node: Any, client: Any) -> None:
     await node.create_topic("t")
-    client = node.connect()
     change(node, leader_epoch=2)
     assert await epoch_end(client, 2) == (0, 2, 0)
     assert await epoch_end(client, 0) == (0, 0, 0)
@@ -156,10 +150,8 @@ async def test_an_epoch_ends_where_the_log_ends_until_another_begins(start_node:
     assert await epoch_end(client, 5, current=6) == (75, -1, -1)
 
 
-async def test_producers_are_told_with_their_last_sequence(start_node: Any) -> None:
-    node = await start_node()
+async def test_producers_are_told_with_their_last_sequence(node: Any, client: Any) -> None:
     await node.create_topic("t")
-    client = node.connect()
     await append(client, 1, producer_id=40, producer_epoch=1, base_sequence=0)
     await append(client, 2, producer_id=40, producer_epoch=1, base_sequence=1)
     request = DescribeProducersRequest((DescribeProducersTopic("t", (0, 9)), DescribeProducersTopic("a/b", (0,))))

@@ -65,9 +65,8 @@ def at_most(allowed_bytes: int) -> Iterator[None]:
     ],
 )
 async def test_a_batch_that_is_refused_leaves_nothing_of_what_it_expanded_to(
-    start_node: Any, config: dict[str, str], code: int
+    node: Any, config: dict[str, str], code: int
 ) -> None:
-    node = await start_node()
     await node.create_topic("t", COUNT, **config)
     client, request = node.connect(), to_each_partition(COUNT, EXPANDED_BYTES)
     with at_most(COUNT // 2 * EXPANDED_BYTES):

@@ -83,8 +83,7 @@ def test_a_handler_throttles(key: int) -> None:
 
 
 @pytest.mark.asyncio
-async def test_every_handler_has_a_metric(start_node: Any) -> None:
-    node = await start_node()
+async def test_every_handler_has_a_metric(node: Any) -> None:
     assert sorted(node.node.dispatcher.request_counts()) == sorted(spec.name for spec in SPECS.values())
 
 

@@ -53,8 +53,7 @@ async def test_a_consumer_is_told_who_leads(start_node: Any) -> None:
     assert answer.node_endpoints == (fetching.NodeEndpoint(OTHER, "host-7", 9, "r"),)
 
 
-async def test_a_consumer_that_knows_an_older_epoch_is_told_of_this_one(start_node: Any) -> None:
-    node = await start_node()
+async def test_a_consumer_that_knows_an_older_epoch_is_told_of_this_one(node: Any) -> None:
     await node.create_topic("t")
     change(node, leader_epoch=LeaderEpoch(5))
     topic_id = node.node.broker.image.topic_id("t")

@@ -95,8 +95,7 @@ def produce(names: tuple[str, ...], indexes: tuple[int, ...], acks: int = 1) -> 
 
 
 @pytest.mark.parametrize("version", [3, 9])
-async def test_many_partitions_are_appended_to(start_node: Any, version: int) -> None:
-    node = await start_node()
+async def test_many_partitions_are_appended_to(node: Any, version: int) -> None:
     await node.create_topic("t", COUNT)
     request = produce(("t", *NAMES[:3]), (*range(COUNT), 0))
     answer = await node.answer_beside_others(ApiKey.PRODUCE, version, request)
@@ -115,10 +114,8 @@ def fetch(names: tuple[str, ...], indexes: tuple[int, ...], **fields: Any) -> Fe
 
 
 @pytest.mark.parametrize("version", [4, 12])
-async def test_many_partitions_are_read_from(start_node: Any, version: int) -> None:
-    node = await start_node()
+async def test_many_partitions_are_read_from(node: Any, client: Any, version: int) -> None:
     await node.create_topic("t", COUNT)
-    client = node.connect()
     await client.ask(ApiKey.PRODUCE, 9, produce(("t",), (0, 7, COUNT - 1)))
     few = await client.ask(ApiKey.FETCH, version, fetch((NAMES[0], "t"), (0, 1, 7, COUNT)))
     # a partition that is named twice counts once
@@ -137,10 +134,8 @@ async def test_many_partitions_are_read_from(start_node: Any, version: int) -> N
     assert [index for (_, index), row in rows.items() if row.records] == [0, 7, COUNT - 1]
 
 
-async def test_a_fetch_of_many_waits_for_a_record(start_node: Any) -> None:
-    node = await start_node()
+async def test_a_fetch_of_many_waits_for_a_record(node: Any, client: Any) -> None:
     await node.create_topic("t", 3 * COUNT)
-    client = node.connect()
     client.send(ApiKey.FETCH, 12, fetch(("t",), tuple(range(3 * COUNT)), max_wait_ms=60_000))
     await node.turns(20)
     assert client.answers() == []
@@ -173,10 +168,8 @@ async def test_many_partitions_are_not_read_at_an_isolation_level_that_is_none(
     assert (answer.error_code, codes) == ((0, {42}) if session_epoch < 0 else (42, set()))
 
 
-async def test_what_follows_many_appends_on_the_connection_comes_behind_them(start_node: Any) -> None:
-    node = await start_node()
+async def test_what_follows_many_appends_on_the_connection_comes_behind_them(node: Any, client: Any) -> None:
     await node.create_topic("t", COUNT)
-    client = node.connect()
     last = produce(("t",), (COUNT - 1,))
     client.feed(
         client.request(ApiKey.PRODUCE, 9, produce(("t",), tuple(range(COUNT))))
@@ -193,10 +186,8 @@ async def test_what_follows_many_appends_on_the_connection_comes_behind_them(sta
     assert node.node.connections.request_memory.used_bytes == 0
 
 
-async def test_an_error_among_many_appends_without_an_answer_closes_the_connection(start_node: Any) -> None:
-    node = await start_node()
+async def test_an_error_among_many_appends_without_an_answer_closes_the_connection(node: Any, client: Any) -> None:
     await node.create_topic("t", COUNT)
-    client = node.connect()
     client.send(ApiKey.PRODUCE, 9, produce(("t",), tuple(range(COUNT)), acks=0))
     await node.turns(30)
     assert not client.wire.is_closed
@@ -206,8 +197,7 @@ async def test_an_error_among_many_appends_without_an_answer_closes_the_connecti
     assert not client.wire.sent
 
 
-async def test_the_directories_of_many_partitions_are_told(start_node: Any) -> None:
-    node = await start_node()
+async def test_the_directories_of_many_partitions_are_told(node: Any) -> None:
     await node.create_topic("t", COUNT)
     answer = await node.answer_beside_others(ApiKey.DESCRIBE_LOG_DIRS, 4, DescribeLogDirsRequest(topics=None))
     (topic,) = answer.results[0].topics
@@ -223,8 +213,7 @@ class Unread(dict[int, PartitionImage]):
     items = values = keys = __iter__
 
 
-async def test_a_change_of_one_partition_looks_at_no_other(start_node: Any, caplog: pytest.LogCaptureFixture) -> None:
-    node = await start_node()
+async def test_a_change_of_one_partition_looks_at_no_other(node: Any, caplog: pytest.LogCaptureFixture) -> None:
     await node.create_topic("t", 5)
     broker = node.node.broker
     known = broker.image.topics_by_name["t"]

@@ -23,10 +23,8 @@ from tests.support.quorum import GatedWorkers
 pytestmark = pytest.mark.asyncio
 
 
-async def test_what_is_produced_is_fetched(start_node: Any) -> None:
-    node = await start_node()
+async def test_what_is_produced_is_fetched(node: Any, client: Any) -> None:
     await node.create_topic("t")
-    client = node.connect()
     first = result_of(await client.ask(ApiKey.PRODUCE, 9, produce(b"a", b"b")))
     second = result_of(await client.ask(ApiKey.PRODUCE, 3, produce(b"c")))
     assert (first.error_code, first.base_offset, second.base_offset) == (0, 0, 2)
@@ -36,17 +34,14 @@ async def test_what_is_produced_is_fetched(start_node: Any) -> None:
     assert answer.session_id == 0
 
 
-async def test_an_offset_inside_a_batch_gives_the_whole_batch(start_node: Any) -> None:
-    node = await start_node()
+async def test_an_offset_inside_a_batch_gives_the_whole_batch(node: Any, client: Any) -> None:
     await node.create_topic("t")
-    client = node.connect()
     await client.ask(ApiKey.PRODUCE, 9, produce(b"a", b"b", b"c"))
     await client.ask(ApiKey.PRODUCE, 9, produce(b"d"))
     assert values_of(await client.ask(ApiKey.FETCH, 12, fetch(1))) == [b"a", b"b", b"c", b"d"]
 
 
-async def test_topic_ids_name_topics_from_version_13(start_node: Any) -> None:
-    node = await start_node()
+async def test_topic_ids_name_topics_from_version_13(node: Any) -> None:
     await node.create_topic("t")
     topic_id = node.node.broker.image.topic_id("t")
     client = node.connect()
@@ -60,10 +55,8 @@ async def test_topic_ids_name_topics_from_version_13(start_node: Any) -> None:
     assert result_of(await client.ask(ApiKey.PRODUCE, 13, request(bytes(16)))).error_code == 100
 
 
-async def test_acks_0_is_not_answered_and_an_error_closes(start_node: Any) -> None:
-    node = await start_node()
+async def test_acks_0_is_not_answered_and_an_error_closes(node: Any, client: Any) -> None:
     await node.create_topic("t")
-    client = node.connect()
     client.send(ApiKey.PRODUCE, 9, produce(b"a", acks=0))
     assert client.answers() == []
     assert not client.wire.is_closed
@@ -72,8 +65,7 @@ async def test_acks_0_is_not_answered_and_an_error_closes(start_node: Any) -> No
     assert values_of(await node.connect().ask(ApiKey.FETCH, 12, fetch(0))) == [b"a"]
 
 
-async def test_a_partition_that_stands_twice_is_refused_and_nothing_is_appended(start_node: Any) -> None:
-    node = await start_node()
+async def test_a_partition_that_stands_twice_is_refused_and_nothing_is_appended(node: Any) -> None:
     await node.create_topic("t")
     records = build_batch([(None, b"v", NOW_MS, ())])
     partitions = (PartitionProduceData(0, records), PartitionProduceData(0, records))
@@ -83,8 +75,7 @@ async def test_a_partition_that_stands_twice_is_refused_and_nothing_is_appended(
     assert node.node.broker.partitions.find("t", 0).log.log_end_offset == 0
 
 
-async def test_one_partition_fails_and_the_other_succeeds(start_node: Any) -> None:
-    node = await start_node()
+async def test_one_partition_fails_and_the_other_succeeds(node: Any) -> None:
     await node.create_topic("t")
     records = build_batch([(None, b"v", NOW_MS, ())])
     partitions = (PartitionProduceData(5, records), PartitionProduceData(0, records))
@@ -93,10 +84,8 @@ async def test_one_partition_fails_and_the_other_succeeds(start_node: Any) -> No
     assert [one.error_code for one in answer.responses[0].partition_responses] == [3, 0]
 
 
-async def test_a_repeated_batch_is_answered_with_its_old_offset(start_node: Any) -> None:
-    node = await start_node()
+async def test_a_repeated_batch_is_answered_with_its_old_offset(node: Any, client: Any) -> None:
     await node.create_topic("t")
-    client = node.connect()
     batch = produce(b"a", producer_id=9, producer_epoch=0, base_sequence=0)
     offsets = [result_of(await client.ask(ApiKey.PRODUCE, 9, batch)).base_offset for _ in range(3)]
     assert offsets == [0, 0, 0]
@@ -104,8 +93,7 @@ async def test_a_repeated_batch_is_answered_with_its_old_offset(start_node: Any)
     assert result_of(await client.ask(ApiKey.PRODUCE, 9, gap)).error_code == 45
 
 
-async def test_a_transactional_batch_without_a_transactional_id_gets_53(start_node: Any) -> None:
-    node = await start_node()
+async def test_a_transactional_batch_without_a_transactional_id_gets_53(node: Any) -> None:
     await node.create_topic("t")
     batch = produce(b"a", producer_id=9, producer_epoch=0, base_sequence=0, is_transactional=True)
     assert result_of(await node.connect().ask(ApiKey.PRODUCE, 9, batch)).error_code == 53
@@ -169,8 +157,7 @@ async def test_a_full_disk_is_answered_with_56_and_the_next_append_tries_again(s
     assert values_of(await client.ask(ApiKey.FETCH, 12, fetch(0))) == [b"a", b"c"]
 
 
-async def test_a_long_poll_wakes_when_something_comes(start_node: Any) -> None:
-    node = await start_node()
+async def test_a_long_poll_wakes_when_something_comes(node: Any) -> None:
     await node.create_topic("t")
     readers = [node.connect() for _ in range(3)]
     for reader in readers:
@@ -185,8 +172,7 @@ async def test_a_long_poll_wakes_when_something_comes(start_node: Any) -> None:
     assert node.node.broker.parked_fetches == 0
 
 
-async def test_a_long_poll_waits_for_min_bytes(start_node: Any) -> None:
-    node = await start_node()
+async def test_a_long_poll_waits_for_min_bytes(node: Any) -> None:
     await node.create_topic("t")
     reader, writer = node.connect(), node.connect()
     reader.send(ApiKey.FETCH, 12, fetch(0, max_wait_ms=60_000, min_bytes=1_000))
@@ -199,8 +185,7 @@ async def test_a_long_poll_waits_for_min_bytes(start_node: Any) -> None:
     assert len(data_of(early[0] if early else await reader.answer()).records) >= 1_000
 
 
-async def test_a_long_poll_ends_when_the_topic_goes(start_node: Any) -> None:
-    node = await start_node()
+async def test_a_long_poll_ends_when_the_topic_goes(node: Any) -> None:
     await node.create_topic("t")
     reader = node.connect()
     reader.send(ApiKey.FETCH, 12, fetch(0, max_wait_ms=60_000))
@@ -210,10 +195,8 @@ async def test_a_long_poll_ends_when_the_topic_goes(start_node: Any) -> None:
     assert data_of(await reader.answer()).error_code == 3
 
 
-async def test_nothing_to_wait_for_is_answered_at_once(start_node: Any) -> None:
-    node = await start_node()
+async def test_nothing_to_wait_for_is_answered_at_once(node: Any, client: Any) -> None:
     await node.create_topic("t")
-    client = node.connect()
     for request in (
         fetch(0, max_wait_ms=0, min_bytes=100),
         fetch(0, max_wait_ms=-5, min_bytes=100),
@@ -237,10 +220,8 @@ async def test_parked_fetches_are_bounded(start_node: Any) -> None:
 
 
 @pytest.mark.parametrize("limits", [{"max_bytes": 1}, {"partition_max_bytes": 0}, {"max_bytes": 0}])
-async def test_the_first_batch_comes_whole(start_node: Any, limits: dict[str, int]) -> None:
-    node = await start_node()
+async def test_the_first_batch_comes_whole(node: Any, client: Any, limits: dict[str, int]) -> None:
     await node.create_topic("t")
-    client = node.connect()
     for value in (b"a" * 5_000, b"b" * 5_000):
         await client.ask(ApiKey.PRODUCE, 9, produce(value))
     answer = await client.ask(ApiKey.FETCH, 12, fetch(0, **limits))
@@ -258,17 +239,14 @@ async def test_the_first_batch_comes_whole(start_node: Any, limits: dict[str, in
         ({"replica_id": 5}, 6),
     ],
 )
-async def test_what_a_fetch_is_refused_for(start_node: Any, fields: dict[str, int], code: int) -> None:
-    node = await start_node()
+async def test_what_a_fetch_is_refused_for(node: Any, fields: dict[str, int], code: int) -> None:
     await node.create_topic("t")
     assert data_of(await node.connect().ask(ApiKey.FETCH, 12, fetch(0, **fields))).error_code == code
 
 
 @pytest.mark.parametrize(("offset", "code"), [(-1, 1), (2, 1), (1, 0), (0, 0)])
-async def test_offsets_outside_the_log_are_refused(start_node: Any, offset: int, code: int) -> None:
-    node = await start_node()
+async def test_offsets_outside_the_log_are_refused(node: Any, client: Any, offset: int, code: int) -> None:
     await node.create_topic("t")
-    client = node.connect()
     await client.ask(ApiKey.PRODUCE, 9, produce(b"a"))
     assert data_of(await client.ask(ApiKey.FETCH, 12, fetch(offset))).error_code == code
 
@@ -317,11 +295,9 @@ async def list_offset(client: Any, timestamp: int, version: int = 9) -> tuple[in
     return found.error_code, found.offset, found.timestamp
 
 
-async def test_an_empty_log_begins_in_the_epoch_of_its_leader(start_node: Any) -> None:
+async def test_an_empty_log_begins_in_the_epoch_of_its_leader(node: Any, client: Any) -> None:
     """As Apache Kafka 4.3 answers; -1 would mean that the partition never had a leader."""
-    node = await start_node()
     await node.create_topic("t")
-    client = node.connect()
     for timestamp in (-1, -2, -4):
         partition = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
         request = ListOffsetsRequest(topics=(ListOffsetsTopic("t", (partition,)),))
@@ -329,10 +305,8 @@ async def test_an_empty_log_begins_in_the_epoch_of_its_leader(start_node: Any) -
         assert (answer.error_code, answer.offset, answer.leader_epoch) == (0, 0, 0)
 
 
-async def test_a_client_cannot_mark_its_batch_as_timed_by_the_broker(start_node: Any) -> None:
-    node = await start_node()
+async def test_a_client_cannot_mark_its_batch_as_timed_by_the_broker(node: Any, client: Any) -> None:
     await node.create_topic("t")
-    client = node.connect()
     batch = bytearray(build_batch([(None, b"v", NOW_MS, ())]))
     set_log_append_time(batch, 0, len(batch), NOW_MS)
     await client.ask(ApiKey.PRODUCE, 9, produce_bytes(bytes(batch)))
@@ -342,10 +316,8 @@ async def test_a_client_cannot_mark_its_batch_as_timed_by_the_broker(start_node:
     assert is_crc_valid(records, 0, header.size)
 
 
-async def test_list_offsets_finds_ends_and_timestamps(start_node: Any) -> None:
-    node = await start_node()
+async def test_list_offsets_finds_ends_and_timestamps(node: Any, client: Any) -> None:
     await node.create_topic("t")
-    client = node.connect()
     assert await list_offset(client, -1) == (0, 0, -1)
     assert await list_offset(client, NOW_MS) == (0, -1, -1)
     for step in (0, 10, 5):
@@ -361,9 +333,7 @@ async def test_list_offsets_finds_ends_and_timestamps(start_node: Any) -> None:
     assert await list_offset(client, -5) == (0, -1, -1)
 
 
-async def test_an_unknown_topic_is_created_by_metadata_and_first_answered_with_3(start_node: Any) -> None:
-    node = await start_node()
-    client = node.connect()
+async def test_an_unknown_topic_is_created_by_metadata_and_first_answered_with_3(node: Any, client: Any) -> None:
     request = MetadataRequest(topics=(MetadataRequestTopic(name="new"),))
     assert (await client.ask(ApiKey.METADATA, 9, request)).topics[0].error_code == 3
     for _ in range(50):
@@ -432,10 +402,8 @@ async def test_a_topics_codec_is_put_on_while_the_node_serves_others(start_node:
 
 
 @pytest.mark.parametrize("broken", [b"count", b"data"])
-async def test_a_topic_with_a_codec_refuses_what_its_records_show(start_node: Any, broken: bytes) -> None:
-    node = await start_node()
+async def test_a_topic_with_a_codec_refuses_what_its_records_show(node: Any, client: Any, broken: bytes) -> None:
     await node.create_topic("t", compression_type="gzip")
-    client = node.connect()
     batch = bytearray(build_batch([(None, b"x" * 1_000, NOW_MS, ())] * 2, compression="lz4"))
     if broken == b"count":
         batch[23:27], batch[57:61] = (2).to_bytes(4, "big"), (3).to_bytes(4, "big")
@@ -481,8 +449,7 @@ async def test_validation_of_compressed_batches_refuses_what_a_plain_topic_would
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "zstd"])
-async def test_a_topic_bounds_the_decompressed_size_of_a_record(start_node: Any, compression: str) -> None:
-    node = await start_node()
+async def test_a_topic_bounds_the_decompressed_size_of_a_record(node: Any, compression: str) -> None:
     await node.create_topic("t", max_decompressed_message_bytes="1000")
     batch = build_batch([(None, b"x", NOW_MS, ()), (None, b"x" * 1_000, NOW_MS, ())], compression=compression)
     answer = await node.connect().ask(ApiKey.PRODUCE, 9, produce_bytes(batch, acks=1))

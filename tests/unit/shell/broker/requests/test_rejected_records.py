@@ -58,9 +58,8 @@ def told(answer: Any) -> tuple[int, str | None, list[tuple[int, str | None]]]:
 @pytest.mark.parametrize("version", [8, 9])
 @pytest.mark.parametrize("batch", [{}, {"compression": "gzip"}])
 async def test_records_without_a_key_on_a_compacted_topic_are_named(
-    start_node: Any, version: int, batch: dict[str, str]
+    node: Any, version: int, batch: dict[str, str]
 ) -> None:
-    node = await start_node()
     await node.create_topic("t", cleanup_policy="compact")
     client, now_ms = node.connect(), node.clock.now_ms()
     rows = [(b"k", now_ms), (None, now_ms), (b"k", now_ms), (None, now_ms), (None, now_ms), (None, now_ms)]
@@ -71,10 +70,7 @@ async def test_records_without_a_key_on_a_compacted_topic_are_named(
 
 
 @pytest.mark.parametrize("batch", [{}, {"compression": "zstd"}])
-async def test_records_whose_timestamps_the_topic_does_not_take_are_named(
-    start_node: Any, batch: dict[str, str]
-) -> None:
-    node = await start_node()
+async def test_records_whose_timestamps_the_topic_does_not_take_are_named(node: Any, batch: dict[str, str]) -> None:
     await node.create_topic("t", **BOUNDS)
     client, now_ms = node.connect(), node.clock.now_ms()
     past_ms, future_ms = now_ms - 5_000_000, now_ms + 5_000_000
@@ -84,8 +80,7 @@ async def test_records_whose_timestamps_the_topic_does_not_take_are_named(
     assert told(answer) == (32, BAD_TIMESTAMP, expected)
 
 
-async def test_a_timestamp_past_64_bits_is_refused_and_the_other_partitions_are_appended(start_node: Any) -> None:
-    node = await start_node()
+async def test_a_timestamp_past_64_bits_is_refused_and_the_other_partitions_are_appended(node: Any) -> None:
     await node.create_topic("t", 2, message_timestamp_after_max_ms=str(NO_BOUND_MS), compression_type="lz4")
     client, now_ms = node.connect(), node.clock.now_ms()
     records = bytearray(build_batch([(b"k", b"v", 0, ()), (b"k", b"v", 7, ())]))
@@ -99,8 +94,7 @@ async def test_a_timestamp_past_64_bits_is_refused_and_the_other_partitions_are_
     assert [error.batch_index for error in rows[0].record_errors] == [1]
 
 
-async def test_a_record_without_a_key_is_blamed_for_that_first(start_node: Any) -> None:
-    node = await start_node()
+async def test_a_record_without_a_key_is_blamed_for_that_first(node: Any) -> None:
     await node.create_topic("t", cleanup_policy="compact", **BOUNDS)
     client, now_ms = node.connect(), node.clock.now_ms()
     future_ms = now_ms + 5_000_000
@@ -110,8 +104,7 @@ async def test_a_record_without_a_key_is_blamed_for_that_first(start_node: Any) 
     assert told(answer) == (32, BAD_TIMESTAMP, [(0, NO_KEY), out_of_range(1, future_ms, now_ms)])
 
 
-async def test_the_others_of_the_request_are_appended_and_the_order_of_answers_stays(start_node: Any) -> None:
-    node = await start_node()
+async def test_the_others_of_the_request_are_appended_and_the_order_of_answers_stays(node: Any) -> None:
     await node.create_topic("t", 2, flush_messages="1", **BOUNDS)
     client, now_ms = node.connect(), node.clock.now_ms()
     bad = build_batch([(None, b"v", now_ms + 5_000_000, ())])
@@ -129,8 +122,7 @@ async def test_the_others_of_the_request_are_appended_and_the_order_of_answers_s
     assert second.responses[0].partition_responses[0].base_offset == 0
 
 
-async def test_an_answer_names_so_many_records_and_no_more(start_node: Any) -> None:
-    node = await start_node()
+async def test_an_answer_names_so_many_records_and_no_more(node: Any) -> None:
     partitions = MAX_RECORD_ERRORS_PER_RESPONSE // MAX_RECORD_ERRORS + 1
     await node.create_topic("t", partitions, cleanup_policy="compact")
     client, now_ms = node.connect(), node.clock.now_ms()
@@ -149,8 +141,7 @@ async def test_an_answer_names_so_many_records_and_no_more(start_node: Any) -> N
     assert {result.error_code for result in answer.responses[0].partition_responses} == {87}
 
 
-async def test_many_short_batches_for_compacted_partitions_are_read_in_slices(start_node: Any) -> None:
-    node = await start_node()
+async def test_many_short_batches_for_compacted_partitions_are_read_in_slices(node: Any) -> None:
     await node.create_topic("t", 4, cleanup_policy="compact")
     client, other, now_ms = node.connect(), node.connect(), node.clock.now_ms()
     records = build_batch([(b"k", b"v", now_ms, ())] * (MANY_RECORDS // 2))
@@ -164,8 +155,7 @@ async def test_many_short_batches_for_compacted_partitions_are_read_in_slices(st
     assert [result.error_code for result in answer.responses[0].partition_responses] == [0, 0, 0, 0]
 
 
-async def test_a_producer_epoch_of_minus_one_is_taken_from_a_producer_that_is_not_known(start_node: Any) -> None:
-    node = await start_node()
+async def test_a_producer_epoch_of_minus_one_is_taken_from_a_producer_that_is_not_known(node: Any) -> None:
     await node.create_topic("t")
     client, now_ms = node.connect(), node.clock.now_ms()
     found = []
@@ -177,8 +167,7 @@ async def test_a_producer_epoch_of_minus_one_is_taken_from_a_producer_that_is_no
     assert found == [(0, 0), (0, 1), (0, 2), (47, -1), (47, -1)]
 
 
-async def test_an_epoch_before_all_ends_where_the_first_begins(start_node: Any) -> None:
-    node = await start_node()
+async def test_an_epoch_before_all_ends_where_the_first_begins(node: Any) -> None:
     await node.create_topic("t")
     client, now_ms = node.connect(), node.clock.now_ms()
 

@@ -186,8 +186,7 @@ async def test_many_topics_are_described(start_node: Any) -> None:
     assert [(row.name, row.error_code) for row in answer.topics] == [*((name, 3) for name in NAMES), ("t", 0)]
 
 
-async def test_all_of_many_topics_are_described(start_node: Any) -> None:
-    node = await start_node()
+async def test_all_of_many_topics_are_described(node: Any) -> None:
     names = [f"t{number:04d}" for number in range(3 * TURN_THINGS)]
     for name in reversed(names):
         await node.create_topic(name)

@@ -283,9 +283,7 @@ async def test_batches_stay_in_order_while_the_coordinator_waits_for_the_disk(st
     assert await committed(node) == ([b"0", b"1", b"2", b"3", b"4", MARKER], [], 6)
 
 
-async def test_a_client_that_leaves_during_the_wait_leaves_an_endable_transaction(
-    start_node: Any,
-) -> None:
+async def test_a_client_that_leaves_during_the_wait_leaves_an_endable_transaction(start_node: Any) -> None:
     node = await start_node(SETTINGS | {"log.flush.interval.messages": "1"})
     await node.create_topic("t", 2)
     producer = await Producer(node, 12).init()

@@ -66,8 +66,7 @@ async def describe(client: Any, *names: str) -> dict[str, tuple[int, list[tuple[
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-async def test_acls_are_refused_one_by_one_without_an_authorizer(start_node: Any, version: int) -> None:
-    client = (await start_node()).connect()
+async def test_acls_are_refused_one_by_one_without_an_authorizer(client: Any, version: int) -> None:
     described = await client.ask(ApiKey.DESCRIBE_ACLS, version, DescribeAclsRequest(2, None, 3, None, None, 3, 3))
     assert (described.error_code, described.error_message) == (54, "No Authorizer is configured on the broker")
     acl = AclCreation(2, "t", 3, "User:a", "*", 3, 3)
@@ -118,11 +117,10 @@ async def test_credentials_are_kept_without_the_password_and_described_after_a_r
     ],
 )
 async def test_credentials_that_are_refused_change_nothing(
-    start_node: Any,
+    client: Any,
     changes: tuple[ScramCredentialDeletion | ScramCredentialUpsertion, ...],
     answers: dict[str, tuple[int, str | None]],
 ) -> None:
-    client = (await start_node()).connect()
     await alter(client, set_one("old"))
     assert await alter(client, *changes) == answers
     assert await describe(client) == {"old": (0, [(1, 4096)])}
@@ -130,9 +128,8 @@ async def test_credentials_that_are_refused_change_nothing(
 
 @pytest.mark.parametrize("version", [0, 1])
 async def test_consumer_groups_of_kip_848_are_refused_as_with_group_version_0(
-    start_node: Any, version: int, caplog: pytest.LogCaptureFixture
+    client: Any, version: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client = (await start_node()).connect()
     with caplog.at_level(logging.WARNING, "moldau"):
         for _ in range(3):
             request = ConsumerGroupHeartbeatRequest("g\n", "m", 0)
@@ -146,9 +143,8 @@ async def test_consumer_groups_of_kip_848_are_refused_as_with_group_version_0(
 
 @pytest.mark.parametrize(("handshake", "authenticate"), [(0, 0), (1, 1), (1, 2)])
 async def test_a_client_that_would_authenticate_is_told_so_and_is_served_on(
-    start_node: Any, handshake: int, authenticate: int
+    client: Any, handshake: int, authenticate: int
 ) -> None:
-    client = (await start_node()).connect()
     for _ in range(2):
         answer = await client.ask(ApiKey.SASL_HANDSHAKE, handshake, SaslHandshakeRequest("PLAIN"))
         assert (answer.error_code, answer.mechanisms) == (34, ())

@@ -54,8 +54,7 @@ def time_passes(client: Any) -> int:
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("acks", [0, 1])
-async def test_a_producer_over_its_quota_is_answered_and_its_next_request_waits(start_node: Any, acks: int) -> None:
-    node = await start_node()
+async def test_a_producer_over_its_quota_is_answered_and_its_next_request_waits(node: Any, acks: int) -> None:
     await node.create_topic("topic")
     await set_quota(node, "producer_byte_rate", 1_000)
     client = node.connect()
@@ -77,9 +76,8 @@ async def test_a_producer_over_its_quota_is_answered_and_its_next_request_waits(
 
 
 @pytest.mark.asyncio
-async def test_what_a_producer_over_its_quota_sent_before_its_end_is_written(start_node: Any) -> None:
+async def test_what_a_producer_over_its_quota_sent_before_its_end_is_written(node: Any) -> None:
     """With acks=0 no client sends it again."""
-    node = await start_node()
     await node.create_topic("topic")
     await set_quota(node, "producer_byte_rate", 1_000)
     client = node.connect()
@@ -93,8 +91,7 @@ async def test_what_a_producer_over_its_quota_sent_before_its_end_is_written(sta
 
 
 @pytest.mark.asyncio
-async def test_a_consumer_over_its_quota_gets_nothing_now_and_all_after_the_wait(start_node: Any) -> None:
-    node = await start_node()
+async def test_a_consumer_over_its_quota_gets_nothing_now_and_all_after_the_wait(node: Any) -> None:
     await node.create_topic("topic")
     await node.connect().ask(ApiKey.PRODUCE, 9, produce(bytes(8_000), topic="topic", acks=1))
     await set_quota(node, "consumer_byte_rate", 1_000)
@@ -114,8 +111,7 @@ async def test_a_consumer_over_its_quota_gets_nothing_now_and_all_after_the_wait
 
 
 @pytest.mark.asyncio
-async def test_topic_changes_over_the_quota_are_rejected_from_the_version_with_that_code(start_node: Any) -> None:
-    node = await start_node()
+async def test_topic_changes_over_the_quota_are_rejected_from_the_version_with_that_code(node: Any) -> None:
     await set_quota(node, "controller_mutation_rate", 1)
     client = node.connect()
 
@@ -140,8 +136,7 @@ async def test_topic_changes_over_the_quota_are_rejected_from_the_version_with_t
 
 
 @pytest.mark.asyncio
-async def test_the_time_of_requests_is_waited_for(start_node: Any) -> None:
-    node = await start_node()
+async def test_the_time_of_requests_is_waited_for(node: Any) -> None:
     await set_quota(node, "request_percentage", 1)
     ticks = iter(range(0, 10**12, 150_000_000))
     node.node.dispatcher.quota_timer_ns = lambda: next(ticks)
@@ -158,10 +153,7 @@ async def test_the_time_of_requests_is_waited_for(start_node: Any) -> None:
         (ApiKey.WRITE_TXN_MARKERS, 1, WriteTxnMarkersRequest(markers=())),
     ],
 )
-async def test_what_brokers_ask_for_is_charged_to_nobody_and_never_waits(
-    start_node: Any, request_of_a_broker: Any
-) -> None:
-    node = await start_node()
+async def test_what_brokers_ask_for_is_charged_to_nobody_and_never_waits(node: Any, request_of_a_broker: Any) -> None:
     await node.create_topic("topic")
     await set_quota(node, "request_percentage", 1)
     step_ns = 150_000_000
@@ -178,8 +170,7 @@ async def test_what_brokers_ask_for_is_charged_to_nobody_and_never_waits(
 
 
 @pytest.mark.asyncio
-async def test_without_a_quota_nothing_is_asked(start_node: Any) -> None:
-    node = await start_node()
+async def test_without_a_quota_nothing_is_asked(node: Any) -> None:
     dispatcher = node.node.dispatcher
     assert dispatcher.quotas is None
     await set_quota(node, "producer_byte_rate", 1_000)
@@ -204,8 +195,7 @@ async def test_quotas_survive_a_restart(start_node: Any) -> None:
 
 
 @pytest.mark.asyncio
-async def test_an_address_over_its_rate_is_closed(start_node: Any) -> None:
-    node = await start_node()
+async def test_an_address_over_its_rate_is_closed(node: Any) -> None:
     await set_quota(node, "connection_creation_rate", 1, "ip", "10.0.0.7")
     clients = [node.connect() for _ in range(11)]
     clients[-1].send(*METADATA)
