@@ -1,6 +1,7 @@
 """One partition on several brokers as a step machine: leader, follower, in-sync replicas.
 
 divergence: where two logs diverge
+fetch_plan: decides a Fetch request
 fetch_requests: the fetch session of a follower (KIP-227)
 fetch_session: fetch sessions of a broker (KIP-227)
 follower: fetches, appends, truncates

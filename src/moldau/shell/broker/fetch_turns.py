@@ -12,8 +12,6 @@ from collections import deque
 from collections.abc import Callable
 
 TURN_BYTES = 2 << 20
-LITTLE_BYTES = 32 << 10
-"""A fetch may read this much even after the turn has read its bytes."""
 
 
 class FetchTurns:

@@ -5,10 +5,6 @@ from __future__ import annotations
 import pytest
 
 from moldau.core.log.appending import CLIENT
-from moldau.core.log.log import Log
-from moldau.core.log.settings import LogSettings
-from moldau.core.metadata.image import PartitionImage
-from moldau.core.replication.partition import Partition
 from moldau.core.replication.produce_plan import (
     COUNT_ERROR,
     DIRECTORY_FAILED,
@@ -17,25 +13,11 @@ from moldau.core.replication.produce_plan import (
     ProducePlan,
     find_repeated,
 )
-from moldau.core.replication.steps import ReplicationSettings
 from moldau.errors import ProtocolError, kafka_error
 from moldau.shell.io.simulated.memory_disk import Fault, MemoryDisk
-from moldau.types import BrokerId, LeaderEpoch, TopicPartition, Uuid, whole
+from moldau.types import whole
 from moldau.wire.records.builder import build_batch
-
-NOW_MS = 1_800_000_000_000
-ALONE = PartitionImage((1,), (1,), BrokerId(1), LeaderEpoch(3), 0)
-TWO = PartitionImage((1, 2), (1, 2), BrokerId(1), LeaderEpoch(3), 0)
-
-
-def open_partition(image: PartitionImage = ALONE, disk: MemoryDisk | None = None, **settings: int) -> Partition:
-    log = Log.open(
-        disk or MemoryDisk(), "t-0", TopicPartition("t", 0), Uuid(bytes(16)), LogSettings(**settings), now_ms=NOW_MS
-    )
-    replication = ReplicationSettings(1, waits_for_flush=log.settings.flush_messages == 1)
-    partition = Partition(log, 1, BrokerId(1), replication, lambda partition, output: None)
-    partition.metadata_changed(image, {}, NOW_MS)
-    return partition
+from tests.support.partition import NOW_MS, TWO, open_partition
 
 
 def batch(timestamp_ms: int = NOW_MS) -> memoryview:
@@ -50,7 +32,7 @@ def test_a_committed_batch_wakes_those_who_wait() -> None:
 
 
 def test_acks_all_waits_for_followers() -> None:
-    partition = open_partition(TWO)
+    partition = open_partition(image=TWO)
     plan = ProducePlan(9, -1, CLIENT)
     assert plan.append(b"t", 0, batch(), partition, NOW_MS) == WAKE
     assert [(each.place, each.end_offset, each.is_flush_due) for each in plan.waiting] == [(0, 1, False)]

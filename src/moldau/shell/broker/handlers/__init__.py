@@ -6,7 +6,8 @@ consumer_groups: KIP-848 requests, rejected
 coordinators: FindCoordinator
 delete_records: DeleteRecords
 fetch: Fetch
-follower_fetch: Fetch of followers
+fetch_targets: the partitions of a Fetch request
+follower_fetch: notes how far a follower has its partitions
 group_admin: DescribeGroups and ListGroups
 group_deletion: DeleteGroups and OffsetDelete
 group_membership: JoinGroup, SyncGroup, Heartbeat, LeaveGroup

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import astuple, replace
 
+from moldau.core.replication.fetch_plan import fetch_terms, refused
 from moldau.core.replication.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION_ID, SessionAnswer
-from moldau.core.replication.partition import CONSUMER_REPLICA_ID, FUTURE_LOCAL_REPLICA_ID
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
-from moldau.shell.broker.handlers.follower_fetch import FollowerFetch
-from moldau.shell.broker.handlers.parked_fetch import MAX_ANSWER_BYTES, TOPIC_IDS_FROM, FetchTerms, ParkedFetch, refused
+from moldau.shell.broker.handlers.follower_fetch import note_follower
+from moldau.shell.broker.handlers.parked_fetch import ParkedFetch
 from moldau.shell.broker.handlers.rows import rows_by_topic
 from moldau.shell.broker.replicas.follower_watch import is_watched
 from moldau.shell.network.context import RequestContext
@@ -21,6 +21,7 @@ from moldau.shell.network.rights import CLUSTER_ACTION
 from moldau.types import Buffer, Uuid, whole
 from moldau.wire.protocol.elsewhere import CurrentLeader, PreferredReadReplica
 from moldau.wire.protocol.fast_fetch import (
+    TOPIC_IDS_FROM,
     AbortedTransactions,
     Elsewhere,
     FetchEntry,
@@ -45,8 +46,6 @@ from moldau.wire.protocol.messages.fetch import (
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
-READ_COMMITTED = 1
-INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
 FETCH_SESSION_ID_NOT_FOUND = ERROR_CODES["FETCH_SESSION_ID_NOT_FOUND"]
 MANY_BYTES = 32 << 10
 """A longer request may name a thousand partitions, and is decoded and answered with pauses."""
@@ -56,8 +55,6 @@ LOOK_AGAIN_S = 0.1
 MAX_LONG_WAIT_S = 1
 """A waiting long request occupies the memory for long requests. It is answered after this time, and its client asks
 again."""
-MAX_MIN_BYTES = MAX_ANSWER_BYTES // 2
-"""No fetch waits for more bytes: an answer of whole batches may be full when it is just over half full."""
 
 
 def act_fetch(broker: Broker, context: RequestContext, frame: memoryview, position: int) -> Answer | PendingResponse:
@@ -85,17 +82,9 @@ def act_fetch(broker: Broker, context: RequestContext, frame: memoryview, positi
         return encode_fetch_response(version, correlation_id, 0, NO_SESSION_ID, rows)
     if isinstance(fetch, int):
         return encode_fetch_response(version, correlation_id, fetch, NO_SESSION_ID, [])
-    max_wait_ms = question[1]
-    if isinstance(fetch, FollowerFetch):
-        whole(fetch.note(entries))
-    results = fetch.look()
-    if results is None:
-        return fetch.look_later(max_wait_ms)
-    if fetch.is_cold:
-        return fetch.answer_from_disk()
-    if fetch.is_urgent or fetch.size >= fetch.min_bytes or max_wait_ms <= 0 or fetch.has_nothing_to_wait_for:
-        return fetch.encode(results)
-    return fetch.park(max_wait_ms, results)
+    if fetch.terms.is_follower:
+        whole(note_follower(broker, fetch, entries))
+    return fetch.begin(question[1])
 
 
 async def act_fetch_many(broker: Broker, context: RequestContext, request: FetchRequest) -> FetchResponse:
@@ -123,16 +112,16 @@ async def act_fetch_many(broker: Broker, context: RequestContext, request: Fetch
     if isinstance(fetch, int):
         return FetchResponse(error_code=fetch)
     end_s = broker.loop.time() + min(question[1] / 1_000, MAX_LONG_WAIT_S)
-    if isinstance(fetch, FollowerFetch):
-        await context.finish(fetch.note(entries))
-    results = await fetch.collect_pausing()
-    while not fetch.is_urgent and fetch.size < fetch.min_bytes and (now_s := broker.loop.time()) < end_s:
+    if fetch.terms.is_follower:
+        await context.finish(note_follower(broker, fetch, entries))
+    look = await fetch.look_pausing()
+    while not look.is_due and (now_s := broker.loop.time()) < end_s:
         with suppress(KafkaError):
             await context.wait(broker.loop.create_future(), min(end_s, now_s + LOOK_AGAIN_S))
         if context.reply.is_closed:
             break
-        results = await fetch.collect_pausing()
-    throttle_time_ms, error_code, session_id, results, nodes = fetch.finish(results)
+        look = await fetch.look_pausing()
+    throttle_time_ms, error_code, session_id, results, nodes = fetch.finish(look)
     endpoints = tuple(NodeEndpoint(*astuple(node)) for node in nodes)
     return FetchResponse(throttle_time_ms, error_code, session_id, await _rows(context, results), endpoints)
 
@@ -178,19 +167,20 @@ def _begin(
 ) -> ParkedFetch | int:
     """The fetch of `entries` or of its session, or the error code of the whole request. Raises the error of each
     entry."""
-    reader, _, min_bytes, max_bytes, isolation_level, session_id, session_epoch, _, forgotten, rack = question
-    is_follower = reader[0] >= 0
+    (replica_id, _), _, _, _, _, session_id, session_epoch, _, forgotten, _ = question
+    is_follower = replica_id >= 0
     if is_follower:
         context.fetched_by_replica()
         if not context.authorize(CLUSTER_ACTION):
             raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
-    elif reader[0] not in (CONSUMER_REPLICA_ID, FUTURE_LOCAL_REPLICA_ID):
-        reader = CONSUMER_REPLICA_ID, -1  # as in Kafka, any other negative id is a consumer, also a debugging reader's
-    if not 0 <= isolation_level <= READ_COMMITTED or max_bytes < 0:
+    quota_bytes = None if is_follower else context.max_fetch_bytes()
+    try:
+        terms = fetch_terms(question, context.api_version, broker.fetch_max_bytes, quota_bytes)
+    except KafkaError as error:
         if session_epoch > INITIAL_EPOCH:
             # its partitions are in the session, which a rejected request does not change
-            return INVALID_REQUEST
-        raise kafka_error("INVALID_REQUEST")
+            return error.code
+        raise
     session: SessionAnswer | None = None
     if session_epoch != FINAL_EPOCH or session_id != NO_SESSION_ID:
         begun = broker.fetch_sessions.begin(
@@ -208,13 +198,4 @@ def _begin(
             session = begun
             # the watch of a follower's session names the changed partitions: no look at all of them
             entries = [] if is_follower and is_watched(begun.session) else begun.entries
-    max_bytes = min(max_bytes, broker.fetch_max_bytes)
-    if not is_follower and (quota_bytes := context.max_fetch_bytes()) is not None:
-        max_bytes = min(max_bytes, quota_bytes)
-        min_bytes = min(min_bytes, max_bytes)
-    if min_bytes > MAX_MIN_BYTES:
-        min_bytes = MAX_MIN_BYTES
-    is_read_committed = isolation_level == READ_COMMITTED
-    kind = FollowerFetch if is_follower else ParkedFetch
-    terms = FetchTerms(reader, rack, max_bytes, min_bytes, is_read_committed)
-    return kind(broker, context, terms, entries, session)
+    return ParkedFetch(broker, context, terms, entries, session)

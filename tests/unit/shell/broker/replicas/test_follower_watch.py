@@ -155,13 +155,19 @@ async def test_what_came_between_two_requests_is_told_with_the_next(start_node: 
 
 
 @pytest.mark.asyncio
-async def test_what_did_not_fit_into_an_answer_is_in_the_next(start_node: Any) -> None:
+@pytest.mark.parametrize("first_epoch", [1, 2])
+async def test_what_did_not_fit_into_an_answer_is_in_the_next(start_node: Any, first_epoch: int) -> None:
+    """The first incremental answer of the session included."""
     node = await led_here(start_node)
-    follower, session_id = await with_session(node)
+    follower = node.connect()
+    opened = await follower.ask(ApiKey.FETCH, 17, follow(node, dict.fromkeys(range(COUNT), 0), (0, 0)))
+    session_id = opened.session_id
+    for epoch in range(1, first_epoch):
+        await follower.ask(ApiKey.FETCH, 17, follow(node, {}, (session_id, epoch)))
     for index in (4, 2):
         await node.connect().ask(ApiKey.PRODUCE, 9, produce(bytes(2_000), partition=index, acks=1))
     found = []
-    for epoch in (2, 3):
+    for epoch in (first_epoch, first_epoch + 1):
         request = follow(node, {}, (session_id, epoch), max_wait_ms=60_000, max_bytes=100)
         answer = await follower.ask(ApiKey.FETCH, 17, request)
         found += [row.partition_index for topic in answer.responses for row in topic.partitions if row.records]

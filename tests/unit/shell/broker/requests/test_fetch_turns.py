@@ -21,10 +21,10 @@ AT_ONCE = 2 * (TURN_BYTES + MIB)
 """A turn of the test is two turns of the loop, each with at most one response too many."""
 
 
-def fetch(offset: int, *, min_bytes: int = 1, max_wait_ms: int = 60_000, max_bytes: int = 55 * MIB) -> FetchRequest:
-    partition = FetchPartition(0, fetch_offset=offset, partition_max_bytes=max_bytes)
+def fetch(offset: int) -> FetchRequest:
+    partition = FetchPartition(0, fetch_offset=offset, partition_max_bytes=55 * MIB)
     topics = (FetchTopic(topic="t", partitions=(partition,)),)
-    return FetchRequest(max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes, topics=topics)
+    return FetchRequest(max_wait_ms=60_000, min_bytes=1, max_bytes=55 * MIB, topics=topics)
 
 
 def sent_bytes(clients: list[Any]) -> int:
@@ -71,16 +71,6 @@ async def test_many_readers_are_answered_over_several_turns_and_a_small_read_at_
     assert len(other.answers()) == 1
     assert sent_bytes(readers) < AT_ONCE
     assert max(await answers_by_turn(node, readers)) < AT_ONCE
-
-
-async def test_however_many_bytes_are_asked_for_one_answer_has_at_most_4_mib(start_node: Any) -> None:
-    node = await start_node()
-    await node.create_topic("t")
-    producer, reader = node.connect(), node.connect()
-    for _ in range(6):
-        await producer.ask(ApiKey.PRODUCE, 9, produce(bytes(900_000)))
-    answer = await reader.ask(ApiKey.FETCH, 12, fetch(0, min_bytes=55 * MIB))
-    assert 3 * MIB < len(answer.responses[0].partitions[0].records) <= 4 * MIB
 
 
 async def test_a_reader_that_leaves_before_its_turn_costs_nothing(start_node: Any) -> None:

@@ -219,38 +219,6 @@ async def test_parked_fetches_are_bounded(start_node: Any) -> None:
     assert node.node.broker.partitions.find("t", 0).fetch_requests == 4
 
 
-@pytest.mark.parametrize("limits", [{"max_bytes": 1}, {"partition_max_bytes": 0}, {"max_bytes": 0}])
-async def test_the_first_batch_comes_whole(node: Any, client: Any, limits: dict[str, int]) -> None:
-    await node.create_topic("t")
-    for value in (b"a" * 5_000, b"b" * 5_000):
-        await client.ask(ApiKey.PRODUCE, 9, produce(value))
-    answer = await client.ask(ApiKey.FETCH, 12, fetch(0, **limits))
-    assert values_of(answer) == [b"a" * 5_000]
-
-
-@pytest.mark.parametrize(
-    ("fields", "code"),
-    [
-        ({"isolation_level": 2}, 42),
-        ({"isolation_level": -1}, 42),
-        ({"max_bytes": -1}, 42),
-        ({"partition_max_bytes": -1}, 42),
-        ({"current_leader_epoch": 99}, 75),
-        ({"replica_id": 5}, 6),
-    ],
-)
-async def test_what_a_fetch_is_refused_for(node: Any, fields: dict[str, int], code: int) -> None:
-    await node.create_topic("t")
-    assert data_of(await node.connect().ask(ApiKey.FETCH, 12, fetch(0, **fields))).error_code == code
-
-
-@pytest.mark.parametrize(("offset", "code"), [(-1, 1), (2, 1), (1, 0), (0, 0)])
-async def test_offsets_outside_the_log_are_refused(node: Any, client: Any, offset: int, code: int) -> None:
-    await node.create_topic("t")
-    await client.ask(ApiKey.PRODUCE, 9, produce(b"a"))
-    assert data_of(await client.ask(ApiKey.FETCH, 12, fetch(offset))).error_code == code
-
-
 async def test_a_reader_of_an_epoch_that_ended_learns_where_it_diverged(start_node: Any) -> None:
     disk = MemoryDisk()
     first = await start_node(disk=disk)
