@@ -66,8 +66,7 @@ class Reply(Protocol):
         ...
 
     def hand_frames_to(self, handler: FrameHandler) -> None:
-        """For an authenticated client: from the next bytes that arrive, `handler` gets the frames instead of the
-        dispatcher."""
+        """Once the client is authenticated: `handler`, not the dispatcher, gets the frames that arrive from now on."""
         ...
 
     def close(self) -> None:

@@ -164,7 +164,7 @@ def write_in_transaction(
     are acknowledged. Does not write a batch that is already committed."""
     context = TaskContext.get()
     if context is None:
-        raise RuntimeError("a sink writes in a task of Spark")
+        raise RuntimeError("call this in a Spark task: only a task can write to a sink")
     batch_id = _batch_id(context)
     report = TaskReport(
         transaction,
@@ -237,7 +237,7 @@ def write_own_range(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> 
     producer."""
     context = TaskContext.get()
     if context is None:
-        raise RuntimeError("a sink writes in a task of Spark")
+        raise RuntimeError("call this in a Spark task: only a task can write to a sink")
     number = context.partitionId()
     return write_range(
         options,

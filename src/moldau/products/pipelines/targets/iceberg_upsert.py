@@ -81,7 +81,7 @@ def replace_files(
 
 def join_manifests(transaction: Transaction, properties: dict[str, str]) -> None:
     """Adds a snapshot without files to the transaction. A snapshot that replaces files keeps every manifest of the
-    previous one, even those that only list deleted files. A snapshot that appends drops these, and joins the others."""
+    previous one, even those that only list deleted files. An appending snapshot drops those, and joins the others."""
     with transaction.update_snapshot(snapshot_properties=properties).merge_append():
         pass
 
