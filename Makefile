@@ -7,7 +7,7 @@ JOBS ?= 2
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all slow slow-broker slow-spark spark-servers prometheus spark-tokens slow-seeds bench fuzz verdicts seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential differential-users differential-tokens avro-pairs acl-decisions bench-against compare exactly-once exactly-once-java exactly-once-spark exactly-once-flink kills-pipelines kills-idempotent kills-examples soak-pipelines torture chaos machines machines-soak machines-cuts change-of-sides dist release clean
+.PHONY: help demo test test-all slow slow-broker slow-spark spark-servers prometheus spark-tokens slow-seeds bench fuzz verdicts seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential differential-users differential-tokens avro-pairs acl-decisions bench-against compare exactly-once exactly-once-java exactly-once-spark exactly-once-flink delivery kills-pipelines kills-idempotent kills-examples soak-pipelines torture chaos machines machines-soak machines-cuts change-of-sides dist release clean
 
 help:
 	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"
@@ -23,6 +23,7 @@ help:
 	@echo "make exactly-once-java       the same with Kafka's own copier and with Kafka Streams (Java)"
 	@echo "make exactly-once-spark [RECORDS=2000000 BROKER=moldau]   Spark copies while drivers and executors die"
 	@echo "make exactly-once-flink [BROKER=moldau]   Flink's Kafka connectors copy while Flink dies (Java)"
+	@echo "make delivery [KILLS=100 PART=producers]   what kills lose and repeat in each program of examples/delivery (seed printed)"
 	@echo "make kills-pipelines [RECORDS=1000000 BROKER=moldau TARGETS='delta topic']   a pipeline writes to every kind of target while Spark dies"
 	@echo "make kills-examples [KILLS=30]   rekey, ledger and edge, with more kills than in make test-all"
 	@echo "make kills-idempotent [RECORDS=50000 KILLS=50 CLIENT=aiokafka DATABASE=sqlite]   consumers, database and broker die (seed printed)"
@@ -186,6 +187,10 @@ exactly-once-spark: .venv/.test
 
 exactly-once-flink: .venv/.test
 	$(BIN)/python -m tests.exactly_once.flink --broker $(or $(BROKER),moldau) $(if $(SEED),--seed $(SEED))
+
+# Writes examples/delivery/results.json and the picture. PART=producers or consumers: only these.
+delivery: .venv/.demo .venv/.test
+	$(BIN)/python -m tests.delivery --kills $(or $(KILLS),100) $(if $(SEED),--seed $(SEED)) $(if $(PART),--part $(PART))
 
 # A driver dies at each named point of a batch and at random, executors in the middle of one.
 kills-pipelines: .venv/.test

@@ -131,7 +131,7 @@ def is_on_the_virtual_loop(path: Path) -> bool:
 
 WAITS_FOR_APACHE_KAFKA = ROOT / "tests/differential/brokers.py"
 """It answers a change before it applies it, and does not report when it does."""
-TROUBLED = {ROOT / "tests" / "torture", ROOT / "tests" / "chaos", ROOT / "tests" / "machines"}
+TROUBLED = {ROOT / "tests" / name for name in ("torture", "chaos", "machines", "delivery")}
 """Programs with real processes rather than tests: they pause between two actions."""
 
 
