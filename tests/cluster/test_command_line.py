@@ -171,6 +171,9 @@ def test_a_group_shows_its_lag(run) -> None:
     assert described["state"] == "Empty"
     assert [(row["committed_offset"], row["end_offset"], row["lag"]) for row in described["partitions"]] == [(2, 3, 1)]
     assert "cli-group" in run("groups", "list")
+    assert "cli-group" in run("groups", "list", "cli-.*")
+    assert run("groups", "list", "cli") == ""
+    assert "'(' is no regular expression" in run("groups", "list", "(", code=1)
     assert "lag 1" in run("groups", "describe", "cli-group")
 
 

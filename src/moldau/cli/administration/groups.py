@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from moldau.cli.administration.topics import report
+from moldau.cli.administration.topics import name_pattern, report
 from moldau.cli.arguments import Subparsers
 from moldau.cli.cluster import add_cluster_arguments, cluster_admin, matching_names, refused, unknown_group
 from moldau.cli.output import CommandError, print_json, print_rows
@@ -24,8 +24,11 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     verbs = parser.add_subparsers(metavar="VERB", required=True)
 
     listing = verbs.add_parser(
-        "list", help="list groups", examples=("moldau groups list", "moldau groups list --state Stable --json")
+        "list",
+        help="list groups",
+        examples=("moldau groups list", "moldau groups list 'kitchen.*' --state Stable --json"),
     )
+    listing.add_argument("pattern", nargs="?", help="a regular expression for whole names; without it, all groups")
     listing.add_argument(
         "--state",
         action="append",
@@ -64,10 +67,17 @@ def _state(text: str) -> str:
 def list_groups(arguments: argparse.Namespace) -> int:
     from moldau.client.admin.groups import list_groups as known_groups
 
+    pattern = name_pattern(arguments.pattern)
     with cluster_admin(arguments) as admin:
         found = known_groups(admin, states=arguments.state, only_consumers=False)
-    rows = [{"group": row.group_id, "state": row.group_state, "protocol": row.protocol_type or None} for row in found]
+    rows = [
+        {"group": row.group_id, "state": row.group_state, "protocol": row.protocol_type or None}
+        for row in found
+        if pattern.fullmatch(row.group_id)
+    ]
     empty = f"no group is {' or '.join(arguments.state)}" if arguments.state else "no groups yet"
+    if arguments.pattern:
+        empty = f"no group matches {arguments.pattern}"
     print_rows(rows, ["group", "state"], as_json=arguments.json, empty=empty)
     return 0
 

@@ -184,13 +184,18 @@ def alter_topics(arguments: argparse.Namespace) -> int:
     return report(rows, success, arguments)
 
 
+def name_pattern(text: str | None) -> re.Pattern[str]:
+    """The pattern for whole names; every name without a text. Raises CommandError."""
+    try:
+        return re.compile(text or ".*")
+    except re.error as error:
+        raise CommandError(f"{text!r} is no regular expression: {error}") from error
+
+
 def list_topics(arguments: argparse.Namespace) -> int:
     from moldau.client.admin.topics import list_topics as known_topics
 
-    try:
-        pattern = re.compile(arguments.pattern or ".*")
-    except re.error as error:
-        raise CommandError(f"{arguments.pattern!r} is no regular expression: {error}") from error
+    pattern = name_pattern(arguments.pattern)
     with cluster_admin(arguments) as admin:
         topics = known_topics(admin)
     rows = [
