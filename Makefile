@@ -7,7 +7,7 @@ JOBS ?= 2
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all slow slow-broker slow-spark spark-servers prometheus spark-tokens slow-seeds bench fuzz verdicts seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential differential-users differential-tokens avro-pairs acl-decisions bench-against compare exactly-once exactly-once-java exactly-once-spark exactly-once-flink delivery kills-pipelines kills-idempotent kills-examples soak-pipelines torture chaos machines machines-soak machines-cuts change-of-sides dist release clean
+.PHONY: help demo test test-all slow slow-broker slow-spark spark-servers prometheus spark-tokens slow-seeds bench fuzz verdicts seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential differential-users differential-tokens avro-pairs acl-decisions bench-against compare exactly-once exactly-once-java exactly-once-spark exactly-once-flink delivery kills-pipelines kills-idempotent kills-outbox kills-examples soak-pipelines torture chaos machines machines-soak machines-cuts change-of-sides dist release clean
 
 help:
 	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"
@@ -27,6 +27,7 @@ help:
 	@echo "make kills-pipelines [RECORDS=1000000 BROKER=moldau TARGETS='delta topic']   a pipeline writes to every kind of target while Spark dies"
 	@echo "make kills-examples [KILLS=30]   rekey, ledger and edge, with more kills than in make test-all"
 	@echo "make kills-idempotent [RECORDS=50000 KILLS=50 CLIENT=aiokafka DATABASE=sqlite]   consumers, database and broker die (seed printed)"
+	@echo "make kills-outbox [RECORDS=50000 KILLS=30 DATABASE=sqlite]   writers, relays, database and broker die (seed printed)"
 	@echo "make soak-pipelines [MINUTES=30]   the memory of running pipelines must not grow"
 	@echo "make torture [MINUTES=15]   the broker is killed, stopped and frozen under load (seed printed)"
 	@echo "make chaos [MINUTES=30]     three brokers are killed, frozen and cut off under load (seed printed; ROOT=1: namespaces, a full disk)"
@@ -206,6 +207,9 @@ kills-examples: .venv/.test
 kills-idempotent: KILLS = 50
 kills-idempotent: .venv/.test
 	$(BIN)/python -m tests.idempotent.kills --records $(or $(RECORDS),50000) --kills $(KILLS) $(if $(CLIENT),--client $(CLIENT)) $(if $(DATABASE),--database $(DATABASE)) $(if $(SEED),--seed $(SEED))
+
+kills-outbox: .venv/.test
+	$(BIN)/python -m tests.idempotent.outbox_kills --records $(or $(RECORDS),50000) --kills $(KILLS) $(if $(DATABASE),--database $(DATABASE)) $(if $(SEED),--seed $(SEED))
 
 soak-pipelines: .venv/.test
 	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),30)

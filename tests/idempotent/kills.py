@@ -75,6 +75,8 @@ class Broker:
 class Campaign:
     """`say` gets lines of progress. `server` None: the database is SQLite."""
 
+    PROCESSES = CONSUMERS
+
     def __init__(
         self, plan: Plan, folder: Path, server: PostgresqlServer | None, say: Callable[[str], None] = lambda line: None
     ) -> None:
@@ -87,11 +89,11 @@ class Campaign:
         self.consumers: list[TalkingProcess] = []
 
     def run(self) -> list[str]:
-        """The faults; empty if each payment counts once."""
+        """The faults; empty if each payment counts once, or each row is sent once."""
         try:
             self.make_tables()
             self.feed()
-            self.consumers = [self.consumer() for _ in range(CONSUMERS)]
+            self.consumers = [self.consumer(number) for number in range(self.PROCESSES)]
             for number in range(1, self.plan.kills + 1):
                 self.wait_for(self.plan.records * number // (self.plan.kills + 1))
                 self.kill_one()
@@ -109,13 +111,15 @@ class Campaign:
         if self.server:
             connection.execute("DROP SCHEMA public CASCADE")
             connection.execute("CREATE SCHEMA public")
-        for statement in TABLES:
+        for statement in self.statements():
             connection.execute(statement)
-        for name in range(ACCOUNTS):
-            connection.execute(f"INSERT INTO accounts VALUES ({name}, 0)")
         connection.close()
         kind: Any = PostgresqlStore if is_postgresql(self.database) else SqliteStore
         kind(self.database).create_tables()
+
+    def statements(self) -> list[str]:
+        """They make the tables of the business."""
+        return [*TABLES, *(f"INSERT INTO accounts VALUES ({name}, 0)" for name in range(ACCOUNTS))]
 
     def feed(self) -> None:
         admin = AdminClient({"bootstrap.servers": self.broker.address})
@@ -130,7 +134,7 @@ class Campaign:
                 producer.poll(0)
         assert producer.flush(60) == 0
 
-    def consumer(self) -> TalkingProcess:
+    def consumer(self, number: int) -> TalkingProcess:
         plan = self.plan
         command = [sys.executable, "-m", "tests.idempotent.ledger", "--client", plan.client, "--offsets", plan.offsets]
         command += ["--database", self.database, "--address", self.broker.address]
@@ -158,7 +162,7 @@ class Campaign:
                 if consumer.live_on(0) is not None:
                     assert self.plan.is_naive, "".join(consumer.output[-30:])
                     consumer.kill()
-                    self.consumers[number] = self.consumer()
+                    self.consumers[number] = self.consumer(number)
             assert time.monotonic() < end_s, [consumer.output[-10:] for consumer in self.consumers]
             self.pause.wait(PAUSE_S)
 
@@ -172,9 +176,9 @@ class Campaign:
             self.server.start()
         else:
             victim = "consumer"
-            number = self.choices.randrange(CONSUMERS)
+            number = self.choices.randrange(self.PROCESSES)
             self.consumers[number].kill()
-            self.consumers[number] = self.consumer()
+            self.consumers[number] = self.consumer(number)
         self.killed[victim] += 1
 
     def judge(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Five kills of each client in CI; `make kills-idempotent` has fifty."""
+"""Five kills of each client and of each outbox in CI; `make kills-idempotent` and `make kills-outbox` have more."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.idempotent.kills import CLIENTS, Campaign, Plan
+from tests.idempotent.outbox_kills import OutboxCampaign
 from tests.support.postgresql import PostgresqlServer
 
 RECORDS, KILLS = 1000, 5
@@ -29,3 +30,13 @@ def test_the_loop_without_the_library_counts_payments_twice(postgresql: Postgres
     plan = Plan(RECORDS, KILLS, 7, is_naive=True)
     first, *_ = Campaign(plan, tmp_path, postgresql).run()
     assert first.endswith("payments count twice")
+
+
+@pytest.mark.slow
+def test_each_row_of_an_outbox_leaves_once_in_order_through_kills(postgresql: PostgresqlServer, tmp_path: Path) -> None:
+    assert OutboxCampaign(Plan(RECORDS, KILLS, 9), tmp_path, postgresql).run() == []
+
+
+@pytest.mark.slow
+def test_each_row_of_an_outbox_in_sqlite_leaves_once_in_order_through_kills(tmp_path: Path) -> None:
+    assert OutboxCampaign(Plan(RECORDS, KILLS, 9, database="sqlite"), tmp_path, None).run() == []

@@ -70,8 +70,9 @@ class ConfluentSending:
     async def close(self) -> None:
         producer, self._producer = self._producer, None
         if producer is not None:
-            producer.purge()
-            producer.flush(0)
+            with contextlib.suppress(Exception):  # a producer that was fenced raises its fatal error again
+                producer.purge()
+                producer.flush(0)
 
 
 class AioKafkaSending:
