@@ -241,7 +241,7 @@ def test_a_node_starts_with_credentials_and_levels_that_it_was_formatted_with(co
     levels = ("-r", "4.1", "-f", "group.version=0", "-S", "SCRAM-SHA-256=[name=alice,password=secret]")
     assert storage("format", "-t", CLUSTER, "-c", config, "-s", *levels) == 0
     records = load_bootstrap_records(OsDisk(str(config.parent / "a")))
-    controller = Controller(records)
+    controller = Controller(bootstrap=records)
     assert dict(controller.state.image.features) == {
         "metadata.version": 27,
         "eligible.leader.replicas.version": 1,
