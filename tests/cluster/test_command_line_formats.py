@@ -37,6 +37,7 @@ def kcat(cluster: Cluster, topic: str, *words: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TEXTS)
 def test_what_is_produced_in_a_format_is_consumed_as_the_same_text(moldau_cluster: Cluster, name: str) -> None:
     topic, copy = moldau_cluster.topic(), moldau_cluster.topic()
@@ -96,6 +97,7 @@ def test_a_bad_value_ends_the_command_with_the_number_of_its_line(moldau_cluster
     assert len(list(moldau_cluster.records(topic))) == 4
 
 
+@pytest.mark.slow
 def test_consume_names_the_record_that_is_not_of_its_format(moldau_cluster: Cluster) -> None:
     topic = moldau_cluster.topic()
     moldau_cluster.produce(topic, b"\x00\x00\x00\x05")

@@ -12,6 +12,8 @@ from moldau.idempotent import BrokenTransactionError, PoisonRecordError, Record,
 from moldau.testing import Cluster
 from tests.idempotent.services import CLIENTS, GROUP, Database, Service
 
+pytestmark = pytest.mark.slow
+
 Start = Callable[..., Service]
 TOPIC, RETRY, DEAD = "orders", "orders.retry", "orders.dead-letters"
 each_client = pytest.mark.parametrize("client", CLIENTS)

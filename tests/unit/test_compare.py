@@ -33,6 +33,7 @@ def running(system: System, folder: Path) -> Iterator[tuple[Job, Any]]:
             peer.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", OURS, ids=lambda system: system.name)
 def test_two_readers_get_every_record_from_the_first_on(system: System, tmp_path: Path) -> None:
     with running(system, tmp_path) as (job, _):
@@ -43,6 +44,7 @@ def test_two_readers_get_every_record_from_the_first_on(system: System, tmp_path
         work.delete(job)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", OURS[:1] + OURS[-1:], ids=lambda system: system.name)
 def test_a_kill_loses_no_acknowledged_record(system: System, tmp_path: Path) -> None:
     with running(system, tmp_path) as (job, peer):
@@ -51,6 +53,7 @@ def test_a_kill_loses_no_acknowledged_record(system: System, tmp_path: Path) -> 
     assert found["lost"] == 0
 
 
+@pytest.mark.slow
 def test_a_latency_counts_timed_records_of_another_process(tmp_path: Path) -> None:
     with running(OURS[-1], tmp_path) as (job, _):
         found = work.latency(replace(job, records=50))
