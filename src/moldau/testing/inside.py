@@ -117,7 +117,7 @@ async def append_records(broker: Broker, topic: str, index: int, records: Sequen
     """Appends one batch, as a producer would, on the broker that leads the partition. Returns the records once they are
     committed. Raises KafkaError."""
     partition = broker.partitions.find(topic, index)
-    appended = partition.append(bytearray(build_batch(records)), broker.clock.now_ms())
+    appended = partition.append(bytearray(build_batch(records)), broker.own_node.clock.now_ms())
     broker.partition_appended(partition)
     if partition.waits_for_flush:
         broker.partitions.flusher.request(partition)
@@ -147,7 +147,7 @@ async def read_slice(broker: Broker, topic: str, index: int, offset: int, end: i
         read = log.read(offset, max_bytes=SLICE_BYTES, end_offset=end, may_wait=attempt == MAX_COLD_READS)
         if read.cold is None:
             break
-        await broker.workers.run(read.cold.run)
+        await broker.own_node.workers.run(read.cold.run)
     return bytes(read.records or b"")
 
 

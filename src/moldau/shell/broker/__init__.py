@@ -6,6 +6,7 @@
 cluster/: the broker among other nodes: registration, heartbeats, reports
 coordination/: coordinators of groups and transactions
 dynamic_settings: the settings in force (KIP-226)
+fetches: what all fetches share: sessions, turns, the bound on those that wait
 fetch_turns: bytes that fetches read in one turn of the loop
 handlers/: one handler for each API
 logs/: flushes, cleaning, checkpoints, moves

@@ -14,7 +14,6 @@ import msgspec
 
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
-from moldau.core.replication.fetch_session import FetchSessions
 from moldau.core.replication.partition import Partition
 from moldau.errors import InvariantError, KafkaError, kafka_error
 from moldau.shell.broker.cluster.addresses import BrokerAddresses
@@ -24,7 +23,7 @@ from moldau.shell.broker.cluster.other_brokers import OtherBrokers
 from moldau.shell.broker.cluster.topic_creation import ProducerIds, TopicCreation
 from moldau.shell.broker.coordination.coordination import Coordination
 from moldau.shell.broker.dynamic_settings import DynamicSettings
-from moldau.shell.broker.fetch_turns import FetchTurns
+from moldau.shell.broker.fetches import Fetches
 from moldau.shell.broker.logs.checkpoints import Checkpoints
 from moldau.shell.broker.logs.flusher import Flusher
 from moldau.shell.broker.logs.full_directories import FullDirectories
@@ -91,23 +90,14 @@ class Broker:
         failures: NodeFailures,
     ) -> None:
         self.node_id = node_id
-        self.loop, self.clock, self.workers, self.telemetry = node.loop, node.clock, node.workers, node.telemetry
         self.controller = controller
         self.image = MetadataImage()
         self.broker_epoch = -1
         self.incarnation_id = Uuid(node.random.random_bytes(16))
-        self.fetch_max_bytes = settings.fetch_max_bytes
-        self.parked_fetches, self.max_parked_fetches = 0, settings.moldau_parked_fetches
-        node.telemetry.held["moldau_parked_fetches"] = lambda: (self.parked_fetches, self.max_parked_fetches)
+        self.fetches = Fetches(settings, node)
         self.rewrites = asyncio.Semaphore(MAX_REWRITES)
         """Held by each batch that is expanded to be read or recompressed."""
         self.response_memory = memory.responses
-        self.fetch_sessions = FetchSessions(
-            settings.max_incremental_fetch_session_cache_slots,
-            settings.moldau_fetch_session_memory_bytes,
-            node.random.random_below,
-            node.telemetry,
-        )
         self._tasks = BackgroundTasks(node.loop, node.log, failures.invariant_broken)
         self._lasting_tasks = BackgroundTasks(node.loop, node.log, failures.invariant_broken)
         self.own_node = own_node = OwnNode(
@@ -120,7 +110,7 @@ class Broker:
             no_room=self.no_room,
         )
         self.addresses = BrokerAddresses(node_id, settings)
-        self.waits, self.fetch_turns = PartitionWaits(node.loop), FetchTurns(node.loop)
+        self.waits = PartitionWaits(node.loop)
         self.quotas = BrokerQuotas(settings, node.clock)
         self.others = OtherBrokers(own_node, node.network)
         self._host_partitions(logs, failures)
@@ -256,7 +246,7 @@ class Broker:
         """After `stop`, waits until no started work still runs or writes files, on the loop or in a thread."""
         await self._tasks.wait()
         await self._lasting_tasks.wait()
-        await self.workers.drain()
+        await self.own_node.workers.drain()
 
     def check(self) -> None:
         """Checks the cheap invariants, for tests."""

@@ -385,10 +385,10 @@ async def test_a_lost_connection_leaves_nothing_behind(node: Any) -> None:
     client = node.connect()
     client.send(ApiKey.FETCH, 12, long_poll(0))
     client.feed((1 << 20).to_bytes(4, "big") + bytes(100_000))
-    assert broker.parked_fetches == 1
+    assert broker.fetches.parked == 1
     client.wire.close()
     await node.turns(1)
-    assert broker.parked_fetches == 0
+    assert broker.fetches.parked == 0
     assert broker.waits.by_number == {}
     assert client.connection.group.request_memory.used_bytes == 0
     assert client.connection.group.connections == {}

@@ -51,7 +51,7 @@ async def act_delete_records(
     if accepted:
         # also if no offset moved: an earlier request's may not be on the disk yet
         await _save(broker, context, results, accepted)
-        deadline_s = broker.loop.time() + max(0, request.timeout_ms) / 1_000
+        deadline_s = broker.own_node.loop.time() + max(0, request.timeout_ms) / 1_000
         for each, is_moved in accepted:
             if each.has_followers and not each.is_offline:
                 if is_moved:

@@ -111,13 +111,13 @@ async def act_fetch_many(broker: Broker, context: RequestContext, request: Fetch
         return FetchResponse(responses=await _rows(context, rows))
     if isinstance(fetch, int):
         return FetchResponse(error_code=fetch)
-    end_s = broker.loop.time() + min(question[1] / 1_000, MAX_LONG_WAIT_S)
+    end_s = broker.own_node.loop.time() + min(question[1] / 1_000, MAX_LONG_WAIT_S)
     if fetch.terms.is_follower:
         await context.finish(note_follower(broker, fetch, entries))
     look = await fetch.look_pausing()
-    while not look.is_due and (now_s := broker.loop.time()) < end_s:
+    while not look.is_due and (now_s := broker.own_node.loop.time()) < end_s:
         with suppress(KafkaError):
-            await context.wait(broker.loop.create_future(), min(end_s, now_s + LOOK_AGAIN_S))
+            await context.wait(broker.own_node.loop.create_future(), min(end_s, now_s + LOOK_AGAIN_S))
         if context.reply.is_closed:
             break
         look = await fetch.look_pausing()
@@ -175,7 +175,7 @@ def _begin(
             raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
     quota_bytes = None if is_follower else context.max_fetch_bytes()
     try:
-        terms = fetch_terms(question, context.api_version, broker.fetch_max_bytes, quota_bytes)
+        terms = fetch_terms(question, context.api_version, broker.fetches.max_bytes, quota_bytes)
     except KafkaError as error:
         if session_epoch > INITIAL_EPOCH:
             # its partitions are in the session, which a rejected request does not change
@@ -183,14 +183,14 @@ def _begin(
         raise
     session: SessionAnswer | None = None
     if session_epoch != FINAL_EPOCH or session_id != NO_SESSION_ID:
-        begun = broker.fetch_sessions.begin(
+        begun = broker.fetches.sessions.begin(
             session_id,
             session_epoch,
             entries,
             forgotten,
             uses_topic_ids=context.api_version >= TOPIC_IDS_FROM,
             is_replica=is_follower,
-            now_ms=broker.clock.monotonic_ms(),
+            now_ms=broker.own_node.clock.monotonic_ms(),
         )
         if isinstance(begun, int):
             return begun

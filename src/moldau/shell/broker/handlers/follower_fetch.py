@@ -35,7 +35,7 @@ def note_follower(broker: Broker, fetch: ParkedFetch, named: list[FetchEntry]) -
             watch = FollowerWatch(broker.waits, session, replica_id, broker.settings.replica_lag_time_max_ms)
         follower = broker.image.brokers.get(replica_id)
         may_join = follower is not None and follower.is_active and follower.epoch == broker_epoch
-        overlooked = watch.asked(broker.clock.monotonic_ms(), may_join=may_join)
+        overlooked = watch.asked(broker.own_node.clock.monotonic_ms(), may_join=may_join)
         if watch is known:
             noted = list(dict.fromkeys([*named, *overlooked]))
         watch.named(noted)

@@ -127,7 +127,7 @@ def _find(
 async def _search(broker: Broker, context: RequestContext, request: ListOffsetsRequest, search: Search) -> Found:
     """Runs the search off the loop."""
     try:
-        record = await search.look(context, broker.workers)
+        record = await search.look(context, broker.own_node.workers)
     except StorageFailedError:
         broker.directory_failed()
         return KAFKA_STORAGE_ERROR, -1, -1, -1

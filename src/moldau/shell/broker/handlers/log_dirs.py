@@ -62,7 +62,7 @@ async def act_describe_log_dirs(
             results.append(DescribeLogDirsResult(KAFKA_STORAGE_ERROR, directory.path))
             continue
         # asks the file system, which may be a network file system
-        total_bytes, usable_bytes = await context.wait(broker.workers.run(partial(space_of, directory.disk)))
+        total_bytes, usable_bytes = await context.wait(broker.own_node.workers.run(partial(space_of, directory.disk)))
         results.append(
             DescribeLogDirsResult(
                 log_dir=directory.path,

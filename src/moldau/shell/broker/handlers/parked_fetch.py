@@ -103,7 +103,7 @@ class ParkedFetch:
     def _look_in_turn(self, *, is_own_turn: bool = False) -> FetchLook | None:
         """One look. None if there is much to read, and this turn of the loop has read its bytes. `is_own_turn`: the
         fetch has waited for this turn."""
-        turns = self.broker.fetch_turns
+        turns = self.broker.fetches.turns
         look = FetchLook(self.terms, is_little=not is_own_turn and turns.is_over)
         self._read(look, self.entries)
         if look.is_little:
@@ -175,7 +175,7 @@ class ParkedFetch:
 
     async def _read_ahead(self, cold: ColdRead) -> None:
         try:
-            await self.context.wait(self.broker.workers.run(cold.run))
+            await self.context.wait(self.broker.own_node.workers.run(cold.run))
         except StorageFailedError:
             self.broker.directory_failed()
 
@@ -209,7 +209,7 @@ class ParkedFetch:
             self._count(results)
         error_code, session_id = 0, NO_SESSION_ID
         if self.session is not None and not (throttle_time_ms and self.session.is_new):
-            now_ms = self.broker.clock.monotonic_ms()
+            now_ms = self.broker.own_node.clock.monotonic_ms()
             error_code, session_id, results = self.session.finish(results, now_ms)
         nodes: Sequence[LeaderNode] = ()
         if look.is_urgent:
@@ -221,8 +221,8 @@ class ParkedFetch:
     def _count_errors(self, results: list[FetchResult]) -> None:
         for result in results:
             if result[2]:
-                self.broker.telemetry.count(FAILED_FETCH_REQUESTS)
-                self.broker.telemetry.count(FETCH_ERRORS, str(result[2]))
+                self.broker.own_node.telemetry.count(FAILED_FETCH_REQUESTS)
+                self.broker.own_node.telemetry.count(FETCH_ERRORS, str(result[2]))
 
     def _count(self, results: list[FetchResult]) -> None:
         topics, terms = hosted_topics(self.broker, self.context), self.terms
@@ -234,9 +234,9 @@ class ParkedFetch:
                 partition.fetched_bytes += len(records)
                 continue
             self.broker.replication.throttles.sent(partition, len(records))
-            self.broker.telemetry.count(REPLICATION_BYTES_OUT, amount=len(records))
+            self.broker.own_node.telemetry.count(REPLICATION_BYTES_OUT, amount=len(records))
             if partition.replica.is_being_added(terms.replica_id):
-                self.broker.telemetry.count(REASSIGNMENT_BYTES_OUT, amount=len(records))
+                self.broker.own_node.telemetry.count(REASSIGNMENT_BYTES_OUT, amount=len(records))
 
     def _answer(self, look: FetchLook) -> None:
         self._end()
@@ -275,9 +275,9 @@ class ParkedFetch:
     def _is_rejected(self) -> bool:
         """Whether as many fetches wait as may."""
         broker = self.broker
-        if broker.parked_fetches < broker.max_parked_fetches:
+        if broker.fetches.parked < broker.fetches.max_parked:
             return False
-        broker.telemetry.count(BOUND_REACHED, "moldau.parked.fetches")
+        broker.own_node.telemetry.count(BOUND_REACHED, "moldau.parked.fetches")
         return True
 
     def _park(self, look: FetchLook) -> None:
@@ -294,17 +294,17 @@ class ParkedFetch:
         if self.terms.is_follower:
             # aligned with the waits of others: otherwise an idle broker would wake for each follower alone, twice a
             # second
-            now_ms = broker.clock.monotonic_ms()
+            now_ms = broker.own_node.clock.monotonic_ms()
             wait_ms = beat_ms(now_ms, wait_ms) - now_ms
-        broker.parked_fetches += 1
-        self._timer = broker.loop.call_later(wait_ms / 1000, self._wait_ended)
+        broker.fetches.parked += 1
+        self._timer = broker.own_node.loop.call_later(wait_ms / 1000, self._wait_ended)
 
     def _leave(self) -> None:
         if self._timer is None:
             return
         self._timer.cancel()
         self._timer = None
-        self.broker.parked_fetches -= 1
+        self.broker.fetches.parked -= 1
         if self._watch is not None:
             self._watch.leave(self)
         elif self._wait is not None:
@@ -336,7 +336,7 @@ class ParkedFetch:
     def _queue(self) -> None:
         if not self._is_queued:
             self._is_queued = True
-            self.broker.fetch_turns.wait(self._have_turn)
+            self.broker.fetches.turns.wait(self._have_turn)
 
     def _have_turn(self) -> None:
         self._is_queued = False

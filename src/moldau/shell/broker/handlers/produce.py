@@ -111,7 +111,7 @@ def act_produce(
             request = _kept(entries), timeout_ms, len(frame)
             return context.answer_later(partial(_produce_when_verified, broker, context, plan, verifying, *request))
         rejected = verifying.result | rejected
-    _append(broker, context, plan, entries, broker.clock.now_ms(), rejected, {})
+    _append(broker, context, plan, entries, broker.own_node.clock.now_ms(), rejected, {})
     throttle_ms = context.throttle(len(frame))
     if acks == 0:
         plan.check_unanswered()
@@ -153,7 +153,7 @@ async def act_produce_many(broker: Broker, context: RequestContext, request: Pro
         some = entries[start:end]
         if request.transactional_id is not None:
             rejected = await _verify_many(broker, context, request.transactional_id, some) | rejected
-        now_ms = broker.clock.now_ms()
+        now_ms = broker.own_node.clock.now_ms()
         context.run_to_end()
         for entry in some:
             _append(broker, context, plan, [entry], now_ms, rejected, prepared)
@@ -235,7 +235,7 @@ def _append(
             _count_failed(broker, plan.results[-1], records)
         elif todo & DIRECTORY_FAILED:
             broker.directory_failed()
-            broker.telemetry.count(FAILED_PRODUCE_REQUESTS)
+            broker.own_node.telemetry.count(FAILED_PRODUCE_REQUESTS)
 
 
 def _error_of_all(context: RequestContext, acks: int, transactional_id: str | None) -> KafkaError | None:
@@ -250,7 +250,7 @@ def _error_of_all(context: RequestContext, acks: int, transactional_id: str | No
 
 
 def _count_failed(broker: Broker, result: ProduceResult, records: memoryview | None) -> None:
-    telemetry, code, message = broker.telemetry, result[2], result[6]
+    telemetry, code, message = broker.own_node.telemetry, result[2], result[6]
     telemetry.count(FAILED_PRODUCE_REQUESTS)
     telemetry.count(PRODUCE_ERRORS, str(code))
     if code == MESSAGE_TOO_LARGE and records is not None:
@@ -290,7 +290,7 @@ async def _produce_when_verified(
     """Completes `act_produce` after the coordinator's answer. No later Produce of the connection starts before the
     append."""
     rejected = await context.wait(verifying) | whole(find_repeated(entries))
-    _append(broker, context, plan, entries, broker.clock.now_ms(), rejected, {})
+    _append(broker, context, plan, entries, broker.own_node.clock.now_ms(), rejected, {})
     throttle_ms = context.throttle(frame_bytes)
     if plan.acks == 0:
         plan.check_unanswered()
@@ -319,7 +319,7 @@ async def _finish(
     if not may_produce_begin:
         await explain(broker, context, plan)
         context.reply.let_produce_begin()
-    deadline_s = broker.loop.time() + max(0, timeout_ms) / 1000
+    deadline_s = broker.own_node.loop.time() + max(0, timeout_ms) / 1000
     for each in plan.waiting:
         try:
             if each.is_flush_due:

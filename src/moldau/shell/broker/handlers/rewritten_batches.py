@@ -96,7 +96,7 @@ async def _rewrite(broker: Broker, context: RequestContext, topic: bytes, index:
     partition = writable_partition(broker, context, topic, index)
     if context.api_version < ZSTD_FROM:
         check_codec(records)
-    settings, now_ms = partition.log.settings, broker.clock.now_ms()
+    settings, now_ms = partition.log.settings, broker.own_node.clock.now_ms()
     check_batch_size(records, settings.max_message_bytes)
     try:
         header = check_produced_batch(records, now_ms=now_ms, limits=settings.batch_limits)
@@ -105,7 +105,7 @@ async def _rewrite(broker: Broker, context: RequestContext, topic: bytes, index:
         raise (is_timestamp and await _explained(broker, context, partition, records, now_ms)) or error from None
     rewrite = await _read_through(broker, context, partition, records, header, now_ms)
     if rewrite.is_compression_changed:
-        await context.wait(broker.workers.run(rewrite.pack))
+        await context.wait(broker.own_node.workers.run(rewrite.pack))
     rewritten = rewrite.finish()
     # the append checks this too; checking here avoids keeping a batch that it would reject
     check_batch_size(rewritten, settings.max_message_bytes)
@@ -125,7 +125,7 @@ async def _read_through(
         target=settings.target_compression,
         partition_name=str(partition.topic_partition),
     )
-    await context.wait(broker.workers.run(rewrite.expand))
+    await context.wait(broker.own_node.workers.run(rewrite.expand))
     await context.finish(rewrite.walk(now_ms))
     return rewrite
 

@@ -114,17 +114,17 @@ async def verify(broker: Broker, context: RequestContext, transactional_id: str,
     if not unverified.asked:
         return rejected
     joins = context.api_version >= JOINS_FROM
-    end_s = broker.loop.time() + broker.settings.add_partitions_to_txn_retry_backoff_max_ms / 1_000
+    end_s = broker.own_node.loop.time() + broker.settings.add_partitions_to_txn_retry_backoff_max_ms / 1_000
     while True:
         codes = await _ask(broker, context, transactional_id, unverified, joins=joins)
-        now_s = broker.loop.time()
+        now_s = broker.own_node.loop.time()
         if not joins or CONCURRENT_TRANSACTIONS not in codes.values() or now_s >= end_s:
             rejected.update((each.key, refusal(code, context.api_version)) for each, code in codes.items() if code)
             return rejected
         # the previous transaction is ending, which takes milliseconds; sending the batches again would cost more
         with suppress(KafkaError):
             retry_s = now_s + broker.settings.add_partitions_to_txn_retry_backoff_ms / 1_000
-            await context.wait(broker.loop.create_future(), retry_s)
+            await context.wait(broker.own_node.loop.create_future(), retry_s)
 
 
 async def _ask(
@@ -132,7 +132,7 @@ async def _ask(
 ) -> dict[_Asked, int]:
     """The coordinator's answer for each partition. The logs of partitions with 0 accept the batches from now on."""
     producer, asked = unverified.producer, unverified.asked
-    now_ms = broker.clock.now_ms()
+    now_ms = broker.own_node.clock.now_ms()
     verifications = [
         each.partition.log.producer_state.begin_verification(*producer, now_ms, joins=joins) for each in asked
     ]

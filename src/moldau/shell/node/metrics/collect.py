@@ -204,7 +204,7 @@ class _Partitions:
         self.out = out
         self.total = Traffic()
         self.listed = 0
-        self.now_ms = broker.clock.now_ms()
+        self.now_ms = broker.own_node.clock.now_ms()
         self.late_ms = broker.settings.transaction_max_timeout_ms + LATE_TRANSACTION_MS
         self.min_insync_replicas = 1
         """Of the current topic."""
@@ -336,12 +336,12 @@ class _Partitions:
         self._add_bounds()
         self._add_directory()
         fetches = labels_text(delayedOperation="Fetch")
-        out.add("kafka_server_delayedoperationpurgatory_purgatorysize", broker.parked_fetches, fetches)
-        out.add("kafka_server_delayedoperationpurgatory_numdelayedoperations", broker.parked_fetches, fetches)
+        out.add("kafka_server_delayedoperationpurgatory_purgatorysize", broker.fetches.parked, fetches)
+        out.add("kafka_server_delayedoperationpurgatory_numdelayedoperations", broker.fetches.parked, fetches)
 
     def _add_bounds(self) -> None:
         broker, out = self.broker, self.out
-        sessions = broker.fetch_sessions
+        sessions = broker.fetches.sessions
         out.add("kafka_server_fetchsessioncache_numincrementalfetchsessions", sessions.count)
         out.add("kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", sessions.partitions)
         out.add("kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total", sessions.evictions)

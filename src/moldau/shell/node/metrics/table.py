@@ -243,9 +243,9 @@ _NETWORK_ROWS: tuple[_Row, ...] = (
         for name, meaning, _ in _AUTHENTICATION
     ),
     ("kafka_server_delayedoperationpurgatory_purgatorysize", GAUGE, ("delayedOperation",),
-     "Requests that wait: Fetch for records", "Broker.parked_fetches"),
+     "Requests that wait: Fetch for records", "Fetches.parked"),
     ("kafka_server_delayedoperationpurgatory_numdelayedoperations", GAUGE, ("delayedOperation",),
-     "Requests that wait: Fetch for records", "Broker.parked_fetches"),
+     "Requests that wait: Fetch for records", "Fetches.parked"),
     ("kafka_server_fetchsessioncache_numincrementalfetchsessions", GAUGE, (), "Fetch sessions kept",
      "FetchSessions"),
     ("kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", GAUGE, (),

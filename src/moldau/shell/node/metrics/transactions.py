@@ -20,7 +20,7 @@ async def add_transactions(broker: Broker, out: Samples) -> None:
     """Adds transactional ids by state, the age of the oldest open transaction and late markers; also how long
     coordinators took to load, and their answers about partitions."""
     counts = dict.fromkeys(TransactionState, 0)
-    begun_ms = now_ms = broker.clock.now_ms()
+    begun_ms = now_ms = broker.own_node.clock.now_ms()
     waiting = unnoted = retries = 0
     if TRANSACTION_STATE_TOPIC in broker.image.topics_by_name:
         for shard in broker.coordination.transactions.all_shards():

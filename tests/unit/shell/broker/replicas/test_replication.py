@@ -70,8 +70,8 @@ def test_bytes_between_brokers_are_counted_apart_from_those_of_clients() -> None
         assert follower.broker is not None
         copied = leader.replica().appended_bytes
         assert copied > 0
-        assert leader.broker.telemetry.value(REPLICATION_BYTES_OUT) == copied
-        assert follower.broker.telemetry.value(REPLICATION_BYTES_IN) == copied
+        assert leader.broker.own_node.telemetry.value(REPLICATION_BYTES_OUT) == copied
+        assert follower.broker.own_node.telemetry.value(REPLICATION_BYTES_IN) == copied
         assert (leader.replica().fetched_bytes, follower.replica().appended_bytes) == (0, 0)
 
     run_brokers(story)

@@ -69,7 +69,7 @@ async def test_a_session_from_its_first_request_to_its_last(start_node: Any, ver
     closed = await ask((0, 0), **session, session_epoch=-1)
     assert (closed.error_code, closed.session_id, told(closed)) == (0, 0, [(0, 0, 1)])
     assert (await ask(**session, session_epoch=5)).error_code == 70
-    assert node.node.broker.fetch_sessions.count == 0
+    assert node.node.broker.fetches.sessions.count == 0
 
 
 async def test_an_incremental_fetch_waits_for_any_partition_of_its_session(start_node: Any) -> None:

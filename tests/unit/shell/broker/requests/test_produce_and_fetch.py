@@ -169,7 +169,7 @@ async def test_a_long_poll_wakes_when_something_comes(node: Any) -> None:
     for reader in readers:
         (answer,) = reader.answers()
         assert values_of(answer) == [b"x"] * 4
-    assert node.node.broker.parked_fetches == 0
+    assert node.node.broker.fetches.parked == 0
 
 
 async def test_a_long_poll_waits_for_min_bytes(node: Any) -> None:
