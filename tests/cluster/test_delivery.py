@@ -24,9 +24,6 @@ def test_what_producers_are_told_holds_when_leaders_die(tmp_path: Path) -> None:
     outcomes = {one.program: one for one in run_producers(tmp_path, KILLS, SEED, say)}
     assert broken_promises(outcomes.values()) == []
     assert outcomes["idempotence"].failed == outcomes["retries"].failed == 0
-    # one of the kills leaves the leader alone: with min.insync.replicas=2 it rejects, with 1 it loses
-    assert outcomes["acks_all_two"].failed > 0
-    assert outcomes["acks_all"].lost > 0
 
 
 @pytest.mark.slow
