@@ -121,7 +121,7 @@ def write(number: int, orders: int, url: str) -> None:
                 connection.execute(f"INSERT INTO orders VALUES ({mark}, {mark})", (number, order))
                 outbox.add(connection, f"{number} {order}".encode(), key=str(number).encode())
                 connection.execute("COMMIT")
-            pause.wait()
+            pause.wait(60)
         except Exception as error:  # the database was killed
             print(error, flush=True)
             pause.wait(0.2)

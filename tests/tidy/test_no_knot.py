@@ -57,7 +57,7 @@ OF_A_LIBRARY = {
     "transport/tls.py": "ssl",
 }
 OF_THE_HOT_PATH: dict[str, set[str]] = {
-    "shell/broker/handlers/parked_fetch.py": {"fetched_bytes", "parked_fetches", "on_abandoned"},
+    "shell/broker/handlers/parked_fetch.py": {"fetched_bytes", "parked", "on_abandoned"},
     "shell/network/dispatch.py": {"client_id", "client_id_bytes", "count", "on_abandoned", "on_complete"},
     "shell/network/response_queue.py": {"may_produce_begin"},
     "shell/network/server_connection.py": {"filled"},
