@@ -18,7 +18,8 @@ producer = Producer(centre | {"transactional.id": NAME, "transaction.timeout.ms"
 producer.init_transactions(SECONDS)  # an earlier forwarder cannot write any more; what it left open is aborted
 place = Consumer(centre | {"group.id": NAME, "isolation.level": "read_committed"})
 next_offset = max(0, place.committed([TopicPartition(TOPIC, 0)], SECONDS)[0].offset)
-consumer = Consumer(device | {"group.id": NAME, "enable.auto.commit": False, "auto.offset.reset": "error"})
+SMALL = {"queued.max.messages.kbytes": 256, "max.partition.fetch.bytes": 256 << 10}  # read ahead: little memory
+consumer = Consumer(device | SMALL | {"group.id": NAME, "enable.auto.commit": False, "auto.offset.reset": "error"})
 
 
 def go_on():

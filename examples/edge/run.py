@@ -23,6 +23,8 @@ OUT = Path("out")
 PHASES = [(6_000, True), (12_000, False), (14_000, True), (36_000, False), (40_000, True)]
 """Up to which reading the line lives or is dead."""
 READINGS = PHASES[-1][0]
+LONG_OUTAGE = PHASES[-2][0]
+"""It lasts until retention on the device has deleted readings that were not forwarded."""
 RETENTION = ["--set", "log.retention.check.interval.ms=500", "--set", "log.initial.task.delay.ms=500"]
 START_S, BOUND_S, BOUND_OF_A_KILL_S = 60, 250, 20
 
@@ -91,6 +93,10 @@ class Run:
     def seconds(self):
         return time.monotonic() - self.begin
 
+    def first_kept(self):
+        """The first reading of the oldest segment on the device."""
+        return min((int(path.stem) for path in (OUT / "device").glob(f"{TOPIC}-0/*.log")), default=0)
+
     def tend(self):
         """Looks at all programs, starts dead ones, and kills one if that is due."""
         forwarded = self.programs["forwarder"].count
@@ -118,6 +124,8 @@ class Run:
             self.written = max(self.written, device.count)
             self.tend()
         self.written = end
+        while end == LONG_OUTAGE and self.first_kept() <= self.programs["forwarder"].count:
+            self.tend()
         if not is_alive:
             self.line.process.send_signal(signal.SIGCONT)
             self.outages[-1][1] = self.seconds()
