@@ -14,6 +14,8 @@ from moldau.cli.output import CommandError
 from moldau.types import hint
 
 if TYPE_CHECKING:
+    import re
+
     from moldau.cli.diagnosis.refusals import Rights
     from moldau.client.admin.client import ClusterAdmin
     from moldau.errors import KafkaError
@@ -222,17 +224,22 @@ def split_setting(option: str, text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
+def name_pattern(text: str) -> re.Pattern[str]:
+    """A regular expression for whole names. Raises CommandError."""
+    import re
+
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise CommandError(f"{text!r} is no regular expression: {error}") from error
+
+
 def matching_names(patterns: Sequence[str], known: Sequence[str], *, is_regex: bool, what: str) -> list[str]:
     """The known names among `patterns`; with `is_regex`, the names that a pattern matches whole. Raises CommandError if
     no name matches."""
-    import re
-
     found: list[str] = []
     for pattern in patterns:
-        try:
-            matched = [name for name in known if re.fullmatch(pattern, name)] if is_regex else []
-        except re.error as error:
-            raise CommandError(f"{pattern!r} is no regular expression: {error}") from error
+        matched = [name for name in known if name_pattern(pattern).fullmatch(name)] if is_regex else []
         if not is_regex and pattern in known:
             matched = [pattern]
         if not matched:

@@ -5,9 +5,16 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from moldau.cli.administration.topics import name_pattern, report
+from moldau.cli.administration.topics import report
 from moldau.cli.arguments import Subparsers
-from moldau.cli.cluster import add_cluster_arguments, cluster_admin, matching_names, refused, unknown_group
+from moldau.cli.cluster import (
+    add_cluster_arguments,
+    cluster_admin,
+    matching_names,
+    name_pattern,
+    refused,
+    unknown_group,
+)
 from moldau.cli.output import CommandError, print_json, print_rows
 from moldau.types import counted
 
@@ -67,7 +74,7 @@ def _state(text: str) -> str:
 def list_groups(arguments: argparse.Namespace) -> int:
     from moldau.client.admin.groups import list_groups as known_groups
 
-    pattern = name_pattern(arguments.pattern)
+    pattern = name_pattern(arguments.pattern or ".*")
     with cluster_admin(arguments) as admin:
         found = known_groups(admin, states=arguments.state, only_consumers=False)
     rows = [

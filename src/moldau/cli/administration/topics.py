@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from moldau.cli.cluster import (
     check_visible,
     cluster_admin,
     matching_names,
+    name_pattern,
     refused,
     split_setting,
 )
@@ -184,18 +184,10 @@ def alter_topics(arguments: argparse.Namespace) -> int:
     return report(rows, success, arguments)
 
 
-def name_pattern(text: str | None) -> re.Pattern[str]:
-    """The pattern for whole names; every name without a text. Raises CommandError."""
-    try:
-        return re.compile(text or ".*")
-    except re.error as error:
-        raise CommandError(f"{text!r} is no regular expression: {error}") from error
-
-
 def list_topics(arguments: argparse.Namespace) -> int:
     from moldau.client.admin.topics import list_topics as known_topics
 
-    pattern = name_pattern(arguments.pattern)
+    pattern = name_pattern(arguments.pattern or ".*")
     with cluster_admin(arguments) as admin:
         topics = known_topics(admin)
     rows = [
