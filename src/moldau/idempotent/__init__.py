@@ -11,7 +11,7 @@
 a client or a driver before a program uses one.
 
 asyncio: the same names for asyncio
-blocking: runs coroutines without an event loop
+blocking: runs coroutines without an event loop; how a program waits and stops
 clients/: the Kafka clients
 consumer: `IdempotentConsumer`
 dialects: PostgreSQL and SQLite

@@ -97,7 +97,23 @@ class SqliteStore(Store):
         super().__init__(open_connection, SQLITE)
 
 
-class IdempotentConsumer:
+class Stoppable:
+    """As the blocking one."""
+
+    def __init__(self) -> None:
+        self._stopped = asyncio.Event()
+
+    def stop(self) -> None:
+        """Ends `run` after its round."""
+        self._stopped.set()
+
+    async def pause(self, seconds: float) -> None:
+        """Lets time pass until it is stopped."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stopped.wait(), seconds)
+
+
+class IdempotentConsumer(Stoppable):
     """As the blocking one: see there for the arguments. `client`: an AIOKafkaConsumer with
     enable_auto_commit=False, without topics of its own; `handle` is a coroutine function."""
 
@@ -115,11 +131,11 @@ class IdempotentConsumer:
         patience_s: float = 60.0,
         keep_ids: timedelta | None = None,
     ) -> None:
+        super().__init__()
         wanted = (*topics, retry.topic) if retry else tuple(topics)
         settings = Settings(name, wanted, message_id, offsets, retry, max_records, patience_s, keep_ids)
         outlet = producing(retry.producer) if retry else None
         self._session = store.session()
-        self._stopped = asyncio.Event()
         self._handling = Handling(settings, consuming(client), self._session, outlet, self, is_async=True)
 
     async def poll(self, handle: Handler, timeout_s: float = 1.0) -> int:
@@ -131,18 +147,9 @@ class IdempotentConsumer:
         while not self._stopped.is_set():
             await self.poll(handle)
 
-    def stop(self) -> None:
-        """Ends `run` after its round."""
-        self._stopped.set()
-
     async def close(self) -> None:
         """Closes the connection to the database. The client is yours to stop."""
         await self._session.close()
-
-    async def pause(self, seconds: float) -> None:
-        """Lets time pass until the consumer is stopped."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stopped.wait(), seconds)
 
 
 class Outbox:
@@ -162,7 +169,7 @@ class Outbox:
         await add_row(self._dialect, connection, self._topic, (key, value, tuple(headers)))
 
 
-class OutboxRelay:
+class OutboxRelay(Stoppable):
     """As the blocking one. `client`: the settings that aiokafka's producer and consumer share, such as
     `{"bootstrap_servers": "127.0.0.1:9092"}`."""
 
@@ -177,7 +184,7 @@ class OutboxRelay:
         lease_s: float = 10.0,
         patience_s: float = 60.0,
     ) -> None:
-        self._stopped = asyncio.Event()
+        super().__init__()
         settings = RelaySettings(topic, batch, idle_s, lease_s, patience_s)
         self._relaying = Relaying(settings, store.session(), AioKafkaSending(client), self)
 
@@ -190,15 +197,6 @@ class OutboxRelay:
         while not self._stopped.is_set():
             await self.poll()
 
-    def stop(self) -> None:
-        """Ends `run` after its batch."""
-        self._stopped.set()
-
     async def close(self) -> None:
         """Closes the connections to the database and the broker."""
         await self._relaying.drop()
-
-    async def pause(self, seconds: float) -> None:
-        """Lets time pass until the relay is stopped."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stopped.wait(), seconds)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Literal
 
-from moldau.idempotent.blocking import run
+from moldau.idempotent.blocking import Stoppable, run
 from moldau.idempotent.clients.choosing import consuming, producing
 from moldau.idempotent.handling import Handler, Handling, Settings
 from moldau.idempotent.records import MessageId
@@ -15,7 +14,7 @@ from moldau.idempotent.retry import RetryTopic
 from moldau.idempotent.stores import Store
 
 
-class IdempotentConsumer:
+class IdempotentConsumer(Stoppable):
     """Handles each record once: what the handler writes, and the id or the offset of the record, are one transaction.
 
     `client`: a consumer of confluent-kafka or kafka-python in a group, with enable.auto.commit=false and no
@@ -39,11 +38,11 @@ class IdempotentConsumer:
         patience_s: float = 60.0,
         keep_ids: timedelta | None = None,
     ) -> None:
+        super().__init__()
         wanted = (*topics, retry.topic) if retry else tuple(topics)
         settings = Settings(name, wanted, message_id, offsets, retry, max_records, patience_s, keep_ids)
         outlet = producing(retry.producer) if retry else None
         self._session = store.session()
-        self._stopped = threading.Event()
         self._handling = Handling(settings, consuming(client), self._session, outlet, self, is_async=False)
 
     def poll(self, handle: Handler, timeout_s: float = 1.0) -> int:
@@ -60,14 +59,6 @@ class IdempotentConsumer:
         while not self._stopped.is_set():
             self.poll(handle)
 
-    def stop(self) -> None:
-        """Ends `run` after its round. For a signal handler, or another thread."""
-        self._stopped.set()
-
     def close(self) -> None:
         """Closes the connection to the database. The client is yours to close."""
         run(self._session.close())
-
-    async def pause(self, seconds: float) -> None:
-        """Lets time pass until the consumer is stopped."""
-        self._stopped.wait(seconds)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from typing import Any
 
-from moldau.idempotent.blocking import run
+from moldau.idempotent.blocking import Stoppable, run
 from moldau.idempotent.clients.transactions import ConfluentSending
 from moldau.idempotent.relaying import Relaying, RelaySettings
 from moldau.idempotent.stores import Store
 
 
-class OutboxRelay:
+class OutboxRelay(Stoppable):
     """Sends the rows of an outbox to its topic, in order, each once for a read_committed consumer.
 
     Run several for one topic: one of them works, and another takes over `lease_s` after its end. `client`: the settings
@@ -31,7 +30,7 @@ class OutboxRelay:
         lease_s: float = 10.0,
         patience_s: float = 60.0,
     ) -> None:
-        self._stopped = threading.Event()
+        super().__init__()
         settings = RelaySettings(topic, batch, idle_s, lease_s, patience_s)
         self._relaying = Relaying(settings, store.session(), ConfluentSending(client), self)
 
@@ -44,14 +43,6 @@ class OutboxRelay:
         while not self._stopped.is_set():
             self.poll()
 
-    def stop(self) -> None:
-        """Ends `run` after its batch."""
-        self._stopped.set()
-
     def close(self) -> None:
         """Closes the connections to the database and the broker."""
         run(self._relaying.drop())
-
-    async def pause(self, seconds: float) -> None:
-        """Lets time pass until the relay is stopped."""
-        self._stopped.wait(seconds)
