@@ -1,4 +1,4 @@
-"""The measured servers, each a process of this run on the loopback address, with its data in a folder of its own."""
+"""The measured servers. Each one is a process of this run, listens on the loopback address, and has its own folder."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Nats(Peer):
 
 @dataclass
 class RabbitMQ(Peer):
-    """RabbitMQ with its stream plugin, its own Erlang, and a port mapper (epmd) of its own."""
+    """RabbitMQ with its stream plugin. It gets its own Erlang and its own port mapper (epmd)."""
 
     tree: Path = Path()
     stream_port: int = 0

@@ -1,4 +1,4 @@
-"""The measurements. Each runs a client in a process of its own, as users do, and never waits without a bound."""
+"""The measurements. Each one runs a client in a separate process, as users do. Every wait has a bound."""
 
 from __future__ import annotations
 
@@ -228,7 +228,8 @@ def count_lost(written: mmap.mmap, found: mmap.mmap) -> int:
 
 
 def _read_flagged(job: Job, written: Path, found: Path) -> None:
-    """Flags in `found` what it reads, until it has every record that is flagged in `written`, or nothing comes."""
+    """Sets the flag in `found` of each record that it reads. Ends when it has read every record that is flagged in
+    `written`, or when no more records come."""
     acknowledged, flags = shared_flags(written, job.records), shared_flags(found, job.records)
     missing = count_lost(acknowledged, flags)
     begin = idle_since = time.perf_counter()
