@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from tests.exactly_once.judge import read_committed
 
 FOLDER = Path(__file__).parents[2] / "examples" / "delivery"
 STOP_S = 120
-READ_S = 60
 
 
 def command(program: str, topic: str, address: str, *more: str) -> list[str]:
@@ -57,21 +55,5 @@ class Program:
 
 
 def numbers_in(address: str, topic: str) -> list[int]:
-    """The numbers in partition 0 of a topic, for a reader of committed records. Raises AssertionError if its end is not
-    reached in time."""
-    settings = {"bootstrap.servers": address, "group.id": "judge", "enable.auto.commit": False}
-    consumer = Consumer({**settings, "isolation.level": "read_committed", "enable.partition.eof": True})
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    found: list[int] = []
-    try:
-        end_s = time.monotonic() + READ_S
-        while time.monotonic() < end_s:
-            for message in consumer.consume(1_000, 0.1):
-                error = message.error()
-                if error is None:
-                    found.append(int(message.value() or b""))
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    return found
-        raise AssertionError(f"the end of {topic} was not reached in {READ_S} s")
-    finally:
-        consumer.close()
+    """The committed numbers in partition 0 of a topic. Raises AssertionError if its end is not reached in time."""
+    return [int(message.value() or b"") for message in read_committed(address, topic, 1)]

@@ -12,11 +12,9 @@ from pathlib import Path
 import msgspec
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from moldau.core.config.listeners import Endpoint
 from moldau.testing import history
-from moldau.testing.ports import HeldPorts
 from tests.exactly_once.copiers import CopierKind
-from tests.support.running_broker import RunningBroker
+from tests.support.revived_broker import RevivedBroker
 from tests.support.talking_process import TalkingProcess
 
 SOURCE, TARGET = "source", "target"
@@ -45,12 +43,7 @@ class Campaign:
         self.plan = plan
         self.say = say
         self.choices = random.Random(plan.seed)
-        self.ports = HeldPorts()
-        # one port for all lives, as in production; it is held: a connection of a parallel test cannot get it
-        (listener,) = self.ports.choose((Endpoint("PLAINTEXT", "127.0.0.1", 0),))
-        self.arguments = ["--data-dir", data_directory, "--listen", f"127.0.0.1:{listener.port}"]
-        self.arguments += plan.broker_arguments
-        self.broker = RunningBroker(*self.arguments).wait_until_ready()
+        self.broker = RevivedBroker(Path(data_directory), *plan.broker_arguments)
         self.broker_kills_due = set(self.choices.sample(range(plan.copier_kills), plan.broker_kills))
         """The copiers during whose lives it happens, by the number of kills before."""
         self.copiers_killed = self.copier_deaths = 0
@@ -81,7 +74,6 @@ class Campaign:
     def close(self) -> None:
         self.recorder.close()
         self.broker.stop()
-        self.ports.release()
 
     def make_topics(self) -> None:
         admin = AdminClient({"bootstrap.servers": self.broker.address})
@@ -115,7 +107,6 @@ class Campaign:
                 copier.live_on(seconds / 2)
                 self.recorder.fault("kill -9 of the broker")
                 self.broker.kill()
-                self.broker = RunningBroker(*self.arguments).wait_until_ready()
                 self.broker_kills_due.remove(self.copiers_killed)
                 copier.live_on(seconds / 2)
             elif has_committed:

@@ -20,10 +20,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.peers import CACHE, fetch_jars
-from moldau.core.config.listeners import Endpoint
-from moldau.testing.ports import HeldPorts
 from tests.exactly_once.judge import read_committed
-from tests.support.running_broker import RunningBroker
+from tests.support.revived_broker import RevivedBroker
 from tests.support.talking_process import TalkingProcess
 
 SOURCE, COUNTS = "words", "counts"
@@ -43,10 +41,7 @@ class WordCount:
         self.choices = random.Random(seed)
         self.libraries = fetch_jars(CACHE, "streams", ("kafka-streams",))
         self.folder = folder
-        self.ports = HeldPorts()
-        (listener,) = self.ports.choose((Endpoint("PLAINTEXT", "127.0.0.1", 0),))
-        self.arguments = ["--data-dir", str(folder / "data"), "--listen", f"127.0.0.1:{listener.port}"]
-        self.broker = RunningBroker(*self.arguments).wait_until_ready()
+        self.broker = RevivedBroker(folder / "data")
         self.fed: Counter[str] = Counter()
         self.killed = 0
 
@@ -65,7 +60,6 @@ class WordCount:
             return [*[f"the program was not killed {missed} times"] * (missed > 0), *self.finish()]
         finally:
             self.broker.stop()
-            self.ports.release()
 
     def feed(self, count: int) -> None:
         producer = Producer({"bootstrap.servers": self.broker.address, "linger.ms": 20, "enable.idempotence": True})
@@ -89,7 +83,6 @@ class WordCount:
             if has_counted:
                 program.live_on(seconds / 2)
                 self.broker.kill()
-                self.broker = RunningBroker(*self.arguments).wait_until_ready()
                 program.live_on(seconds / 2)
         except queue.Empty:
             raise AssertionError(f"the program is silent: {program.output[-5:]}") from None

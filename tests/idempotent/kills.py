@@ -14,18 +14,14 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from moldau.core.config.listeners import Endpoint
-from moldau.idempotent import PostgresqlStore, SqliteStore
-from moldau.testing.ports import HeldPorts
-from tests.idempotent.ledger import ACCOUNTS, TABLES, TOPIC, connect, is_postgresql, payment
+from tests.idempotent.ledger import ACCOUNTS, TABLES, TOPIC, connect, payment, store_of
 from tests.support.postgresql import PostgresqlServer
-from tests.support.running_broker import RunningBroker
+from tests.support.revived_broker import RevivedBroker
 from tests.support.talking_process import TalkingProcess
 
 CLIENTS = ("confluent-kafka", "aiokafka", "kafka-python")
@@ -47,31 +43,6 @@ class Plan(msgspec.Struct, frozen=True):
     is_naive: bool = False
 
 
-class Broker:
-    """One broker at one address through all its lives. `stop` ends it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.ports = HeldPorts()
-        (listener,) = self.ports.choose((Endpoint("PLAINTEXT", "127.0.0.1", 0),))
-        self.arguments = ["--no-console", "--data-dir", str(folder / "data")]
-        self.arguments += ["--listen", f"127.0.0.1:{listener.port}"]
-        for setting in ("group.min.session.timeout.ms=1000", "group.initial.rebalance.delay.ms=0"):
-            self.arguments += ["--set", setting]
-        self.start()
-
-    def start(self) -> None:
-        self.process = RunningBroker(*self.arguments).wait_until_ready()
-        self.address = self.process.address
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.start()
-
-    def stop(self) -> None:
-        self.process.stop()
-        self.ports.release()
-
-
 class Campaign:
     """`say` gets lines of progress. `server` None: the database is SQLite."""
 
@@ -85,7 +56,9 @@ class Campaign:
         self.database = server.url if server else str(folder / "shop.db")
         self.pause = threading.Event()
         self.killed: Counter[str] = Counter()
-        self.broker = Broker(folder)
+        settings = ("group.min.session.timeout.ms=1000", "group.initial.rebalance.delay.ms=0")
+        arguments = ["--no-console", *(word for setting in settings for word in ("--set", setting))]
+        self.broker = RevivedBroker(folder / "data", *arguments)
         self.consumers: list[TalkingProcess] = []
 
     def run(self) -> list[str]:
@@ -114,8 +87,7 @@ class Campaign:
         for statement in self.statements():
             connection.execute(statement)
         connection.close()
-        kind: Any = PostgresqlStore if is_postgresql(self.database) else SqliteStore
-        kind(self.database).create_tables()
+        store_of(self.database).create_tables()
 
     def statements(self) -> list[str]:
         """They make the tables of the business."""

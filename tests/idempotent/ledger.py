@@ -35,6 +35,11 @@ def connect(database: str) -> Any:
     return sqlite3.connect(database, isolation_level=None, timeout=60)
 
 
+def store_of(database: str) -> PostgresqlStore | SqliteStore:
+    """The blocking store of the library."""
+    return PostgresqlStore(database) if is_postgresql(database) else SqliteStore(database)
+
+
 def payment(number: int) -> bytes:
     """From one account to another, of an amount that its number gives."""
     return json.dumps({"id": number, "from": number % ACCOUNTS, "to": number * 7 % ACCOUNTS, "amount": number}).encode()
@@ -114,8 +119,7 @@ class Program:
         if self.options.naive:
             self.run_naively(client)
             return
-        store = PostgresqlStore(self.database) if is_postgresql(self.database) else SqliteStore(self.database)
-        IdempotentConsumer(client, store, [TOPIC], **self.settings).run(self.handle)
+        IdempotentConsumer(client, store_of(self.database), [TOPIC], **self.settings).run(self.handle)
 
     async def run_async(self) -> None:
         from aiokafka import AIOKafkaConsumer

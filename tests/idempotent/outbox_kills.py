@@ -14,25 +14,18 @@ import threading
 import time
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from moldau.idempotent import Outbox, OutboxRelay, PostgresqlStore, SqliteStore
+from moldau.idempotent import Outbox, OutboxRelay
+from tests.exactly_once.judge import read_committed
 from tests.idempotent.kills import Campaign, Plan
-from tests.idempotent.ledger import connect, is_postgresql
+from tests.idempotent.ledger import connect, is_postgresql, store_of
 from tests.support.postgresql import PostgresqlServer
 from tests.support.talking_process import TalkingProcess
 
 TOPIC, PARTITIONS, RELAYS, WRITERS = "orders", 3, 2, 2
 ORDERS = "CREATE TABLE orders (writer INTEGER NOT NULL, number BIGINT NOT NULL, PRIMARY KEY (writer, number))"
-READ_S = 120.0
-
-
-def store_of(database: str) -> Any:
-    """The store of moldau.idempotent for this database."""
-    return PostgresqlStore(database) if is_postgresql(database) else SqliteStore(database)
 
 
 class OutboxCampaign(Campaign):
@@ -85,27 +78,10 @@ class OutboxCampaign(Campaign):
 
 def read_orders(address: str) -> dict[int, list[int]]:
     """The numbers of each writer, as a read_committed consumer gets them."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": address,
-            "group.id": "judge",
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-        }
-    )
-    consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in range(PARTITIONS)])
     found: dict[int, list[int]] = defaultdict(list)
-    ends: set[int] = set()
-    end_s = time.monotonic() + READ_S
-    while len(ends) < PARTITIONS:
-        assert time.monotonic() < end_s, f"read {sum(map(len, found.values()))} orders"
-        for message in consumer.consume(1000, 1.0):
-            if message.error() is not None:
-                ends.add(message.partition())
-                continue
-            writer, number = map(int, (message.value() or b"").split())
-            found[writer].append(number)
-    consumer.close()
+    for message in read_committed(address, TOPIC, PARTITIONS):
+        writer, number = map(int, (message.value() or b"").split())
+        found[writer].append(number)
     return found
 
 
