@@ -12,4 +12,5 @@ record_json: a record as JSON, and back
 registered_values: keys and values in readable form, decoded by a registry
 registry/: the schema registry
 service/: logins, routes and sockets of HTTP services
+sql/: streaming SQL
 """

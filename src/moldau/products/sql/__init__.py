@@ -1,0 +1,4 @@
+"""Streaming SQL over topics.
+
+language/: statements as values: tokens, parser, errors. Without Spark
+"""

@@ -1,0 +1,5 @@
+"""The language of streaming SQL: text to statements. Expressions stay text, because Spark reads them.
+
+errors: an error at a place of the text
+tokens: the tokens of a text, with places; blanks and comments are kept
+"""

@@ -1,0 +1,90 @@
+"""An error at a place of a SQL text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from moldau.types import nearest
+
+_SHOWN = 60
+"""The most characters of a token that a message quotes."""
+_BEFORE, _WIDTH = 60, 100
+"""The part of a long source line that is shown: characters before the column, and at most in all."""
+_UNPRINTABLE = re.compile("[\0-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+
+
+class SqlError(ValueError):
+    """A SQL text is wrong at `line` and `column`, both from 1; a column is a character.
+
+    `expected`: what may stand there; "" if the error is of another kind. `found`: the text that stands there, "" at the
+    end. `nearest`: the allowed word that is most like it, or None. `source_line`: that line of the text. `str()` is one
+    sentence without the source line; `picture` shows the line with a caret.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        line: int,
+        column: int,
+        expected: str = "",
+        found: str = "",
+        nearest: str | None = None,
+        source_line: str = "",
+    ) -> None:
+        near = "" if nearest is None else f"; did you mean {nearest}?"
+        super().__init__(f"line {line}, column {column}: {problem}{near}")
+        self.problem = problem
+        self.line, self.column = line, column
+        self.expected, self.found, self.nearest = expected, found, nearest
+        self.source_line = source_line
+
+    @property
+    def picture(self) -> str:
+        """The source line, and a caret below the column. Of a long line, the part around the column."""
+        start = max(0, self.column - 1 - _BEFORE) if len(self.source_line) > _WIDTH else 0
+        shown = self.source_line[start : start + _WIDTH]
+        caret = "".join("\t" if one == "\t" else " " for one in shown[: self.column - 1 - start])
+        return f"{shown}\n{caret}^"
+
+
+def place_of(text: str, offset: int) -> tuple[int, int]:
+    """Line and column of the character at `offset`, both from 1."""
+    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
+
+
+def error_at(text: str, offset: int, problem: str, *, found: str = "", near: str | None = None) -> SqlError:
+    """An error at `offset` of `text`. `near`: the word that was probably meant."""
+    line, column = place_of(text, offset)
+    return SqlError(problem, line=line, column=column, found=found, nearest=near, source_line=_line_at(text, offset))
+
+
+def unexpected(text: str, offset: int, expected: str, found: str, known: Iterable[str] = ()) -> SqlError:
+    """`expected` was to stand at `offset`, and `found` stands there ("": the end). `known`: the words from which the
+    nearest is taken."""
+    line, column = place_of(text, offset)
+    return SqlError(
+        f"expected {expected}, found {quoted(found)}",
+        line=line,
+        column=column,
+        expected=expected,
+        found=found,
+        nearest=nearest(found, known) if found else None,
+        source_line=_line_at(text, offset),
+    )
+
+
+def quoted(found: str) -> str:
+    """A token in a message: in backquotes, shortened, on one line."""
+    if not found:
+        return "the end"
+    one_line = " ".join(found.split())
+    shown = one_line if len(one_line) <= _SHOWN else f"{one_line[: _SHOWN - 3]}..."
+    return shown if shown.startswith("`") else f"`{shown}`"
+
+
+def _line_at(text: str, offset: int) -> str:
+    end = text.find("\n", offset)
+    line = text[text.rfind("\n", 0, offset) + 1 : len(text) if end < 0 else end].rstrip("\r")
+    return _UNPRINTABLE.sub("\ufffd", line)
