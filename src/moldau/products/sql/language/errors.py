@@ -18,8 +18,8 @@ class SqlError(ValueError):
     """A SQL text is wrong at `line` and `column`, both from 1; a column is a character.
 
     `expected`: what may stand there; "" if the error is of another kind. `found`: the text that stands there, "" at the
-    end. `nearest`: the allowed word that is most like it, or None. `source_line`: that line of the text. `str()` is one
-    sentence without the source line; `picture` shows the line with a caret.
+    end of the statement. `nearest`: the allowed word that is most like it, or None. `source_line`: that line of the
+    text. `str()` is one sentence without the source line; `picture` shows the line with a caret.
     """
 
     def __init__(
@@ -54,37 +54,37 @@ def place_of(text: str, offset: int) -> tuple[int, int]:
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
-def error_at(text: str, offset: int, problem: str, *, found: str = "", near: str | None = None) -> SqlError:
-    """An error at `offset` of `text`. `near`: the word that was probably meant."""
-    line, column = place_of(text, offset)
-    return SqlError(problem, line=line, column=column, found=found, nearest=near, source_line=_line_at(text, offset))
-
-
-def unexpected(text: str, offset: int, expected: str, found: str, known: Iterable[str] = ()) -> SqlError:
-    """`expected` was to stand at `offset`, and `found` stands there ("": the end). `known`: the words from which the
-    nearest is taken."""
-    line, column = place_of(text, offset)
+def error_at(
+    text: str, place: tuple[int, int], problem: str, *, expected: str = "", found: str = "", near: str | None = None
+) -> SqlError:
+    """An error at `place`, a line and a column of `text`. `near`: the word that was probably meant."""
+    line, column = place
+    lines = text.split("\n", line)
+    source_line = lines[line - 1].rstrip("\r") if line <= len(lines) else ""
     return SqlError(
-        f"expected {expected}, found {quoted(found)}",
+        problem,
         line=line,
         column=column,
         expected=expected,
         found=found,
-        nearest=nearest(found, known) if found else None,
-        source_line=_line_at(text, offset),
+        nearest=near,
+        source_line=_UNPRINTABLE.sub("\ufffd", source_line),
+    )
+
+
+def unexpected(text: str, place: tuple[int, int], expected: str, found: str, known: Iterable[str] = ()) -> SqlError:
+    """`expected` was to stand at `place`, and `found` stands there ("": the statement ends). `known`: the words from
+    which the nearest is taken."""
+    near = nearest(found, known) if found else None
+    return error_at(
+        text, place, f"expected {expected}, found {quoted(found)}", expected=expected, found=found, near=near
     )
 
 
 def quoted(found: str) -> str:
     """A token in a message: in backquotes, shortened, on one line."""
     if not found:
-        return "the end"
+        return "the end of the statement"
     one_line = " ".join(found.split())
     shown = one_line if len(one_line) <= _SHOWN else f"{one_line[: _SHOWN - 3]}..."
     return shown if shown.startswith("`") else f"`{shown}`"
-
-
-def _line_at(text: str, offset: int) -> str:
-    end = text.find("\n", offset)
-    line = text[text.rfind("\n", 0, offset) + 1 : len(text) if end < 0 else end].rstrip("\r")
-    return _UNPRINTABLE.sub("\ufffd", line)

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from moldau.products.sql.language.errors import SqlError, error_at, unexpected
+from moldau.products.sql.language.errors import SqlError, error_at, place_of, unexpected
 
 MAX_BYTES = 1 << 20
 """The most bytes of a text, as UTF-8."""
@@ -91,6 +91,11 @@ class Token(msgspec.Struct, frozen=True, gc=False):
     column: int
 
     @property
+    def place(self) -> tuple[int, int]:
+        """Line and column."""
+        return self.line, self.column
+
+    @property
     def is_name(self) -> bool:
         """Whether it may name something: an unquoted word, or a name in backquotes."""
         return self.kind is Kind.WORD or self.kind is Kind.NAME
@@ -123,7 +128,7 @@ def _check(text: str) -> None:
     bad = _FORBIDDEN.search(text)
     if bad is not None:
         named = "a NUL character" if bad[0] == "\0" else "half a surrogate pair, which is no character"
-        raise error_at(text, bad.start(), f"the text has {named}")
+        raise error_at(text, place_of(text, bad.start()), f"the text has {named}")
     size = len(text) if text.isascii() else len(text.encode())
     if size > MAX_BYTES:
         raise SqlError(f"the text has {size} bytes; {MAX_BYTES} are the most: split it into several", line=1, column=1)
@@ -171,7 +176,7 @@ def _meaning(text: str, at: int, group: str, written: str) -> tuple[Kind, str]:
         return Kind.STRING, inner.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
     except ValueError as error:
         raise error_at(
-            text, at, "the string has half a surrogate pair, which is no character", found=written
+            text, place_of(text, at), "the string has half a surrogate pair, which is no character", found=written
         ) from error
 
 
@@ -204,14 +209,14 @@ def _after_comment(text: str, at: int) -> int:
         depth += 1 if edge[0] == "/*" else -1
         if depth == 0:
             return edge.end()
-    raise error_at(text, at, "this comment is not closed: `*/` is missing", found="/*")
+    raise error_at(text, place_of(text, at), "this comment is not closed: `*/` is missing", found="/*")
 
 
 def _no_token(text: str, at: int) -> SqlError:
     one = text[at]
     if one in _OPEN:
-        return unexpected(text, at, _OPEN[one], text[at : at + 20])
+        return unexpected(text, place_of(text, at), _OPEN[one], text[at : at + 20])
     if one in "\u2018\u2019\u201c\u201d\u00b4":
-        return error_at(text, at, f"`{one}` is a typographic quote: write ' for a string", found=one)
+        return error_at(text, place_of(text, at), f"`{one}` is a typographic quote: write ' for a string", found=one)
     shown = f"`{one}`" if one.isprintable() else f"the character U+{ord(one):04X}"
-    return error_at(text, at, f"{shown} has no meaning outside of strings and quoted names", found=one)
+    return error_at(text, place_of(text, at), f"{shown} has no meaning outside of strings and quoted names", found=one)
