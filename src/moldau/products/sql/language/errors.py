@@ -11,6 +11,8 @@ _SHOWN = 60
 """The most characters of a token that a message quotes."""
 _BEFORE, _WIDTH = 60, 100
 """The part of a long source line that is shown: characters before the column, and at most in all."""
+_LIKENESS = 0.65
+"""How like a word must be to be the one that was meant: SELECT is not LEFT."""
 _UNPRINTABLE = re.compile("[\0-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 
 
@@ -75,7 +77,9 @@ def error_at(
 def unexpected(text: str, place: tuple[int, int], expected: str, found: str, known: Iterable[str] = ()) -> SqlError:
     """`expected` was to stand at `place`, and `found` stands there ("": the statement ends). `known`: the words from
     which the nearest is taken."""
-    near = nearest(found, known) if found else None
+    near = nearest(found, known, cutoff=_LIKENESS) if found else None
+    if near is not None and near.lower() == found.lower():
+        near = None
     return error_at(
         text, place, f"expected {expected}, found {quoted(found)}", expected=expected, found=found, near=near
     )

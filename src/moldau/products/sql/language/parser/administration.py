@@ -25,6 +25,7 @@ from moldau.products.sql.language.statements import (
     Subject,
 )
 from moldau.products.sql.language.tokens import Kind
+from moldau.types import counted
 
 MAX_ROWS = 1000
 """The most rows of one INSERT."""
@@ -63,8 +64,10 @@ def _rows(cursor: Cursor, columns: tuple[Name, ...]) -> tuple[tuple[Fragment, ..
         row = read_values(cursor)
         wanted = len(columns) or len(rows[0] if rows else row)
         if len(row) != wanted:
-            of_what = "columns are named" if columns else "values are in the first row"
-            raise cursor.error(f"the row has {len(row)} values, but {wanted} {of_what}", at=start)
+            of_what = (
+                f"{counted(wanted, 'column')} named" if columns else f"{counted(wanted, 'value')} in the first row"
+            )
+            raise cursor.error(f"the row has {counted(len(row), 'value')}, with {of_what}", at=start)
         rows.append(row)
         if not cursor.takes(","):
             break

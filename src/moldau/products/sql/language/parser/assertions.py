@@ -16,6 +16,7 @@ from moldau.products.sql.language.statements import (
     Kind,
     Statement,
 )
+from moldau.types import counted
 
 _WORDS = ("STREAM", "TABLE", "VALUES", "NULL", "TOMBSTONE", "TOPIC", "SCHEMA", "NOT")
 _MOST_ID = 2**31 - 1
@@ -37,13 +38,13 @@ def read_assert(cursor: Cursor, types: Mapping[str, str]) -> Statement:
         name, columns = _target(cursor)
         cursor.expect("VALUES")
         values = read_values(cursor)
-        _check_count(cursor, columns, len(values), "values")
+        _check_count(cursor, columns, len(values), "value")
         return AssertValues(name, columns, values)
     if cursor.takes("NULL", "VALUES") or cursor.takes("TOMBSTONE"):
         name, columns = _target(cursor)
         cursor.expect("KEY")
         key = read_values(cursor)
-        _check_count(cursor, columns, len(key), "values of the key")
+        _check_count(cursor, columns, len(key), "value")
         return AssertTombstone(name, columns, key)
     if cursor.takes("NULL"):
         raise cursor.unexpected("VALUES", ["VALUES"])
@@ -67,7 +68,7 @@ def _target(cursor: Cursor) -> tuple[Name, tuple[Name, ...]]:
 def _check_count(cursor: Cursor, columns: tuple[Name, ...], count: int, what: str) -> None:
     cursor.expect_end()
     if columns and count != len(columns):
-        raise cursor.error(f"{len(columns)} columns are named, but {count} {what} given", at=columns[0])
+        raise cursor.error(f"{counted(len(columns), 'column')} named, with {counted(count, what)}", at=columns[0])
 
 
 def _outside(cursor: Cursor, *, exists: bool) -> Statement:

@@ -129,6 +129,22 @@ def _is_interval(tokens: tuple[Token, ...]) -> bool:
     return False
 
 
+def own_within_brackets(query: Fragment) -> Token | None:
+    """The first token of a clause within brackets that Spark cannot read: EMIT, WINDOW TUMBLING, WITHIN 1 HOUR."""
+    depth = 0
+    end = Token(Kind.END, "", "", "", 0, 0, 0)
+    following = [*query.tokens[1:], end]
+    for token, after in zip(query.tokens, following, strict=True):
+        depth += token.says("(") - token.says(")")
+        if depth and (
+            (token.says("EMIT") and after.says("CHANGES", "FINAL"))
+            or (token.says("WINDOW") and after.says(*WINDOWS))
+            or (token.says("WITHIN") and after.kind is Kind.NUMBER)
+        ):
+            return token
+    return None
+
+
 def misspelt(fragment: Fragment) -> tuple[Token, str] | None:
     """A word of an expression that is probably a misspelt keyword of the next clause, and that keyword: `a > 1 GRUOP BY
     b`. It stands after an operand, where an expression can only have an operator."""

@@ -12,6 +12,8 @@ from moldau.products.sql.language.tokens import Kind as TokenKind
 
 Types = Mapping[str, str]
 
+_HEADERS = "array<struct<key:string,value:binary>>"
+
 
 def optional_columns(cursor: Cursor, types: Types, kind: Kind | None) -> tuple[Column, ...]:
     """Takes a list of columns if one stands next. `kind`: what they belong to; None for a table without a key. Raises
@@ -29,7 +31,7 @@ def optional_columns(cursor: Cursor, types: Types, kind: Kind | None) -> tuple[C
 def _column(cursor: Cursor, types: Types, kind: Kind | None) -> Column:
     name = cursor.name("the name of a column")
     found = read_type(cursor, types)
-    role, header = _role(cursor, kind)
+    role, header = _role(cursor, found, kind)
     _check_constraints(cursor)
     if cursor.next.kind is not TokenKind.END and not cursor.next.says(",", ")"):
         known = ["KEY", "PRIMARY", "HEADERS", "HEADER"] if role is Role.VALUE and kind is not None else []
@@ -37,7 +39,7 @@ def _column(cursor: Cursor, types: Types, kind: Kind | None) -> Column:
     return Column(name, found, role, header)
 
 
-def _role(cursor: Cursor, kind: Kind | None) -> tuple[Role, str | None]:
+def _role(cursor: Cursor, found: str, kind: Kind | None) -> tuple[Role, str | None]:
     if cursor.says("PRIMARY"):
         start = cursor.take()
         cursor.expect("KEY")
@@ -49,14 +51,23 @@ def _role(cursor: Cursor, kind: Kind | None) -> tuple[Role, str | None]:
             raise cursor.error("a table has one row of each key: write PRIMARY KEY")
         cursor.take()
         return Role.KEY, None
-    if cursor.takes("HEADERS"):
+    if cursor.says("HEADERS"):
+        _check_type(cursor, found, _HEADERS, "ARRAY<STRUCT<key STRING, value BYTES>>")
+        cursor.take()
         return Role.HEADERS, None
-    if cursor.takes("HEADER"):
+    if cursor.says("HEADER"):
+        _check_type(cursor, found, "binary", "BYTES")
+        cursor.take()
         cursor.expect("(")
         header = cursor.string("the key of a header in quotes")
         cursor.expect(")")
         return Role.HEADER, header.text
     return Role.VALUE, None
+
+
+def _check_type(cursor: Cursor, found: str, wanted: str, written: str) -> None:
+    if found.lower() != wanted:
+        raise cursor.error(f"a column {cursor.next.text.upper()} has the type {written}")
 
 
 def _check_constraints(cursor: Cursor) -> None:

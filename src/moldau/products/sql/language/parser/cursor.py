@@ -70,7 +70,7 @@ class Cursor:
         """Takes these words, one after the other."""
         for place, word in enumerate(words):
             if not self.takes(word):
-                raise self.unexpected(" ".join(words[place:]), [word])
+                raise self.unexpected(" ".join(map(_in_message, words[place:])), [word])
 
     def expect_one(self, words: Iterable[str]) -> str:
         """Takes the one of these words that stands next, and returns it in upper case."""
@@ -83,7 +83,8 @@ class Cursor:
     def expect_end(self, *others: str) -> None:
         """Raises unless the statement ends here. `others`: words that could go on."""
         if self.next.kind is not Kind.END:
-            raise self.unexpected(listed((*others, "the end of the statement")), others)
+            first_words = [other.partition(" ")[0] for other in others]
+            raise self.unexpected(listed((*others, "the end of the statement")), first_words)
 
     def name(self, what: str) -> Name:
         """Takes a name. `what`: as in `the name of a stream`."""
@@ -117,14 +118,15 @@ class Cursor:
         # int() of very many digits is slow, and Python refuses it
         number = int(token.text) if len(token.text) <= len(str(MAX_NUMBER)) else MAX_NUMBER + 1
         if not least <= number <= most:
-            raise self.error(f"expected {what} from {least} to {most}, found `{token.text[:30]}`", expected=what)
+            allowed = f"at least {least}" if most == MAX_NUMBER and number < least else f"from {least} to {most}"
+            raise self.error(f"expected {what}, {allowed}, found `{token.text[:30]}`", expected=what)
         self._at += 1
         return number
 
     def duration(self, what: str, *, least: int = 1) -> Duration:
         """Takes a number and a unit of time. `least`: the smallest number."""
         start = self.next
-        amount = self.whole_number(f"{what}, as in `10 MINUTES`,", least=least)
+        amount = self.whole_number(f"{what} (as in `10 MINUTES`)", least=least)
         unit = self.next
         if not unit.says(*_UNITS):
             raise self.unexpected(
@@ -196,6 +198,11 @@ class Cursor:
         """An error at the next token, or at another token or name."""
         where = at or self.next
         return error_at(self._text, where.place, problem, expected=expected, found=where.text, near=near)
+
+
+def _in_message(word: str) -> str:
+    """A keyword as it is, a symbol in backquotes."""
+    return word if word.isalpha() else f"`{word}`"
 
 
 def listed(words: Iterable[str]) -> str:

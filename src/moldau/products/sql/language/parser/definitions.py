@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from moldau.products.sql.language.parser.columns import optional_columns, read_parameters, read_properties
-from moldau.products.sql.language.parser.cursor import Cursor
+from moldau.products.sql.language.parser.cursor import Cursor, listed
 from moldau.products.sql.language.parser.queries import read_query
 from moldau.products.sql.language.parser.refused import check_create, check_drop
 from moldau.products.sql.language.parser.type_names import read_type
@@ -100,8 +100,9 @@ def _source(cursor: Cursor, types: Types, kind: Kind, *, or_replace: bool, is_re
         cursor.take()
         return CreateAs(kind, name, properties, read_query(cursor), or_replace, if_not_exists)
     if not properties:
-        raise cursor.unexpected("WITH or AS" if columns else "a list of columns, WITH or AS", ["WITH", "AS"])
-    cursor.expect_end("AS")
+        known = ["WITH"] if columns or is_read_only else ["WITH", "AS"]
+        raise cursor.unexpected(listed(known if columns else ["a list of columns", *known]), known)
+    cursor.expect_end(*(() if columns or is_read_only else ("AS",)))
     if columns and kind is Kind.TABLE and not any(column.role is Role.PRIMARY_KEY for column in columns):
         raise cursor.error(
             f"the table `{name.text}` has no key: write PRIMARY KEY after the type of its key column", at=name

@@ -8,6 +8,7 @@ from moldau.products.sql.language.parser.clauses import (
     clause_at,
     has_alias,
     near_keyword,
+    own_within_brackets,
     starts_query,
 )
 from moldau.products.sql.language.parser.cursor import Cursor
@@ -30,7 +31,16 @@ def read_query(cursor: Cursor) -> Query:
     """Takes a query, which goes to the end of the statement. Raises SqlError."""
     if not starts_query(cursor):
         raise cursor.unexpected("a query, which begins with SELECT, WITH or FROM", ["SELECT", "WITH", "FROM"])
-    return _Reader(cursor).query()
+    start = cursor.place
+    query = _Reader(cursor).query()
+    inner = own_within_brackets(cursor.since(start))
+    if inner is not None:
+        raise cursor.error(
+            f"`{inner.text}` does not stand within brackets, where only Spark reads: create a stream or a view with "
+            "the inner query",
+            at=inner,
+        )
+    return query
 
 
 class _Reader:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from moldau.products.sql.language.parser.clauses import (
     KEYWORDS,
     clause_at,
+    ends_operand,
     misspelt,
     near_keyword,
 )
@@ -80,7 +81,7 @@ def joins_at(cursor: Cursor) -> bool:
     """Whether a join begins here."""
     token, second = cursor.next, cursor.ahead(1)
     if token.says(*_SIDES):
-        return second.says("JOIN", "OUTER", "SEMI", "ANTI")
+        return second.is_name and ends_operand(cursor.previous)
     if token.says("CROSS", "NATURAL", "SEMI", "ANTI"):
         return second.says("JOIN", "INNER", *_SIDES)
     return token.says("JOIN") or (token.says("INNER") and second.kind is Kind.WORD)

@@ -15,7 +15,6 @@ from moldau.products.sql.language.parser.definitions import read_create, read_dr
 from moldau.products.sql.language.parser.queries import read_query
 from moldau.products.sql.language.parser.refused import check_statement
 from moldau.products.sql.language.parser.variables import substituted
-from moldau.products.sql.language.queries import Name
 from moldau.products.sql.language.statements import (
     CreateAs,
     CreateMaterializedView,
@@ -143,9 +142,8 @@ def _explain(cursor: Cursor, types: Mapping[str, str]) -> Explain:
     cursor.expect("EXPLAIN")
     start = cursor.next
     if start.is_name and cursor.ahead(1).kind is Kind.END:
-        name: Name = cursor.name("the id of a query, or a statement")
-        return Explain(name)
-    if cursor.says("EXPLAIN"):
+        return Explain(cursor.name("the id of a query, or a statement"))
+    if start.kind is Kind.END or cursor.says("EXPLAIN"):
         raise cursor.unexpected("the id of a query, or a statement with a query", ["SELECT", "CREATE", "INSERT"])
     statement = _statement(cursor, types)
     if not isinstance(statement, _EXPLAINED):
