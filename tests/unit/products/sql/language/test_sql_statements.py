@@ -5,6 +5,7 @@ The cases are in `statements.txt` and `errors.txt`.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,15 @@ import pytest
 from moldau.products.pipelines.core.column_types import columns_of
 from moldau.products.sql.language import statements
 from moldau.products.sql.language.errors import SqlError
-from moldau.products.sql.language.parser.script import parse_script
+from moldau.products.sql.language.parser import script, type_names
+from moldau.products.sql.language.parser.administration import MAX_ROWS
+from moldau.products.sql.language.parser.script import MAX_STATEMENTS, parse_script
+from moldau.products.sql.language.tokens import MAX_BYTES
 from tests.support.parsed_sql import cases_of, shown
+from tests.support.source_tree import ROOT
 
 HERE = Path(__file__).parent
+PAGE = ROOT / "docs/reference/sql/statements.md"
 STATEMENTS = cases_of(HERE / "statements.txt", "= ")
 ERRORS = cases_of(HERE / "errors.txt", "! ")
 
@@ -74,6 +80,19 @@ def test_a_declared_type_is_a_type_of_spark():
             for column in getattr(parsed.statement, "columns", ()):
                 if isinstance(column, statements.Column) and "`" not in column.type:
                     assert columns_of(f"c {column.type}") == {"c": column.type}
+
+
+def test_the_examples_of_the_page_are_statements():
+    examples = re.findall(r"^```sql\n(.*?)^```", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    assert len(examples) >= 5
+    for example in examples:
+        assert parse_script(example)
+
+
+def test_the_page_names_the_bounds():
+    rows = dict(re.findall(r"^\| ([^|]+) \| ([\d,]+|1 MiB) \|$", PAGE.read_text("utf-8"), re.MULTILINE))
+    told = [int(number.replace("1 MiB", str(1 << 20)).replace(",", "")) for number in rows.values()]
+    assert told == [MAX_BYTES, MAX_STATEMENTS, MAX_ROWS, script.MAX_DEPTH, type_names.MAX_DEPTH]
 
 
 def test_variables_and_types_can_be_given():
