@@ -40,6 +40,8 @@ def _column(cursor: Cursor, types: Types, kind: Kind | None) -> Column:
 
 
 def _role(cursor: Cursor, found: str, kind: Kind | None) -> tuple[Role, str | None]:
+    if kind is None and cursor.next.says("PRIMARY", "KEY"):
+        raise cursor.error("a streaming table has no key: declare a stream or a table")
     if cursor.says("PRIMARY"):
         start = cursor.take()
         cursor.expect("KEY")

@@ -14,6 +14,7 @@ from moldau.products.sql.language.parser.clauses import (
 from moldau.products.sql.language.parser.cursor import Cursor
 from moldau.products.sql.language.parser.relations import (
     check_spelling,
+    is_relations_tail,
     is_sparks_join,
     joins_at,
     read_join,
@@ -56,15 +57,14 @@ class _Reader:
         cursor = self._cursor
         start = cursor.place
         definitions = self._definitions() if cursor.says("WITH") else None
-        selects = []
-        while cursor.takes("SELECT"):
+        selects: list[Select] = []
+        is_open = True
+        while is_open and cursor.takes("SELECT"):
             selects.append(self._select())
-            if not cursor.takes("UNION", "ALL"):
-                break
-        is_open = not selects or (cursor.previous is not None and cursor.previous.says("ALL"))
-        if self._sparks is None and is_open:
+            is_open = cursor.takes("UNION", "ALL")
+        if is_open:
             # FROM first, or a query in parentheses
-            if not starts_query(cursor) and not cursor.says("VALUES") and not cursor.says("TABLE"):
+            if not starts_query(cursor) and not cursor.next.says("VALUES", "TABLE"):
                 raise cursor.unexpected("SELECT", ["SELECT"])
             self._leave_to_spark()
         tokens = cursor.since(start).tokens
@@ -99,7 +99,8 @@ class _Reader:
             cursor.take()
         start = cursor.place
         items = self._items()
-        relation, joins = None, ()
+        relation: Relation | None = None
+        joins: tuple[Join, ...] = ()
         if cursor.takes("FROM"):
             relation, joins = self._relations()
         else:
@@ -134,10 +135,13 @@ class _Reader:
             if token.kind is Kind.WORD and near_keyword(token, ["FROM"]) is not None:
                 raise self._cursor.unexpected("FROM", ["FROM"], at=token)
 
-    def _relations(self) -> tuple[Relation, tuple[Join, ...]]:
+    def _relations(self) -> tuple[Relation | None, tuple[Join, ...]]:
         cursor = self._cursor
+        if cursor.says("VALUES"):
+            self._leave_to_spark()
+            return None, ()
         relation = read_relation(cursor)
-        joins = []
+        joins: list[Join] = []
         while joins_at(cursor) and not is_sparks_join(cursor):
             start = cursor.next
             join = read_join(cursor)
@@ -182,7 +186,7 @@ class _Reader:
         """Whether the query goes on after this SELECT with what is read here. Raises for what nobody reads."""
         cursor = self._cursor
         clause = clause_at(cursor)
-        if clause is Clause.SPARKS or is_sparks_join(cursor) or cursor.says("WITH") or _is_relations_tail(cursor):
+        if clause is Clause.SPARKS or is_sparks_join(cursor) or is_relations_tail(cursor):
             return False
         if clause in (Clause.EMIT, Clause.LIMIT, Clause.UNION_ALL):
             return True
@@ -279,9 +283,3 @@ def _unwrapped(part: Fragment) -> tuple[Fragment, ...]:
             found.append(Fragment(tokens[start:place]))
             start = place + 1
     return tuple(found) if all(one.tokens for one in found) else (part,)
-
-
-def _is_relations_tail(cursor: Cursor) -> bool:
-    """Whether something stands here that belongs to a relation, and that only Spark reads."""
-    is_version = cursor.next.says("VERSION", "TIMESTAMP", "FOR") and cursor.ahead(2).says("OF")
-    return is_version or cursor.says("(") or cursor.says("WATERMARK") or cursor.says("LATERAL")

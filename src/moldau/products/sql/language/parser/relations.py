@@ -64,7 +64,8 @@ def _alias(cursor: Cursor) -> Name | None:
     token, after = cursor.next, cursor.ahead(1)
     if token.kind is Kind.WORD and after.kind is not Kind.END and not after.says(",", ")"):
         near = near_keyword(token)
-        if near is not None and not after.says(*KEYWORDS, "CROSS", "NATURAL"):
+        is_followed = after.says(*KEYWORDS, "CROSS", "NATURAL")
+        if near is not None and (not is_followed or (after.says("JOIN") and near in (*_SIDES, "INNER"))):
             raise cursor.unexpected("a clause, as in WHERE", [near])
     return cursor.name("an alias")
 
@@ -73,8 +74,17 @@ def _is_alias(cursor: Cursor, count: int) -> bool:
     token = cursor.ahead(count)
     if token.kind is Kind.NAME:
         return True
-    is_version = token.says("VERSION", "TIMESTAMP", "FOR") and cursor.ahead(count + 2).says("OF")
-    return token.kind is Kind.WORD and token.text.upper() not in _NO_ALIASES and not is_version
+    return token.kind is Kind.WORD and token.text.upper() not in _NO_ALIASES and not _is_version(cursor, count)
+
+
+def is_relations_tail(cursor: Cursor) -> bool:
+    """Whether something stands after a relation that only Spark reads: names of its columns, a version, options."""
+    return cursor.next.says("(", "WATERMARK", "LATERAL", "WITH") or _is_version(cursor, 0)
+
+
+def _is_version(cursor: Cursor, count: int) -> bool:
+    """Whether `VERSION AS OF` or the like stands there."""
+    return cursor.ahead(count).says("VERSION", "TIMESTAMP", "FOR") and cursor.ahead(count + 2).says("OF")
 
 
 def joins_at(cursor: Cursor) -> bool:
@@ -109,8 +119,8 @@ def read_join(cursor: Cursor) -> Join | None:
     relation = read_relation(cursor)
     within = read_within(cursor) if cursor.takes("WITHIN") else None
     if not cursor.takes("ON"):
-        is_sparks = cursor.next.kind is Kind.END or cursor.says("USING") or joins_at(cursor) or clause_at(cursor)
-        if within is None and (is_sparks or cursor.says(",")):
+        ends = cursor.next.kind is Kind.END or cursor.next.says("USING", ",") or is_relations_tail(cursor)
+        if within is None and (ends or joins_at(cursor) or clause_at(cursor) is not None):
             return None
         raise cursor.unexpected("ON" if within else "WITHIN or ON", ["ON", "WITHIN"])
     on = cursor.skip_to(lambda: _ends_on(cursor), "the condition of the join")
