@@ -49,7 +49,7 @@ def shown(value: Any) -> str:
     """A statement or a part of one, without places. Expressions stand in «»; absent parts are left out, and so is the
     source of what is taken apart."""
     if isinstance(value, Fragment):
-        return f"«{value.text}»"
+        return f"«{value.text}»".replace("\n", "\\n")
     if isinstance(value, Name):
         return value.text
     if isinstance(value, Duration):
