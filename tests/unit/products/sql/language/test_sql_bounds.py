@@ -12,7 +12,7 @@ from moldau.products.sql.language.errors import SqlError
 from moldau.products.sql.language.parser.administration import MAX_ROWS
 from moldau.products.sql.language.parser.script import MAX_DEPTH, MAX_STATEMENTS, Parsed, parse_script
 from moldau.products.sql.language.tokens import MAX_BYTES, source_of, tokenize
-from tests.support.parsed_sql import cases_of
+from tests.support.parsed_sql import cases_of, shown
 
 CASES = cases_of(Path(__file__).parent / "statements.txt", "= ")
 WORDS = sorted({token.text for case in CASES for token in tokenize(case.text)} | {"${a}", "'${a}'", "x"})
@@ -53,10 +53,10 @@ def test_no_text_raises_another_error(text):
 @given(st.sampled_from(CASES))
 def test_the_text_of_a_statement_gives_the_same_statement(case):
     for parsed in parse_script(case.text):
-        if "$" not in case.text and "TYPE" not in case.text:
-            (again,) = parse_script(parsed.text)
+        if "TYPE" not in case.text:
+            (again,) = parse_script(parsed.text, substitutes=False)
             assert source_of(tokenize(again.text)) == parsed.text
-            assert type(again.statement) is type(parsed.statement)
+            assert shown(again.statement) == shown(parsed.statement)
 
 
 def error_of(text: str, **variables: str) -> str:

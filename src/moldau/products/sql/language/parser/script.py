@@ -52,13 +52,18 @@ class Parsed(msgspec.Struct, frozen=True):
 
 
 def parse_script(
-    text: str, variables: Mapping[str, str] | None = None, types: Mapping[str, str] | None = None
+    text: str,
+    variables: Mapping[str, str] | None = None,
+    types: Mapping[str, str] | None = None,
+    *,
+    substitutes: bool = True,
 ) -> list[Parsed]:
     """The statements of a script; the last one may lack its `;`. Raises SqlError for the first error.
 
     `variables`: values of `${name}`, by names in any case; DEFINE and UNDEFINE change them for the statements after
     them. `types`: the types of CREATE TYPE, by names in any case, with Spark's names; CREATE TYPE and DROP TYPE change
-    them. The arguments stay as they are.
+    them. The arguments stay as they are. `substitutes`: False for a statement that was parsed before and kept as
+    `Parsed.text`, where `${name}` in a string is text.
     """
     known = {name.lower(): value for name, value in (variables or {}).items()}
     named = {name.lower(): value for name, value in (types or {}).items()}
@@ -69,7 +74,7 @@ def parse_script(
             raise error_at(
                 text, start.place, f"a script has at most {MAX_STATEMENTS} statements: split it into several"
             )
-        filled = substituted(text, tokens, known)
+        filled = substituted(text, tokens, known) if substitutes else tokens
         statement = _statement(Cursor(text, filled), named)
         found.append(Parsed(statement, text_of(filled[:-1]), start.line, start.column))
         if isinstance(statement, Define):
