@@ -18,6 +18,7 @@ from moldau.products.sql.language.statements import (
     InsertQuery,
     InsertValues,
     Print,
+    Property,
     RunScript,
     SetProperty,
     Show,
@@ -42,7 +43,7 @@ def read_insert(cursor: Cursor) -> Statement:
         columns = read_names(cursor)
     if cursor.takes("VALUES"):
         return InsertValues(target, columns, _rows(cursor, columns))
-    properties = ()
+    properties: tuple[Property, ...] = ()
     if cursor.says("WITH", "("):
         properties = read_properties(cursor)
     start = cursor.next
