@@ -24,7 +24,7 @@ MAX_BYTES = 1 << 20
 
 _SKIPPED = re.compile(
     r"""
-    (?: [ \t\n\r\f\v\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]++ | --(?:\\\n | [^\r\n])*+ )++
+    (?: [ \t\n\r\f\v\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]++ | --(?:\\\n | [^\r\n])*+ )++
     """,
     re.VERBOSE,
 )
@@ -135,9 +135,10 @@ def _check(text: str) -> None:
 
 
 def _read(text: str) -> Iterator[Token]:
-    at, line, line_start = 0, 1, 0
+    start, line, line_start = 0, 1, 0
+    # only a text may begin with a byte order mark, not a line
+    at = int(text.startswith("\ufeff"))
     while True:
-        start = at
         at = _after_blanks(text, at)
         before = text[start:at]
         if "\n" in before:
@@ -155,7 +156,7 @@ def _read(text: str) -> Iterator[Token]:
         if "\n" in written:
             line += written.count("\n")
             line_start = at + written.rfind("\n") + 1
-        at = found.end()
+        start = at = found.end()
 
 
 def _meaning(text: str, at: int, group: str, written: str) -> tuple[Kind, str]:

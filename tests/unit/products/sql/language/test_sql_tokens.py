@@ -87,6 +87,12 @@ def test_a_token_knows_its_place():
     ]
 
 
+def test_a_byte_order_mark_is_a_blank_before_the_first_token_only():
+    assert source_of(tokenize("\ufeff a")) == "\ufeff a"
+    with pytest.raises(SqlError, match=r"U\+FEFF has no meaning"):
+        tokenize("a \ufeff")
+
+
 def test_the_source_between_two_tokens_is_kept():
     tokens = tokenize(" /* a */ SELECT  x -- b\n + 1 FROM t ; ")
     assert text_of(tokens[1:4]) == "x -- b\n + 1"
