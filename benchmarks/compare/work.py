@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import mmap
 import multiprocessing
 import os
@@ -263,13 +264,14 @@ def after_kill(job: Job, peer: Peer | None, folder: Path, chance: random.Random)
         peer.start()
     total = bytes(flags).count(1)
     read_again = shared_flags(found, job.records)
-    for attempt in range(10):  # a server that has just started may still load its data
+    ends_at = time.perf_counter() + 3 * READY_S
+    for attempt in itertools.count():  # a server that has just started may still load its data, or give no answer
         try:
-            reader = replace(job, reader=f"{job.reader}{attempt}", seconds=READY_S)
-            Child(_read_flagged, reader, written, found).result(3 * READY_S)
+            reader = replace(job, reader=f"{job.reader}{attempt}", seconds=READY_S / 2)
+            Child(_read_flagged, reader, written, found).result(READY_S)
             break
         except PeerError:
-            if attempt == 9:
+            if time.perf_counter() > ends_at:
                 raise
             time.sleep(1)
     return {"acknowledged": total, "lost": count_lost(flags, read_again)}

@@ -21,10 +21,10 @@ from moldau.products.pipelines.core.commit_metadata import BoardPlace
 from moldau.products.pipelines.looking.board.board import Board
 from moldau.products.pipelines.looking.board.state import MOST_ERRORS, BoardState
 from moldau.products.pipelines.looking.picture import boxes_and_edges
-from moldau.products.pipelines.running.progress import PipelineState
 from moldau.products.pipelines.spec.spec import PipelineSpec, parse_spec
 from moldau.products.service.logins.opened import Opening, read_opening
 from moldau.products.service.look.plan import BOX_HEIGHT, BOX_WIDTH, Box, Edge, draw_plan
+from moldau.spark.queries.supervised_state import SupervisedState
 from moldau.spark.session.query_states import QueryState
 from moldau.testing.cluster import Cluster
 from moldau.transport.service_tls import ServiceTls
@@ -54,8 +54,8 @@ def spec(tmp_path: Path) -> PipelineSpec:
     return parse_spec(SPEC, file_name="shop.yaml", directory=tmp_path)
 
 
-def state(name: str, *, read: int = 0, lag: int | None = 0, trouble: str | None = None) -> PipelineState:
-    return PipelineState(f"shop.{name}", 1, read, lag, 250, "waiting" if trouble else "running", 3, trouble)
+def state(name: str, *, read: int = 0, lag: int | None = 0, trouble: str | None = None) -> SupervisedState:
+    return SupervisedState(f"shop.{name}", 1, read, lag, 250, "waiting" if trouble else "running", 3, trouble)
 
 
 def get(board: Board, path: str, **headers: str) -> tuple[int, str]:

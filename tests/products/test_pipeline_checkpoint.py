@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,10 +19,11 @@ from moldau.products.pipelines.checkpoints.lease import (
     LeaseError,
     WriterLease,
     holder_of,
+    leases_below,
 )
 from moldau.products.pipelines.running.group import lag
 from moldau.types import TopicPartition
-from tests.support.talking_process import line_of
+from tests.support.talking_process import line_of, running
 
 PATIENCE_SECONDS = 0.3
 NOBODY = 65_534
@@ -87,29 +90,41 @@ def test_who_may_only_read_the_checkpoint_sees_who_runs_it(tmp_path: Path, monke
             os.seteuid(own)
 
 
+WRITER = """
+import pathlib, sys
+from moldau.products.pipelines.checkpoints.lease import WriterLease
+writer = WriterLease(pathlib.Path(sys.argv[1]), sys.argv[2])
+print("writes", flush=True)
+for _ in sys.stdin:
+    writer.check()
+    print("may write", flush=True)
+"""
+
+
+@contextmanager
+def writing(checkpoint: Path, token: str) -> Iterator[subprocess.Popen[str]]:
+    """A process that stands for the one of a Spark Connect server that writes; each line of its input is a batch."""
+    words = [sys.executable, "-c", WRITER, str(checkpoint), token]
+    with running(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as writer:
+        assert line_of(writer.stdout) == "writes\n"
+        yield writer
+
+
 def test_a_writer_on_a_server_keeps_every_other_driver_and_writer_away(tmp_path: Path):
-    """The writer holds its lock until its process ends; in a pipeline file of several queries each has its own
-    directory."""
-    spec, query = tmp_path / "state", tmp_path / "state" / "orders"
-    query.mkdir(parents=True)
-    with Lease(spec, beside_writers=True) as driver:
-        writer = WriterLease(query, spec, driver.token)
-        writer.check()
-    writer.check()  # its driver was killed, or seems to be
-    with pytest.raises(LeaseError, match=f"runs on a Spark Connect server, in its process {os.getpid()}"):
-        Lease(spec, patience_seconds=PATIENCE_SECONDS)
-    Lease(spec, beside_writers=True).release()
-    with pytest.raises(LeaseError, match="no batch is begun any more"):
-        writer.check()
-
-
-def test_a_writer_waits_for_the_one_before_it(tmp_path: Path):
+    """The writer holds its lock until its process ends."""
     with Lease(tmp_path, beside_writers=True) as driver:
-        first = WriterLease(tmp_path, tmp_path, driver.token)
-        with pytest.raises(LeaseError, match="runs on a Spark Connect server"):
-            WriterLease(tmp_path, tmp_path, driver.token, patience_seconds=PATIENCE_SECONDS)
-        first.release()
-        WriterLease(tmp_path, tmp_path, driver.token).release()
+        token = driver.token
+        with writing(tmp_path, token) as writer:
+            driver.release()  # it was killed, or seems to be
+            writer.stdin.write("batch\n")
+            writer.stdin.flush()
+            assert line_of(writer.stdout) == "may write\n"
+            with pytest.raises(LeaseError, match=f"process {writer.pid} still writes to the checkpoint"):
+                Lease(tmp_path, patience_seconds=PATIENCE_SECONDS)
+            with pytest.raises(LeaseError, match=f"process {writer.pid} still writes"):
+                WriterLease(tmp_path, token, patience_seconds=PATIENCE_SECONDS)
+            Lease(tmp_path, beside_writers=True).release()
+            assert "no batch is begun any more" in writer.communicate("batch\n", timeout=30)[1]
     Lease(tmp_path).release()
 
 
@@ -118,28 +133,24 @@ def test_a_writer_whose_driver_has_gone_on_does_not_begin(tmp_path: Path):
         token = driver.token
         driver.withdraw()
         with pytest.raises(LeaseError, match="no batch is begun any more"):
-            WriterLease(tmp_path, tmp_path, token)
+            WriterLease(tmp_path, token)
     Lease(tmp_path).release()
 
 
-def test_a_driver_that_was_killed_leaves_the_lease_when_its_child_ends(tmp_path: Path):
-    """The child stands for the JVM: it inherits the lease's file, and outlives the driver until its input ends."""
-    program = (
-        "import subprocess, sys, pathlib, os\n"
-        "from moldau.products.pipelines.checkpoints.lease import Lease\n"
-        "lease = Lease(pathlib.Path(sys.argv[1]))\n"
-        "subprocess.Popen(['cat'], stdin=0, pass_fds=(lease.fileno(),))\n"
-        "print('held', flush=True)\n"
-        "os.kill(os.getpid(), 9)\n"
-    )
-    driver = subprocess.Popen(
-        [sys.executable, "-c", program, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert driver.stdin is not None
-    assert line_of(driver.stdout) == b"held\n"
-    driver.wait(60)
-    heir = "import pathlib, sys; from moldau.products.pipelines.checkpoints.lease import Lease; "
-    heir += "Lease(pathlib.Path(sys.argv[1]))"
-    waiting = subprocess.Popen([sys.executable, "-c", f"{heir}; print('mine')", str(tmp_path)], stdout=subprocess.PIPE)
-    driver.stdin.close()
-    assert waiting.communicate(timeout=30)[0] == b"mine\n"
+def test_each_query_of_a_pipeline_has_its_lease_and_a_reset_takes_all(tmp_path: Path):
+    orders, former = tmp_path / "orders", tmp_path / "former"
+    with Lease(former) as lease:
+        Lease(orders).release()
+        assert holder_of(tmp_path) == Holder(os.getpid())
+        with (
+            pytest.raises(LeaseError, match=r"runs a pipeline on the checkpoint .*former"),
+            leases_below(tmp_path, [orders]),
+        ):
+            pass
+        Lease(orders).release()
+        lease.release()
+    with leases_below(tmp_path, [orders]), pytest.raises(LeaseError, match="orders"):
+        Lease(orders)
+    with Lease(orders, is_shared=True):
+        assert holder_of(tmp_path) == Holder(os.getpid(), is_shared=True)
+    assert holder_of(tmp_path) is None

@@ -10,7 +10,8 @@ from rich.console import Console
 
 from moldau.cli.pipelines.pipeline_files import exit_code_of
 from moldau.products.pipelines.core.failures import PipelineFailedError
-from moldau.products.pipelines.running.progress import PipelineState, ProgressDisplay, details_of
+from moldau.products.pipelines.running.progress import ProgressDisplay, details_of
+from moldau.spark.queries.supervised_state import SupervisedState
 from moldau.spark.session.query_states import Bounds, QueryState
 from moldau.types import TopicPartition
 
@@ -21,8 +22,8 @@ def report(**fields: object) -> QueryState:
     return QueryState("totals", batch_ms=1_326, phases_ms=PHASES, **fields)  # type: ignore[arg-type]
 
 
-def state(name: str, lag: int, report: QueryState | None) -> PipelineState:
-    return PipelineState(name, 1, 100, lag, 1_326, "running", report=report)
+def state(name: str, lag: int, report: QueryState | None) -> SupervisedState:
+    return SupervisedState(name, 1, 100, lag, 1_326, "running", report=report)
 
 
 def test_the_table_shows_the_last_batch_its_state_and_the_slowest_partitions() -> None:

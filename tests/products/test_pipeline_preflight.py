@@ -29,10 +29,11 @@ from moldau.products.pipelines.running.preflight import (
     make_targets,
     make_topic,
 )
-from moldau.products.pipelines.running.progress import PipelineState, ProgressDisplay
+from moldau.products.pipelines.running.progress import ProgressDisplay
 from moldau.products.pipelines.spec.spec import PipelineSpec, parse_spec
 from moldau.products.pipelines.targets.parquet import check_target
 from moldau.products.pipelines.targets.target import TargetError
+from moldau.spark.queries.supervised_state import SupervisedState
 from moldau.testing import Cluster
 from moldau.types import TopicPartition
 
@@ -286,10 +287,10 @@ def test_a_directory_of_sparks_own_file_sink_is_refused(tmp_path: Path):
 def test_a_lost_broker_is_one_line_and_then_one_every_ten_seconds():
     lines = io.StringIO()
     with ProgressDisplay({"pipeline": "p"}, Console(file=lines)) as display:
-        lost = PipelineState("p", 1, 10, None, 5, "running", trouble="cannot reach a:1: connection refused")
+        lost = SupervisedState("p", 1, 10, None, 5, "running", trouble="cannot reach a:1: connection refused")
         for _ in range(1_000):
             display.show([lost])
-        display.show([PipelineState("p", 1, 10, 0, 5, "running")])
+        display.show([SupervisedState("p", 1, 10, 0, 5, "running")])
     said = [line for line in lines.getvalue().splitlines() if "running" in line]
     assert len(said) == 2
     assert said[0].endswith("; cannot reach a:1: connection refused")
@@ -299,9 +300,9 @@ def test_a_lost_broker_is_one_line_and_then_one_every_ten_seconds():
 def test_without_a_terminal_a_line_comes_on_change_and_once_a_minute():
     """A run under systemd would write 190,000 equal lines a day."""
     lines, now = io.StringIO(), [0.0]
-    still = PipelineState("p", 1, 10, 0, 5, "running")
+    still = SupervisedState("p", 1, 10, 0, 5, "running")
 
-    def said_in(seconds: int, *states: PipelineState) -> int:
+    def said_in(seconds: int, *states: SupervisedState) -> int:
         before = lines.getvalue().count("running")
         for second in range(seconds):
             now[0] += 1.0
@@ -317,7 +318,7 @@ def test_without_a_terminal_a_line_comes_on_change_and_once_a_minute():
 
 def test_the_last_lines_of_a_run_do_not_repeat_the_error_that_follows():
     lines = io.StringIO()
-    failed = PipelineState("p", 1, 10, 0, 5, "failed", trouble="[CAST_INVALID_INPUT] 'x' is no INT")
+    failed = SupervisedState("p", 1, 10, 0, 5, "failed", trouble="[CAST_INVALID_INPUT] 'x' is no INT")
     with ProgressDisplay({"pipeline": "p"}, Console(file=lines)) as display:
         display.show([failed])
         display.show([failed], force=True)
@@ -326,8 +327,8 @@ def test_the_last_lines_of_a_run_do_not_repeat_the_error_that_follows():
 
 def test_the_last_line_of_a_query_comes_once_and_at_once():
     lines = io.StringIO()
-    running = PipelineState("p", 0, 0, 2, 0, "running")
-    finished = PipelineState("p", 1, 2, 0, 5, "finished")
+    running = SupervisedState("p", 0, 0, 2, 0, "running")
+    finished = SupervisedState("p", 1, 2, 0, 5, "finished")
     with ProgressDisplay({"pipeline": "p"}, Console(file=lines), clock=lambda: 0.0) as display:
         display.show([running])
         display.show([finished], force=True)

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from moldau.products.pipelines.core.failures import PipelineFailedError
 from moldau.products.pipelines.looking.report import FIRST_INTERVAL_S, MOST_SAMPLES, RunReport
-from moldau.products.pipelines.running.progress import PipelineState
+from moldau.spark.queries.supervised_state import SupervisedState
 from moldau.spark.session.query_states import QueryState
 
 
-def state(name: str, records: int) -> PipelineState:
+def state(name: str, records: int) -> SupervisedState:
     phases = {"latest": 1, "plan": 20, "work": 300, "checkpoint": 5}
-    return PipelineState(name, 1, records, None, 0, "running", report=QueryState(name, phases_ms=phases))
+    return SupervisedState(name, 1, records, None, 0, "running", report=QueryState(name, phases_ms=phases))
 
 
 @pytest.mark.parametrize("kind", ["png", "svg", "pdf"])

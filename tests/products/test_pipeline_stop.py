@@ -7,7 +7,7 @@ import sys
 
 EACH_LINE = """
 import signal, sys, threading
-from moldau.products.pipelines.running.runner import StopRequest, _signals
+from moldau.products.pipelines.running.stopping import StopRequest, signals
 
 def trace(frame, event, argument):
     if frame.f_code.co_filename == threading.__file__:
@@ -15,7 +15,7 @@ def trace(frame, event, argument):
     return trace
 
 stop = StopRequest()
-with _signals(stop):
+with signals(stop):
     sys.settrace(trace)
     is_asked = stop.wait(0.001)
     sys.settrace(None)

@@ -8,8 +8,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from moldau.products.pipelines.running.query_progress import QueryProgress
-from moldau.products.pipelines.running.supervision import MOST_RETRIES, Supervised
 from moldau.products.pipelines.spec.spec import parse_spec
+from moldau.spark.queries.supervision import MOST_RETRIES, Supervised
 
 SPEC = """\
 name: copy
@@ -85,7 +85,7 @@ def test_a_query_that_was_given_up_is_started_again_while_another_one_runs(progr
     assert [supervised.supervise(also_given_up=True).state for _ in range(2)] == ["starting", "running"]
     assert len(starts) == given_up + 2
     assert "No space left" in supervised.error, "no batch is finished yet"
-    assert not supervised.keeps_spec
+    assert not supervised.is_kept
     assert supervised.stop(lambda: True).state == "stopped"
     assert "No space left" in supervised.error, "a stop during the try hides nothing"
 

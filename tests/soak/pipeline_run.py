@@ -16,9 +16,9 @@ import msgspec
 import psutil
 from rich.console import Console
 
-from moldau.products.pipelines.running.progress import PipelineState
 from moldau.products.pipelines.running.runner import run_pipeline
 from moldau.products.pipelines.spec.spec import load_spec
+from moldau.spark.queries.supervised_state import SupervisedState
 
 SAMPLE_S = 20.0
 COLLECTION_S = 4.0
@@ -42,7 +42,7 @@ class Sampler:
         self._began = self._last = self._last_collection = time.monotonic()
         self._least_heap: int | None = None
 
-    def show(self, states: Sequence[PipelineState]) -> None:
+    def show(self, states: Sequence[SupervisedState]) -> None:
         now, jvm = time.monotonic(), _jvm()
         if now - self._last_collection >= COLLECTION_S:
             self._last_collection = now

@@ -3,6 +3,7 @@
 `open_session()` returns a SparkSession and needs no installed Java. `register(spark)` adds `format("moldau")` to any
 session.
 
+queries/: the queries of a session: started, supervised, stopped
 session/: the session, its Java and Python processes, the state of its queries
 source/: topics, and other places, as streams
 sink/: topics as a sink

@@ -28,7 +28,7 @@ from moldau.products.pipelines.checkpoints.lease import Lease
 from moldau.products.pipelines.core.commit_metadata import CommitMetadata, PipelineMetadata
 from moldau.products.pipelines.looking.board.board import Board
 from moldau.products.pipelines.looking.report import RunReport
-from moldau.products.pipelines.running.flow import Run, load_sources, make_result, make_views, start_query
+from moldau.products.pipelines.running.flow import Claim, Run, load_sources, make_result, make_views, start_query
 from moldau.products.pipelines.spec.spec import parse_spec
 from moldau.testing import Cluster
 
@@ -147,8 +147,8 @@ checkpoint: state
     result = make_result(spec, query, make_views(spark, spec, load_sources(spark, spec, {})))
     result = result.mapInArrow(lose_the_first_task, "key string, value string")
     with Lease(spec.checkpoint) as lease:
-        run = Run(once=True, lease=lease, may_start_batch=lambda: None)
-        start_query(result, spec, query, run, checkpoint_id="1", metadata="").awaitTermination()
+        run = Run(once=True, may_start_batch=lambda: None)
+        start_query(result, spec, query, run, Claim("1", lease), metadata="").awaitTermination()
     assert lost.exists()
     assert sorted(key for key, _ in read_back(target)) == sorted(b"k%d" % number for number in range(50))
 

@@ -22,10 +22,11 @@ from moldau.errors import MoldauError
 from moldau.products.pipelines.checkpoints.checkpoint import unfinished_batch
 from moldau.products.pipelines.core.failures import PipelineFailedError
 from moldau.products.pipelines.running.failing_record import RecordSearch
-from moldau.products.pipelines.running.progress import PipelineState
 from moldau.products.pipelines.running.query_progress import QueryProgress
-from moldau.products.pipelines.running.runner import AS_ONE_SECONDS, run_pipeline
+from moldau.products.pipelines.running.runner import run_pipeline
+from moldau.products.pipelines.running.stopping import AS_ONE_SECONDS
 from moldau.products.pipelines.spec.spec import PipelineSpec, load_spec, parse_spec
+from moldau.spark.queries.supervised_state import SupervisedState
 from tests.support.postgresql import PostgresqlServer
 
 MOST_LOOKS = 3_000
@@ -36,13 +37,13 @@ class Steps:
     """Does one step after the other while a pipeline of one query runs: each when the state is the expected one. After
     the last step the run is asked to stop."""
 
-    def __init__(self, *steps: tuple[Callable[[PipelineState], bool], Callable[[], object]]) -> None:
+    def __init__(self, *steps: tuple[Callable[[SupervisedState], bool], Callable[[], object]]) -> None:
         self._steps = [*steps]
         self._looks = 0
         self.troubles: list[str] = []
         self.states: list[str] = []
 
-    def show(self, states: Sequence[PipelineState]) -> None:
+    def show(self, states: Sequence[SupervisedState]) -> None:
         (state,) = states
         self.states.append(state.state)
         self._looks += 1
@@ -63,7 +64,7 @@ def nothing() -> None:
 def run_through(spark, bootstrap_servers, tmp_path):
     """`run_through(text, steps)`: runs a pipeline until its steps are done; gives the last state."""
 
-    def run(text: str, steps: Steps, more: str = "", name: str = "pipe", **bounds: float) -> PipelineState:
+    def run(text: str, steps: Steps, more: str = "", name: str = "pipe", **bounds: float) -> SupervisedState:
         head = f"name: {name}\nbootstrap_servers: {bootstrap_servers}\ncheckpoint: state\n{more}"
         spec = parse_spec(head + text, file_name="spec.yaml", directory=tmp_path)
         with open(os.devnull, "w") as nowhere:
@@ -247,7 +248,7 @@ def test_a_batch_waits_for_the_next_multiple_of_the_interval_and_a_stop_does_not
     source = new_topic()
     produce(source, [(None, b"a")])
 
-    def waits(_state: PipelineState) -> bool:
+    def waits(_state: SupervisedState) -> bool:
         return any(query.status["message"] == "Waiting for next trigger" for query in spark.streams.active)
 
     steps = Steps(
@@ -423,7 +424,7 @@ def test_a_stop_ends_the_search_for_a_record(spark, new_topic, produce, bootstra
     module.write_text(FAILS_ONCE.format(servers=bootstrap_servers, topic=topic, seen=tmp_path / "seen"), "utf-8")
     produce(topic, [(None, b"a")])
 
-    def is_at_work(state: PipelineState) -> bool:
+    def is_at_work(state: SupervisedState) -> bool:
         return "the record that fails is looked for" in (state.trouble or "") and bool(jobs.getActiveStageIds())
 
     steps, pause = Steps((is_at_work, nothing)), threading.Event()

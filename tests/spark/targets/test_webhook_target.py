@@ -8,7 +8,7 @@ import pytest
 
 from moldau.columnar.reader import read_topic
 from moldau.errors import MoldauError
-from moldau.products.pipelines.running.supervision import MOST_RETRIES
+from moldau.spark.queries.supervision import MOST_RETRIES
 from tests.support.receiver import NO_HTTP
 
 SAID = {"moldau.reason": "the server answered 400 Bad Request", "moldau.pipeline": "pipe"}

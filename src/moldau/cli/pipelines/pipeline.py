@@ -124,6 +124,7 @@ def _add_runs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
         examples=(
             "moldau pipeline serve pages",
             "moldau pipeline serve pages --boards",
+            "moldau pipeline serve pages --shared-session",
             "moldau pipeline serve pages --listen 0.0.0.0:4040 --login people.toml",
         ),
     )
@@ -132,6 +133,12 @@ def _add_runs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
         "--boards",
         action="store_true",
         help="serve the board of each pipeline on a free port of 127.0.0.1; `moldau console` links the boards",
+    )
+    serve.add_argument(
+        "--shared-session",
+        action="store_true",
+        help="run all of them in one Spark session of one process: many small pipelines then cost one JVM; --spark "
+        "applies to all, and the log is checkpoints/driver.log in DIR",
     )
     add_listen_argument(serve, "serve the boards there, each on its own port from PORT on (0: free ones)")
     add_login_argument(serve)
@@ -213,7 +220,14 @@ def serve_specs(arguments: argparse.Namespace) -> int:
         if arguments.profile is not None:
             words += ["--profile", arguments.profile]
         found = SpecDirectory(arguments.directory, parameters_of(arguments), profile=profile_of(arguments))
-        return serve_directory(found, command_with(words), boards)
+        if not arguments.shared_session:
+            return serve_directory(found, command_with(words), boards)
+        from moldau.products.pipelines.running.runner import DRIVER_LOG
+        from moldau.products.pipelines.serving.shared_session import serve_shared
+
+        opening = None if boards is None else opening_of(arguments)
+        log = arguments.directory / "checkpoints" / DRIVER_LOG
+        return serve_shared(found, log, dict(arguments.spark), boards=boards, opening=opening)
 
     boards = _boards_of(arguments)
     if not arguments.directory.is_dir():

@@ -171,6 +171,13 @@ def stop_pipeline(spec: PipelineSpec, arguments: argparse.Namespace) -> int:
     if holder.host is not None:
         print(f"moldau pipeline: {holder} runs {spec.name}: stop it there", file=sys.stderr)
         return 1
+    if holder.is_shared:
+        print(
+            f"moldau pipeline: {holder} runs {spec.name} beside other pipelines, in one session: move its file out of "
+            "the served directory",
+            file=sys.stderr,
+        )
+        return 1
     try:
         os.kill(holder.process, signal.SIGTERM)
     except ProcessLookupError:

@@ -11,7 +11,6 @@ import argparse
 import subprocess
 import sys
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 
 from moldau.cli.arguments import Subparsers
@@ -19,8 +18,7 @@ from moldau.cli.pipelines.pipeline_files import exit_code_of
 from moldau.errors import MoldauError
 
 RUN_SECONDS = 300.0
-WRITE_TRIES = 10
-"""Each try waits as long as a lease does: 30 s."""
+JVM_ENDS_WITHIN_SECONDS = 300.0
 ORDERS = 2_000
 SPEC = """
 name: warm-up
@@ -99,7 +97,7 @@ def _run_spec(folder: Path, java_options: str) -> str:
             done = subprocess.run(words, capture_output=True, text=True, timeout=RUN_SECONDS, check=False)
         except subprocess.TimeoutExpired as error:
             raise WarmUpError(f"the pipeline did not end within {RUN_SECONDS:.0f} s") from error
-    _wait_for_jvm(folder / "checkpoint")
+    _wait_for_jvm(folder)
     log = folder / "checkpoint" / "driver.log"
     said = done.stdout + done.stderr + (log.read_text("utf-8", "replace") if log.is_file() else "")
     last_words = said.strip()[-2_000:]
@@ -113,10 +111,8 @@ def _order(number: int) -> str:
     return f'{{"user": "user-{number % 10}", "amount": {number % 100}, "at": "{at}"}}'
 
 
-def _wait_for_jvm(checkpoint: Path) -> None:
-    """Waits until the JVM has ended: it holds the checkpoint's lease as long as it runs."""
-    from moldau.products.pipelines.checkpoints.lease import Lease, LeaseError
+def _wait_for_jvm(folder: Path) -> None:
+    """Waits until the JVM has ended, which it does a moment after its pipeline. `folder`: of the run."""
+    from moldau.products.pipelines.checkpoints.lease import wait_for_last_writer
 
-    for _ in range(WRITE_TRIES):
-        with suppress(LeaseError), Lease(checkpoint):
-            return
+    wait_for_last_writer(folder / "checkpoint" / "lake", JVM_ENDS_WITHIN_SECONDS)

@@ -4,6 +4,7 @@ class_cache: a JVM's class cache, for a faster start
 connect: sessions of a Spark Connect server
 executors: checks the executors of a cluster
 java: finds Java, and the programs that Spark starts
+jvm_lock: a lock that the session's JVM holds
 query_states: the state of streaming queries, as a table and metrics
 query_watch: shows streaming queries while they run
 session: a local SparkSession

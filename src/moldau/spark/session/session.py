@@ -13,7 +13,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -37,16 +37,14 @@ def open_session(
     *,
     cores: int | None = None,
     log_path: str | os.PathLike[str] | None = None,
-    keep_open: Sequence[int] = (),
 ) -> SparkSession:
     """This process's SparkSession with the format "moldau" registered. The first call creates it, later calls reuse it.
 
     `cores`: threads of `local[cores]`, by default all that this process may use. `settings`: Spark's settings, which
     override ours; for a reused session, only those that can change at run time take effect. `log_path`: the file for
     the output of the JVM and the workers (appended), by default a temporary file that is shown only if the start fails.
-    `keep_open`: file descriptors that the JVM inherits, so a lock on one lasts until the JVM has also ended. With
-    `spark.remote` in `settings`, it is a session of that Spark Connect server; `cores`, `log_path` and `keep_open` have
-    no effect there. Raises SparkStartError, and on a cluster ExecutorError.
+    With `spark.remote` in `settings`, it is a session of that Spark Connect server; `cores` and `log_path` have no
+    effect there. Raises SparkStartError, and on a cluster ExecutorError.
     """
     from pyspark.sql import SparkSession
 
@@ -65,7 +63,7 @@ def open_session(
         register(remote)
         return remote
     java = find_java()
-    made = _start(java, application, _all_settings(java, cores, settings), log_path, keep_open)
+    made = _start(java, application, _all_settings(java, cores, settings), log_path)
     try:
         if not made.sparkContext._jsc.sc().isLocal():
             check_executors(made.sparkContext)
@@ -117,7 +115,6 @@ def _start(
     application: str,
     settings: Mapping[str, str],
     log_path: str | os.PathLike[str] | None,
-    keep_open: Sequence[int],
 ) -> SparkSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkRuntimeError
@@ -137,9 +134,7 @@ def _start(
         conf.set(name, value)
     with _open_log(log_path) as log, _set_while("JAVA_HOME", home):
         try:
-            gateway = launch_gateway(  # type: ignore[no-untyped-call]
-                conf, {"stdout": log, "stderr": log, "pass_fds": tuple(keep_open)}
-            )
+            gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
         except PySparkRuntimeError as error:
             log.seek(0)
             said = log.read()[-2_000:].decode("utf-8", "replace").strip()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from moldau.products.pipelines.core.failures import PipelineFailedError
-from moldau.products.pipelines.running.progress import PipelineState
+from moldau.spark.queries.supervised_state import SupervisedState
 from moldau.spark.session.query_states import PHASES
 
 if TYPE_CHECKING:
@@ -51,18 +51,18 @@ class RunReport:
         self._began_s = time.monotonic()
         self._interval_s = FIRST_INTERVAL_S
         self._next_s = 0.0
-        self._newest: tuple[float, Sequence[PipelineState]] = (0.0, ())
+        self._newest: tuple[float, Sequence[SupervisedState]] = (0.0, ())
         self.samples: dict[str, list[Sample]] = {}
         """By query name."""
 
-    def show(self, states: Sequence[PipelineState]) -> None:
+    def show(self, states: Sequence[SupervisedState]) -> None:
         now_s = time.monotonic() - self._began_s
         self._newest = (now_s, states)
         if now_s >= self._next_s:
             self._next_s = now_s + self._interval_s
             self.note(*self._newest)
 
-    def note(self, at_s: float, states: Sequence[PipelineState]) -> None:
+    def note(self, at_s: float, states: Sequence[SupervisedState]) -> None:
         for state in states:
             samples = self.samples.setdefault(state.name, [])
             phases = state.report.phases_ms if state.report is not None else {}

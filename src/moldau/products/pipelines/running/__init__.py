@@ -11,6 +11,7 @@ preflight: checks of clusters and places before Spark starts
 progress: the live table
 query_progress: progress and published offsets of one query
 refreshing: cached tables that streams are joined with
-runner: runs a pipeline from start to stop
-supervision: restarts a failed query
+runner: runs a pipeline in a process of its own
+running_pipeline: a pipeline in a Spark session
+stopping: requests to stop
 """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau.products.pipelines.checkpoints.lease import WriterLease
@@ -56,17 +55,16 @@ class BatchWriter:
 
 class ServedBatchWriter:
     """Sent to the process that a Spark Connect server starts for one run of a query, and writes there. Holds only plain
-    values until the first batch. `driver`: the checkpoint of the pipeline; `token`: of the driver's lease on it."""
+    values until the first batch. `token`: of the driver's lease on the query's checkpoint."""
 
-    def __init__(self, target: Target, query: TargetQuery, driver: Path, token: str) -> None:
+    def __init__(self, target: Target, query: TargetQuery, token: str) -> None:
         self._target = target
         self._query = query
-        self._driver = driver
         self._token = token
         self._writer: BatchWriter | None = None
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         if self._writer is None:
-            lease = WriterLease(self._query.checkpoint, self._driver, self._token)
+            lease = WriterLease(self._query.checkpoint, self._token)
             self._writer = BatchWriter(self._target, self._query, lease.check)
         self._writer(batch, batch_id)

@@ -27,7 +27,7 @@ from moldau.products.pipelines.checkpoints.checkpoint import (
     newest_planned_batch,
     write_whole,
 )
-from moldau.products.pipelines.checkpoints.lease import Lease, LeaseError, holder_of
+from moldau.products.pipelines.checkpoints.lease import LeaseError, holder_of, leases_below
 from moldau.products.pipelines.core.start import EARLIEST, Start
 from moldau.products.pipelines.running.group import GroupError, check_groups, opened_group
 from moldau.products.pipelines.sources.topic import TopicSource
@@ -82,7 +82,7 @@ def reset(spec: PipelineSpec, to: Start) -> tuple[Path, dict[TopicPartition, int
     nested = {name: EARLIEST if to == EARLIEST else offset_to_dict(start) for name, start in chosen.items()}
     chosen_now = _Reset(tuple(query.step.target.name for query in spec.queries), nested)
     fresh = _fresh(spec.checkpoint)
-    with Lease(spec.checkpoint):
+    with leases_below(spec.checkpoint, [query.checkpoint for query in spec.queries]):
         write_whole(fresh / START_FILE, msgspec.json.encode(chosen_now).decode())
         try:
             kept = _free_name(spec.checkpoint)
@@ -124,8 +124,8 @@ def finish_reset(checkpoint: Path) -> None:
 
 
 def forget_unfinished_reset(checkpoint: Path) -> None:
-    """Deletes the remains of a reset that was killed before it moved the old version. The caller must hold the
-    lease."""
+    """Deletes the remains of a reset that was killed before it moved the old version. The caller must hold the leases
+    of the pipeline's queries."""
     shutil.rmtree(_fresh(checkpoint), ignore_errors=True)
 
 

@@ -127,18 +127,24 @@ def _how_groups_end(query: PipelineQuery) -> str:
 
 
 class Run(msgspec.Struct, frozen=True):
-    """Shared by the queries of one run. `once`: stop when all records that exist now are processed. `lease`: on the
-    pipeline's checkpoint. `may_start_batch` is called before a batch writes its first record, and raises to stop the
-    query; on a Spark Connect server, the lease stops it. `is_cut`: whether a batch stops waiting for its target."""
+    """Shared by the queries of one run. `once`: stop when all records that exist now are processed. `may_start_batch`
+    is called before a batch writes its first record, and raises to stop the query; on a Spark Connect server, the lease
+    stops it. `is_cut`: whether a batch stops waiting for its target."""
 
     once: bool
-    lease: Lease
     may_start_batch: Callable[[], None]
     is_cut: Callable[[], bool] = lambda: False
 
 
+class Claim(msgspec.Struct, frozen=True):
+    """The right to run a query. `checkpoint_id`: of its checkpoint."""
+
+    checkpoint_id: str
+    lease: Lease
+
+
 def start_query(
-    result: DataFrame, spec: PipelineSpec, query: PipelineQuery, run: Run, *, checkpoint_id: str, metadata: str
+    result: DataFrame, spec: PipelineSpec, query: PipelineQuery, run: Run, claim: Claim, *, metadata: str
 ) -> StreamingQuery:
     """Starts one query. `metadata`: committed with the offsets of its group. Raises FlowError for operations that a
     stream does not support."""
@@ -150,7 +156,7 @@ def start_query(
         spec=spec.name,
         pipeline=query.name,
         checkpoint=query.checkpoint,
-        checkpoint_id=checkpoint_id,
+        checkpoint_id=claim.checkpoint_id,
         group=query.group,
         transactional_id=query.transactional_id,
         access=query.access,
@@ -160,7 +166,7 @@ def start_query(
     )
     write: Callable[[DataFrame, int], None]
     if is_connect(result.sparkSession):
-        write = ServedBatchWriter(query.target, written, spec.checkpoint, run.lease.token)
+        write = ServedBatchWriter(query.target, written, claim.lease.token)
     else:
         write = BatchWriter(query.target, written, run.may_start_batch, run.is_cut)
     try:

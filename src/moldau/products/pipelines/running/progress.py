@@ -7,7 +7,6 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
@@ -15,6 +14,7 @@ from rich.text import Text
 
 from moldau.products.pipelines.sources.source import DEAD_LETTERS_METRIC
 from moldau.products.service.look.words import show_size, visible
+from moldau.spark.queries.supervised_state import SupervisedState
 from moldau.spark.session.query_states import QueryState, input_rows, observed_row
 
 if TYPE_CHECKING:
@@ -28,23 +28,6 @@ MOST_DETAILED = 3
 """Queries with details of their last batch, the slowest first."""
 MOST_PARTITIONS = 4
 """Partitions listed for a query, those with the most lag."""
-
-
-class PipelineState(msgspec.Struct, frozen=True):
-    """The displayed state of one query. `lag`: records of its topics that no finished batch has read, None before the
-    first look; `batch_ms`: the duration of the newest batch; `dead_letters`: records that did not parse, None if the
-    query keeps none; `trouble`: why the query does not proceed, None if it does."""
-
-    name: str
-    batches: int
-    records_read: int
-    lag: int | None
-    batch_ms: int
-    state: str
-    dead_letters: int | None = None
-    trouble: str | None = None
-    report: QueryState | None = None
-    """Spark's report; None before the first."""
 
 
 class Rate:
@@ -124,7 +107,7 @@ class ProgressDisplay:
         self._clock = clock
         self._console = console or Console()
         self._rates: defaultdict[str, Rate] = defaultdict(Rate)
-        self._said: dict[str, tuple[float, PipelineState]] = {}
+        self._said: dict[str, tuple[float, SupervisedState]] = {}
         """The time and state of each query's last line."""
         self._live: Live | None = None
 
@@ -141,7 +124,7 @@ class ProgressDisplay:
         if self._live is not None:
             self._live.stop()
 
-    def show(self, states: Sequence[PipelineState], *, force: bool = False) -> None:
+    def show(self, states: Sequence[SupervisedState], *, force: bool = False) -> None:
         """Redraws the table; or prints a line for each query that changed, at most one per second (every 10 s during
         trouble that was already shown), and for each query whose last line is a minute old. `force`: for each that
         changed, at once."""
@@ -155,7 +138,7 @@ class ProgressDisplay:
             if self._is_due(state, now, at_once=force):
                 self._show_line(state, now, is_last=force)
 
-    def _is_due(self, state: PipelineState, now: float, *, at_once: bool) -> bool:
+    def _is_due(self, state: SupervisedState, now: float, *, at_once: bool) -> bool:
         if state.name not in self._said:
             return True
         said_at, said = self._said[state.name]
@@ -165,7 +148,7 @@ class ProgressDisplay:
             return now >= said_at + SAME_LINE_EVERY_SECONDS
         return at_once or now >= said_at + (LINE_EVERY_SECONDS if state.trouble is None else TROUBLE_LINE_EVERY_SECONDS)
 
-    def _show_line(self, state: PipelineState, now: float, *, is_last: bool = False) -> None:
+    def _show_line(self, state: SupervisedState, now: float, *, is_last: bool = False) -> None:
         """`is_last`: the error that ended the query follows."""
         is_said = is_last and state.name in self._said and self._said[state.name][1].trouble == state.trouble
         self._said[state.name] = (now, state)
@@ -180,7 +163,7 @@ class ProgressDisplay:
     def _say(self, line: str) -> None:
         print(line, file=self._console.file, flush=True)
 
-    def _table(self, states: Sequence[PipelineState], rates: Mapping[str, float]) -> Table:
+    def _table(self, states: Sequence[SupervisedState], rates: Mapping[str, float]) -> Table:
         facts = "\n".join(f"{name}: {fact}" for name, fact in self._facts.items() if name != "pipeline")
         table = Table(
             title=f"moldau pipeline · {self._facts['pipeline']}",
@@ -205,7 +188,7 @@ class ProgressDisplay:
         return table
 
 
-def details_of(state: PipelineState) -> str:
+def details_of(state: SupervisedState) -> str:
     """The phases of the last batch, the size of the state, and the partitions with the most lag; empty before the first
     report."""
     report = state.report
@@ -226,15 +209,15 @@ def details_of(state: PipelineState) -> str:
     return f"{state.name}: {'; '.join(parts)}"
 
 
-def slowest_first(states: Iterable[PipelineState]) -> list[PipelineState]:
+def slowest_first(states: Iterable[SupervisedState]) -> list[SupervisedState]:
     """By lag, then by the duration of a batch."""
     return sorted(states, key=lambda state: (state.lag or 0, state.batch_ms), reverse=True)
 
 
-def _shown(state: PipelineState) -> tuple[object, ...]:
+def _shown(state: SupervisedState) -> tuple[object, ...]:
     """The content of a line without the rate, which falls to 0 after the last record."""
     return state.state, state.batches, state.records_read, state.lag, state.dead_letters, state.trouble
 
 
-def _lag(state: PipelineState) -> str:
+def _lag(state: SupervisedState) -> str:
     return "?" if state.lag is None else f"{state.lag:,}"

@@ -33,10 +33,11 @@ from moldau.products.pipelines.running.dead_letters import DeadLetterError, Dead
 from moldau.products.pipelines.running.failing_record import RecordSearch
 from moldau.products.pipelines.running.flow import metric_of
 from moldau.products.pipelines.running.group import GroupError, GroupOffsets, lag
-from moldau.products.pipelines.running.progress import BatchCounter, PipelineState
+from moldau.products.pipelines.running.progress import BatchCounter
 from moldau.products.pipelines.sources.records import RecordSource
 from moldau.products.pipelines.spec.spec import PipelineQuery, PipelineSpec
 from moldau.spark import is_connect
+from moldau.spark.queries.supervised_state import SupervisedState
 from moldau.transport.tcp import TCP
 from moldau.types import TopicPartition
 
@@ -102,7 +103,7 @@ class QueryProgress:
         """Adds Spark's new reports."""
         self._counter.look(running)
 
-    def look(self, state: str, *, is_last: bool = False) -> PipelineState:
+    def look(self, state: str, *, is_last: bool = False) -> SupervisedState:
         """Shows an unreachable cluster and asks it again, and shows dead letters that cannot be kept and keeps them
         later. Raises GroupError or DeadLetterError if that lasts longer than the pipeline's `retry_timeout`, and at the
         last look, because the group's offsets then stay as they are."""
@@ -122,8 +123,8 @@ class QueryProgress:
             trouble = f"{error}; trying for another {left:.0f} s"
         return self.state(state, behind=behind, trouble=trouble)
 
-    def state(self, state: str, *, behind: int | None = None, trouble: str | None = None) -> PipelineState:
-        return PipelineState(
+    def state(self, state: str, *, behind: int | None = None, trouble: str | None = None) -> SupervisedState:
+        return SupervisedState(
             name=self._query.name,
             batches=self._counter.batches,
             records_read=self._counter.records,
@@ -134,6 +135,10 @@ class QueryProgress:
             trouble=trouble,
             report=self._counter.report,
         )
+
+    def reason(self, error: Exception) -> str:
+        """As `what_failed`."""
+        return what_failed(str(error))
 
     def explain(self, text: str) -> str:
         """A sentence from Spark's report of the error that ended the query: the error, the step and line of the

@@ -2,5 +2,6 @@
 
 boards: ports and logins of the boards
 directory: the pipeline files of the directory and their changes
-supervisor: runs every pipeline file and follows its changes
+shared_session: runs every pipeline file in one Spark session
+supervisor: runs every pipeline file in its own process, and follows its changes
 """

@@ -23,6 +23,10 @@ class Boards:
     def words(self, file: Path) -> list[str]:
         return ["--listen", f"{self._host}:{self._port(file)}", *self._words]
 
+    def place(self, file: Path) -> tuple[str, int]:
+        """Where a board of this process listens; port 0 for any free one."""
+        return self._host.strip("[]"), self._port(file)
+
     def address(self, file: Path) -> str | None:
         """None if the port is known only after the start."""
         port = self._port(file)

@@ -134,7 +134,7 @@ class PipelineQuery(msgspec.Struct, frozen=True):
 
 class PipelineSpec(msgspec.Struct, frozen=True):
     """`access`: to the cluster of dead letters, and of topics that name no cluster. `checkpoint`: the directory with
-    the checkpoints of all queries; the driver's lease is on it. `files`: the files that it was read from, if any.
+    the checkpoints of all queries. `files`: the files that it was read from, if any.
     `functions`: the flows in Python. `cases`: the tests of the pipeline. `batch_interval_ms`: micro-batches begin at
     multiples of it; 0: as soon as possible."""
 

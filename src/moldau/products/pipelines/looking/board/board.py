@@ -11,9 +11,9 @@ from moldau.products.pipelines.core.commit_metadata import BoardPlace
 from moldau.products.pipelines.core.failures import PipelineFailedError
 from moldau.products.pipelines.looking.board.pages import serve_board
 from moldau.products.pipelines.looking.board.state import BoardState
-from moldau.products.pipelines.running.progress import PipelineState
 from moldau.products.pipelines.spec.spec import PipelineSpec
 from moldau.products.service.logins.opened import Opening
+from moldau.spark.queries.supervised_state import SupervisedState
 
 LOOPBACK = "127.0.0.1"
 _WITH_LOOPBACK = (LOOPBACK, "localhost", "0.0.0.0")
@@ -52,7 +52,7 @@ class Board:
         """None if the loopback does not lead to the board."""
         return BoardPlace(self.port, self._opening.scheme == "https") if self._host in _WITH_LOOPBACK else None
 
-    def show(self, states: Sequence[PipelineState]) -> None:
+    def show(self, states: Sequence[SupervisedState]) -> None:
         self.state.note(states)
 
     def __enter__(self) -> Board:

@@ -17,7 +17,6 @@ from starlette.types import ASGIApp
 
 from moldau.products.pipelines.looking.board.state import BoardState
 from moldau.products.pipelines.looking.picture import boxes_and_edges
-from moldau.products.pipelines.running.progress import PipelineState
 from moldau.products.service.logins.opened import OPEN_HERE, Entrance, Opening, entrance_of
 from moldau.products.service.look.charts import Chart, draw
 from moldau.products.service.look.pages import STATIC, render_main, templates_in
@@ -27,6 +26,7 @@ from moldau.products.service.people import Person, Role, person_of
 from moldau.products.service.routes import ServedRoute, ServiceRoute
 from moldau.products.service.service import Service, event
 from moldau.products.service.serving import served_in_thread
+from moldau.spark.queries.supervised_state import SupervisedState
 from moldau.spark.session.query_states import metrics_page
 
 HEARTBEAT_S = 10.0
@@ -120,7 +120,7 @@ class BoardPages:
             "when": _when,
         }
 
-    def _plan(self, queries: list[PipelineState]) -> tuple[list[Box], list[Edge]]:
+    def _plan(self, queries: list[SupervisedState]) -> tuple[list[Box], list[Edge]]:
         """The plan with current activity: rates on the lines into targets, lag at their boxes, and marks for
         trouble."""
         boxes, edges = boxes_and_edges(self._state.spec)
@@ -147,7 +147,7 @@ class BoardPages:
             return draw(values, width=600, height=120, slots=30, span_s=series.span_s)
 
 
-def _status_of(state: PipelineState) -> dict[str, object]:
+def _status_of(state: SupervisedState) -> dict[str, object]:
     found: dict[str, object] = msgspec.to_builtins(msgspec.structs.replace(state, report=None))
     del found["report"]
     report = state.report

@@ -10,9 +10,10 @@ from contextlib import contextmanager
 
 import msgspec
 
-from moldau.products.pipelines.running.progress import PipelineState, slowest_first
+from moldau.products.pipelines.running.progress import slowest_first
 from moldau.products.pipelines.spec.spec import PipelineSpec
 from moldau.products.service.look.history import History, Series
+from moldau.spark.queries.supervised_state import SupervisedState
 from moldau.spark.session.query_states import QueryState
 
 SAMPLE_EVERY_S = 2.0
@@ -36,12 +37,12 @@ class BoardState:
         self._lock = threading.Condition()
         self._version = 0
         self._is_closed = False
-        self._states: tuple[PipelineState, ...] = ()
+        self._states: tuple[SupervisedState, ...] = ()
         self._troubles: deque[Trouble] = deque(maxlen=MOST_ERRORS)
         self._history = History()
         self._sampled_s = float("-inf")
 
-    def note(self, states: Sequence[PipelineState]) -> None:
+    def note(self, states: Sequence[SupervisedState]) -> None:
         """Sets the queries' current states. Wakes waiting readers at most once in SAMPLE_EVERY_S, or when trouble
         begins."""
         now = time.monotonic()
@@ -56,7 +57,7 @@ class BoardState:
                 self._version += 1
                 self._lock.notify_all()
 
-    def queries(self) -> list[PipelineState]:
+    def queries(self) -> list[SupervisedState]:
         """The slowest first."""
         with self._lock:
             return slowest_first(self._states)
@@ -90,7 +91,7 @@ class BoardState:
             return self._version
 
 
-def _samples(states: Sequence[PipelineState]) -> dict[str, float | None]:
+def _samples(states: Sequence[SupervisedState]) -> dict[str, float | None]:
     samples: dict[str, float | None] = {}
     for state in states:
         samples[f"records:{state.name}"] = state.records_read
@@ -99,7 +100,7 @@ def _samples(states: Sequence[PipelineState]) -> dict[str, float | None]:
     return samples
 
 
-def _as_it_is_now(state: PipelineState, report: QueryState) -> QueryState:
+def _as_it_is_now(state: SupervisedState, report: QueryState) -> QueryState:
     """A query that does not run has rates of 0, whatever its last batch had."""
     now = msgspec.structs.replace(report, is_running=state.state == "running", error=state.trouble)
     return now if now.is_running else msgspec.structs.replace(now, input_rate=0.0, processed_rate=0.0)

@@ -1,6 +1,6 @@
 """Restarts a query that failed, and gives it up after several errors in a row.
 
-While other queries of the pipeline run, it is tried again from time to time, because the cause may be gone.
+A query that was given up is tried again from time to time while others run, because the cause may be gone.
 
 The pause before each start doubles, from RETRY_FIRST_SECONDS. A finished batch resets the count of errors. If a record
 may be the cause, the query waits until the search for that record ends: it would take cores from the search, and fail
@@ -14,16 +14,16 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 
 from moldau.errors import MoldauError
-from moldau.products.pipelines.core.failures import what_failed
-from moldau.products.pipelines.running.progress import PipelineState
-from moldau.products.pipelines.running.query_progress import QueryProgress
-from moldau.spark import spark_error
+from moldau.spark.queries.supervised_state import SupervisedState
 
 if TYPE_CHECKING:
-    from moldau.spark import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 logger = logging.getLogger("moldau.pipelines")
 
@@ -33,11 +33,47 @@ STOP_WITHIN_SECONDS = 120.0
 READING_WITHIN_SECONDS = 10.0
 RETRY_FIRST_SECONDS = 1.0
 MOST_RETRIES = 4
-"""15 s in total. Clients themselves retry longer outages, for the pipeline's `retry_timeout`."""
+"""15 s in total. Clients themselves retry longer outages, for their own timeouts."""
 RETRY_GIVEN_UP_SECONDS = 60.0
 """The pause before a query that was given up is tried again, while another one runs."""
 
-_ENDS_IT: tuple[type[Exception], ...] = (MoldauError, *spark_error())
+_ENDS_IT: tuple[type[Exception], ...] = (MoldauError, PySparkException, Py4JError)
+
+
+class Progress(Protocol):
+    """What is known of a query across its restarts, and what is done with its finished batches."""
+
+    @property
+    def batches(self) -> int:
+        """The number of finished batches with records."""
+
+    @property
+    def reaches_clusters(self) -> bool:
+        """Whether the last look reached the clusters; while it is false, no batch ends."""
+
+    def count(self, running: StreamingQuery) -> None:
+        """Adds Spark's new reports."""
+
+    def look(self, state: str, *, is_last: bool = False) -> SupervisedState:
+        """Handles newly finished batches. Raises MoldauError if that fails for too long, and at the last look."""
+
+    def state(self, state: str, *, behind: int | None = None, trouble: str | None = None) -> SupervisedState:
+        """Looks at nothing."""
+
+    def reason(self, error: Exception) -> str:
+        """A sentence from an error of Spark or of ours."""
+
+    def explain(self, text: str) -> str:
+        """A sentence from Spark's report of the error that ended the query."""
+
+    def begin_search(self, text: str) -> None:
+        """Starts the search for the record that made the query fail. `text`: Spark's report."""
+
+    def is_searching(self) -> bool: ...
+
+    def end_search(self) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class Supervised:
@@ -46,7 +82,7 @@ class Supervised:
     def __init__(
         self,
         start: Callable[[], StreamingQuery],
-        progress: QueryProgress,
+        progress: Progress,
         retry_first_seconds: float = RETRY_FIRST_SECONDS,
         retry_given_up_seconds: float = RETRY_GIVEN_UP_SECONDS,
     ) -> None:
@@ -63,17 +99,18 @@ class Supervised:
         self._report: str | None = None
         """Spark's report of the failure, until the search for the record ends."""
         self._due = 0.0
+        self._turn = threading.Lock()
+        self._is_leaving = self._is_stuck = False
         self._running: StreamingQuery | None = start()
         self.state = progress.state("starting")
 
     @property
     def is_over(self) -> bool:
-        return self.state.state in ("failed", "finished", "stopped")
+        return self.state.is_over
 
     @property
-    def keeps_spec(self) -> bool:
-        """Whether the pipeline continues because of this query. Retries of queries that were given up do not keep a
-        pipeline running."""
+    def is_kept(self) -> bool:
+        """Whether it is neither over nor given up. Retries of a query that was given up do not count."""
         return not self.is_over and self.error is None
 
     def wait_until_reading(self) -> None:
@@ -86,44 +123,58 @@ class Supervised:
                 READING_WITHIN_SECONDS,
             )
 
-    def supervise(self, *, also_given_up: bool = False) -> PipelineState:
-        """Updates the state, and starts the query again when that is due. `also_given_up`: even if it was given up."""
-        is_due = also_given_up and self.is_over and self.error is not None and time.monotonic() >= self._due
-        if is_due or not self.is_over:
-            try:
-                if is_due:
-                    self._take_up_again()
-                self.state = self._wait_to_start() if self._running is None else self._look(self._running)
-            except _ENDS_IT as error:
-                self.state = self._give_up(what_failed(str(error)))
-                if self._running is not None:
-                    with suppress(*_ENDS_IT):  # `end` tries it again; the other queries continue
-                        self._running.stop()
+    def supervise(self, *, also_given_up: bool = False) -> SupervisedState:
+        """Updates the state, and starts the query again when that is due. `also_given_up`: even if it was given up.
+        Does nothing once `stop` or `end` was called, in any thread."""
+        with self._turn:
+            is_due = also_given_up and self.is_over and self.error is not None and time.monotonic() >= self._due
+            if not self._is_leaving and (is_due or not self.is_over):
+                self._supervise(is_due=is_due)
         return self.state
 
-    def stop(self, is_urgent: Callable[[], bool]) -> PipelineState:
+    def _supervise(self, *, is_due: bool) -> None:
+        try:
+            if is_due:
+                self._take_up_again()
+            self.state = self._wait_to_start() if self._running is None else self._look(self._running)
+        except _ENDS_IT as error:
+            self.state = self._give_up(self._progress.reason(error))
+            if self._running is not None:
+                with suppress(*_ENDS_IT):  # `end` tries it again; the other queries continue
+                    self._running.stop()
+
+    def stop(self, is_urgent: Callable[[], bool]) -> SupervisedState:
         """Waits for the batch that is being written, unless `is_urgent`; then stops the query."""
+        self._leave()
         if not self.is_over:
             try:
                 self.state = self._stop(is_urgent)
             except _ENDS_IT as error:
-                self.state = self._give_up(what_failed(str(error)))
+                self.state = self._give_up(self._progress.reason(error))
         return self.state
 
     def end_search(self) -> None:
         """Stops the search for the record."""
         self._progress.end_search()
 
-    def end(self) -> None:
-        """Stops the query in any state. A query that cannot be stopped ends with the process, and its error is only
-        logged, to keep the caller's own error."""
+    def end(self) -> bool:
+        """Stops the query in any state, and closes its progress; returns whether it has ended. A query that cannot be
+        stopped ends with the process, and its error is only logged, to keep the caller's own error."""
+        self._leave()
         if self._running is not None:
             try:
                 self._running.stop()
             except _ENDS_IT as error:
-                logger.warning("a query did not stop: %s", what_failed(str(error)))
+                self._is_stuck = True
+                logger.warning("a query did not stop: %s", self._progress.reason(error))
+        self._progress.close()
+        return not self._is_stuck
 
-    def _look(self, running: StreamingQuery) -> PipelineState:
+    def _leave(self) -> None:
+        with self._turn:
+            self._is_leaving = True
+
+    def _look(self, running: StreamingQuery) -> SupervisedState:
         is_active = running.isActive
         self._progress.count(running)
         if self._progress.batches > self._batches:
@@ -137,13 +188,13 @@ class Supervised:
         self._progress.begin_search(self._report)
         return self._fail(self._progress.explain(self._report))
 
-    def _fail(self, reason: str) -> PipelineState:
+    def _fail(self, reason: str) -> SupervisedState:
         self._reason, self._running = reason, None
         self._due = time.monotonic() + self._retry_first_seconds * 2**self._failures
         self._failures += 1
         return self._wait_to_start()
 
-    def _wait_to_start(self) -> PipelineState:
+    def _wait_to_start(self) -> SupervisedState:
         if self._report is not None:
             if self._progress.is_searching():
                 trouble = f"{self._reason}; the record that fails is looked for"
@@ -156,12 +207,12 @@ class Supervised:
             try:
                 self._running = self._start()
             except _ENDS_IT as error:  # such as a target that is still unavailable
-                return self._fail(what_failed(str(error)))
+                return self._fail(self._progress.reason(error))
             return self._progress.state("starting")
         trouble = f"{self._reason}; started again in {left:.0f} s ({self._failures} of {MOST_RETRIES})"
         return self._progress.state("waiting", trouble=trouble)
 
-    def _stop(self, is_urgent: Callable[[], bool]) -> PipelineState:
+    def _stop(self, is_urgent: Callable[[], bool]) -> SupervisedState:
         running = self._running
         if running is not None:
             self._progress.count(running)
@@ -172,8 +223,9 @@ class Supervised:
                     lambda: is_urgent() or not running.isActive or not running.status["isTriggerActive"],
                     2 * STOP_WITHIN_SECONDS,
                 )
-            self._running = None  # else `end` would wait again for a query that does not stop
+            self._running, self._is_stuck = None, True  # else `end` would wait again for a query that does not stop
             running.stop()
+            self._is_stuck = False
             self._progress.count(running)
         return self._progress.look("stopped", is_last=True)
 
@@ -184,7 +236,7 @@ class Supervised:
             self._running = None
         self._failures = MOST_RETRIES
 
-    def _give_up(self, reason: str) -> PipelineState:
+    def _give_up(self, reason: str) -> SupervisedState:
         self.error, self._due = reason, time.monotonic() + self._retry_given_up_seconds
         return self._progress.state("failed", trouble=reason)
 
