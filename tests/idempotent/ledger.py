@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import json
 import sqlite3
+import time
 from typing import Any
 
 import psycopg
@@ -18,6 +19,7 @@ from moldau.idempotent import asyncio as idempotent_asyncio
 
 TOPIC, GROUP, ACCOUNTS = "payments", "ledger", 20
 SESSION_MS = 3000
+START_TRIES, START_PAUSE_S = 60, 0.5
 TABLES = (
     "CREATE TABLE accounts (name INTEGER PRIMARY KEY, balance BIGINT NOT NULL)",
     "CREATE TABLE ledger (id BIGINT NOT NULL)",  # without a key: a payment that is handled twice is seen
@@ -98,8 +100,14 @@ class Program:
 
     def kafka_python(self) -> Any:
         from kafka import KafkaConsumer
+        from kafka.errors import KafkaConnectionError
 
-        return KafkaConsumer(**self.python_settings(), metadata_max_age_ms=5000)
+        for _ in range(START_TRIES):
+            try:
+                return KafkaConsumer(**self.python_settings(), metadata_max_age_ms=5000)
+            except KafkaConnectionError:  # it gives up if the broker dies while it starts
+                time.sleep(START_PAUSE_S)
+        raise TimeoutError(f"{self.options.address} took no consumer")
 
     def python_settings(self) -> dict[str, Any]:
         return {

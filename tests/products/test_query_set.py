@@ -9,7 +9,7 @@ import pytest
 
 from moldau.products.pipelines.running.query_progress import QueryProgress
 from moldau.products.pipelines.spec.spec import parse_spec
-from moldau.spark.queries.query_set import QueryExistsError, QuerySet, QueryStart
+from moldau.spark.queries.query_set import LOOKS_AT_ONCE, QueryExistsError, QuerySet, QueryStart
 from tests.products.test_pipeline_supervision import SPEC, Ended, Running, Unstoppable
 
 
@@ -97,3 +97,14 @@ def test_a_stopped_query_is_not_started_again(query):
             queries.supervise(also_given_up=True)
         assert queries.states() == before
         assert len(starts) == 1
+
+
+def test_many_queries_are_looked_at_in_turn(query):
+    with QuerySet(retry_first_seconds=0.0) as queries:
+        for number in range(2 * LOOKS_AT_ONCE):
+            queries.start(query(f"q{number}", Running))
+        queries.supervise(also_given_up=False)
+        looked = [state.state for state in queries.states()]
+        assert looked == ["running"] * LOOKS_AT_ONCE + ["starting"] * LOOKS_AT_ONCE
+        queries.supervise(also_given_up=False)
+        assert {state.state for state in queries.states()} == {"running"}

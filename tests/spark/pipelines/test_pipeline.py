@@ -31,6 +31,7 @@ from moldau.products.pipelines.looking.report import RunReport
 from moldau.products.pipelines.running.flow import Claim, Run, load_sources, make_result, make_views, start_query
 from moldau.products.pipelines.spec.spec import parse_spec
 from moldau.testing import Cluster
+from tests.spark.running_queries import active_queries
 
 LIFE_S = 240
 """The time limit of a driver that hangs, far above what one needs."""
@@ -362,7 +363,7 @@ retry_timeout: 2 seconds
     (sentence,) = [line for line in shown.err.splitlines() if line.startswith("moldau")]
     assert re.match(r"moldau pipeline: .*cannot reach 127\.0\.0\.1:\d+: connection refused", sentence), sentence
     assert shown.out.count("trying for another") <= 1, shown.out
-    assert spark.streams.active == []
+    assert active_queries(spark) == []
 
 
 # --- drivers in their own processes ---

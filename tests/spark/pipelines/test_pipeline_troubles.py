@@ -27,6 +27,7 @@ from moldau.products.pipelines.running.runner import run_pipeline
 from moldau.products.pipelines.running.stopping import AS_ONE_SECONDS
 from moldau.products.pipelines.spec.spec import PipelineSpec, load_spec, parse_spec
 from moldau.spark.queries.supervised_state import SupervisedState
+from tests.spark.running_queries import active_queries
 from tests.support.postgresql import PostgresqlServer
 
 MOST_LOOKS = 3_000
@@ -249,7 +250,7 @@ def test_a_batch_waits_for_the_next_multiple_of_the_interval_and_a_stop_does_not
     produce(source, [(None, b"a")])
 
     def waits(_state: SupervisedState) -> bool:
-        return any(query.status["message"] == "Waiting for next trigger" for query in spark.streams.active)
+        return any(query.status().message() == "Waiting for next trigger" for query in active_queries(spark))
 
     steps = Steps(
         (lambda state: state.records_read == 1, lambda: produce(source, [(None, b"b")])),

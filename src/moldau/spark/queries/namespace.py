@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from moldau.spark.session import connect
 
@@ -19,8 +20,24 @@ def open_namespace(spark: SparkSession, settings: Mapping[str, str] | None = Non
     if connect.is_connect(spark):
         return spark
     own = spark.newSession()
-    register(own)
+    with _active(own):  # else Spark finds the format of the active session, and registers none
+        register(own)
     for name, value in (settings or {}).items():
         if own.conf.isModifiable(name):
             own.conf.set(name, value)
     return own
+
+
+@contextmanager
+def _active(spark: SparkSession) -> Iterator[None]:
+    """Makes it the session in which the JVM looks for formats, in this thread."""
+    sessions: Any = type(spark)._get_j_spark_session_class(spark._jvm)
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
+LOOKS_AT_ONCE = 5
+"""Queries that one call of `supervise` looks at. Each look costs some calls to the JVM and a request to a broker."""
+
+
 class QueryExistsError(MoldauError):
     """The set has a query of this name."""
 
@@ -50,6 +54,7 @@ class QuerySet:
         """Of the dictionary; never held while Spark or a cluster is asked."""
         self._queries: dict[str, Supervised] = {}
         self._starting: set[str] = set()
+        self._next = -1
 
     def start(self, query: QueryStart) -> None:
         """Starts a query, and closes its progress if that fails. Raises QueryExistsError, and the errors of `start`."""
@@ -75,10 +80,12 @@ class QuerySet:
         self._of([name])[0].wait_until_reading()
 
     def supervise(self, *, also_given_up: bool) -> None:
-        """Updates the states, and starts failed queries again when that is due. `also_given_up`: even those that were
-        given up."""
-        for query in self._of(None):
-            query.supervise(also_given_up=also_given_up)
+        """Updates the states, and starts failed queries again when that is due: of LOOKS_AT_ONCE queries, in turn.
+        `also_given_up`: even those that were given up."""
+        queries = self._of(None)
+        for _ in range(min(len(queries), LOOKS_AT_ONCE)):
+            self._next = (self._next + 1) % len(queries)
+            queries[self._next].supervise(also_given_up=also_given_up)
 
     def states(self, names: Collection[str] | None = None) -> list[SupervisedState]:
         """The newest states, of all queries or of those, in the order of their start."""
