@@ -9,7 +9,7 @@ import argparse
 import asyncio
 import json
 import sqlite3
-import time
+import threading
 from typing import Any
 
 import psycopg
@@ -102,11 +102,12 @@ class Program:
         from kafka import KafkaConsumer
         from kafka.errors import KafkaConnectionError
 
+        pause = threading.Event()
         for _ in range(START_TRIES):
             try:
                 return KafkaConsumer(**self.python_settings(), metadata_max_age_ms=5000)
             except KafkaConnectionError:  # it gives up if the broker dies while it starts
-                time.sleep(START_PAUSE_S)
+                pause.wait(START_PAUSE_S)
         raise TimeoutError(f"{self.options.address} took no consumer")
 
     def python_settings(self) -> dict[str, Any]:

@@ -5,47 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pyspark.errors import StreamingQueryException
 
 from moldau.products.pipelines.running.query_progress import QueryProgress
 from moldau.products.pipelines.spec.spec import parse_spec
 from moldau.spark.queries.supervision import MOST_RETRIES, Supervised
-
-SPEC = """\
-name: copy
-bootstrap_servers: a:1
-source: {delta: from}
-sql: select n from source
-sink: {path: to}
-"""
-
-
-class Running:
-    """A query of Spark."""
-
-    isActive = True  # noqa: N815 - Spark's name
-    lastProgress = None  # noqa: N815
-    recentProgress = ()  # noqa: N815
-    status = {"isTriggerActive": True}  # noqa: RUF012
-
-    def stop(self) -> None:
-        self.isActive = False
-
-
-class Ended(Running):
-    """Ended by an error, soon after its start."""
-
-    isActive = False  # noqa: N815
-
-    def exception(self) -> Exception:
-        return StreamingQueryException("No space left on device")
-
-
-class Unstoppable(Running):
-    """Its batch does not end."""
-
-    def stop(self) -> None:
-        raise StreamingQueryException("Stream Execution thread failed to stop within 120000 milliseconds")
+from tests.support.streaming_queries import SPEC, Ended, Running, Unstoppable
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from moldau.products.pipelines.running.query_progress import QueryProgress
 from moldau.products.pipelines.spec.spec import parse_spec
 from moldau.spark.queries.query_set import LOOKS_AT_ONCE, QueryExistsError, QuerySet, QueryStart
-from tests.products.test_pipeline_supervision import SPEC, Ended, Running, Unstoppable
+from tests.support.streaming_queries import SPEC, Ended, Running, Unstoppable
 
 
 class Closed(QueryProgress):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from moldau.products.pipelines.checkpoints.lease import holder_of
-from tests.spark.pipelines.test_pipeline_serve import START_S, board_port, first_value
+from tests.spark.served import START_S, board_port, first_value
 from tests.support.talking_process import TalkingProcess
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from moldau.products.pipelines.checkpoints.lease import WRITER_FILE, Lease, LeaseError
 from moldau.spark.session.jvm_lock import JvmLock
+from tests.support.talking_process import line_of, running
 
 ANOTHER = """
 import pathlib, sys
@@ -46,8 +47,8 @@ def test_a_file_that_another_process_has_locked_is_refused(spark, tmp_path: Path
     program = "import fcntl, sys; file = open(sys.argv[1], 'w'); fcntl.lockf(file, fcntl.LOCK_EX); "
     program += "print('held', flush=True); sys.stdin.read()"
     words = [sys.executable, "-c", program, str(tmp_path / "file")]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
-        assert holder.stdout.readline() == b"held\n"
+    with running(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert line_of(holder.stdout) == "held\n"
         with pytest.raises(BlockingIOError):
             JvmLock(spark, tmp_path / "file")
         holder.communicate(timeout=60)
