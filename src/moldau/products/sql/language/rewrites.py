@@ -1,0 +1,77 @@
+"""ksqlDB's spelling of expressions, rewritten into Spark SQL. Spark is not needed here.
+
+What Spark SQL understands means what it means in Spark; what only ksqlDB understands is rewritten. In the dialect
+`ksql`, what both understand means what it means in ksqlDB (docs/decisions, "dialects").
+
+A rewrite keeps every line where it was. A rewritten call stands on its first line, and the lines that it took are
+added after it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from moldau.products.sql.language.errors import place_of
+from moldau.products.sql.language.expressions import Expressions
+from moldau.products.sql.language.pieces import Place, offset_of, places_of, source_offset, stripped, text_of_pieces
+from moldau.products.sql.language.tokens import Kind, Token
+
+
+class Dialect(enum.Enum):
+    """The value of `SET 'sql.dialect'`."""
+
+    SPARK = "spark"
+    KSQL = "ksql"
+
+
+class Rewrite(msgspec.Struct, frozen=True):
+    """`was`, at a place of the source, became `now`."""
+
+    line: int
+    column: int
+    was: str
+    now: str
+
+
+class Warned(msgspec.Struct, frozen=True):
+    """What the author may have meant otherwise, at a place of the source."""
+
+    line: int
+    column: int
+    message: str
+
+
+class Rewritten(msgspec.Struct, frozen=True):
+    """The text for Spark, what was rewritten, and warnings, in the order of the source."""
+
+    text: str
+    rewrites: tuple[Rewrite, ...]
+    warnings: tuple[Warned, ...]
+    source: str
+    places: tuple[Place, ...]
+
+    def place_in_source(self, line: int, column: int) -> tuple[int, int]:
+        """The line and column of the source, both from 1, from which a place of `text` comes."""
+        return place_of(self.source, source_offset(self.places, offset_of(self.text, line, column)))
+
+
+def rewrite(
+    source: str, tokens: Sequence[Token], *, columns: Mapping[str, str], dialect: Dialect = Dialect.SPARK
+) -> Rewritten:
+    """The tokens, an expression or a query of `source`, as Spark SQL.
+
+    `columns`: the columns that hold ksqlDB's own: ROWTIME, WINDOWSTART and WINDOWEND in milliseconds as BIGINT,
+    ROWPARTITION, ROWOFFSET. A name that is missing there stays as it is. Raises SqlError for what has no twin in Spark.
+    """
+    read = tokens[:-1] if tokens and tokens[-1].kind is Kind.END else tokens
+    work = Expressions(source, read, columns, is_ksql=dialect is Dialect.KSQL)
+    pieces = stripped(work.rewritten(0, len(read)))
+    rewrites = tuple(
+        Rewrite(*place_of(source, offset), was, now) for offset, was, now in sorted(work.done, key=lambda one: one[0])
+    )
+    told = work.told if rewrites or dialect is Dialect.KSQL else []
+    warnings = tuple(Warned(*place_of(source, offset), message) for offset, message in sorted(told))
+    return Rewritten(text_of_pieces(pieces), rewrites, warnings, source, places_of(pieces))
