@@ -26,6 +26,7 @@ from benchmarks.loaders import (
     canned,
     columns,
     handshakes,
+    idle_queries,
     large,
     latency,
     one_record,
@@ -52,6 +53,7 @@ ORDER += ["large-produce-16k", "large-produce-900k", "memory", "start", "arrow-1
 ORDER += [f"spark-{name}" for name in ("100b", "1k", "aggregate", "copy", "copy-at-least-once")]
 ORDER += ["spark-micro-batch", "spark-micro-batch-aggregate"]
 ORDER += [f"task-{name}" for name in ("filter", "window", "join", "files", "avro")]
+ORDER += ["idle-queries", "idle-queries-each-second"]
 ORDER += ["pages", "python-start", "recovery", "compaction", "many-topics", "producer-ids"]
 ORDER += ["tls-100b", "tls-1k", "handshakes", "authorization", "strangers"]
 WARM_UP_RECORDS = 1_500_000
@@ -309,6 +311,16 @@ def run_many_topics(bench: Bench, workload: Workload) -> Figures:
     return {name: float(found[name]) for name in names}
 
 
+def run_idle_queries(bench: Bench, workload: Workload) -> Figures:
+    bench.topics += 1
+    peer = bench.make["moldau"](f"idle_{bench.topics}")
+    peer.start()
+    try:
+        return idle_queries.measure(peer, workload.each_of_queries, workload.interval_ms, workload.seconds)
+    finally:
+        peer.stop()
+
+
 def run_alone(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
     if workload.kind == "python_start":
         rounds = workload.rounds
@@ -323,6 +335,8 @@ def run_alone(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
         return {"moldau": [authorization.measure(workload.acls)]}
     if workload.kind == "strangers":
         return {"moldau": [strangers.measure(bench.folder / "strangers", workload.seconds)]}
+    if workload.kind == "idle_queries":
+        return {"moldau": [run_idle_queries(bench, workload)]}
     rows = [recovery.measure(name, batch, GIB, str(bench.folder)) for name, batch in recovery.WORKLOADS.items()]
     kills = [float(str(row["open_after_kill_s"])) for row in rows]
     clean = max(float(str(row["open_after_clean_stop_s"])) for row in rows)

@@ -22,6 +22,7 @@ ALONE = (
     "producer_ids",
     "authorization",
     "strangers",
+    "idle_queries",
 )
 """Kinds without a running broker: they have limits, not ratios, or start one for each program."""
 
@@ -51,6 +52,7 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         "handshakes",
         "authorization",
         "strangers",
+        "idle_queries",
     ]
     records: int = 0
     value_bytes: int = 0
@@ -81,7 +83,9 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     requests: int = 0
     transactions: int = 0
     interval_ms: int = 0
-    """How long a transaction accepts records; 0: one record."""
+    """How long a transaction accepts records; 0: one record. Of queries: the interval of the trigger."""
+    each_of_queries: tuple[int, ...] = ()
+    """Numbers of running queries; each is measured in turn."""
     has_tls: bool = False
     """Of the brokers: rows with TLS are measured with their own brokers."""
     handshakes: int = 0

@@ -195,6 +195,10 @@ class Stream(Protocol):
         """As `receive`, into the caller's memory. Returns the number of bytes."""
         ...
 
+    def fileno(self) -> int:
+        """The descriptor of the socket, for waiting until it can be read."""
+        ...
+
     def has_ended(self) -> bool:
         """Whether the end of the connection or unrequested bytes have arrived. Does not wait."""
         ...

@@ -52,6 +52,7 @@ OF_A_LIBRARY = {
     "products/console/tail.py": "confluent-kafka",
     "products/pipelines/running/logs.py": "logging",
     "shell/node/log_format.py": "logging",
+    "spark/session/worker_sources.py": "pyspark",
     "transport/service_tls.py": "ssl",
     "wire/web_tokens/judge.py": "joserfc",
     "transport/tls.py": "ssl",

@@ -32,6 +32,9 @@ class TcpStream:
         self._socket.settimeout(timeout_ms / 1_000)
         return self._socket.recv_into(target)
 
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
     def has_ended(self) -> bool:
         self._socket.settimeout(0)
         try:

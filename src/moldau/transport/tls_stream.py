@@ -150,6 +150,9 @@ class TlsStream:
             if not self._take_in(deadline_ms):
                 return 0  # no TLS close alert: frames have lengths, so a cut-off is always noticed
 
+    def fileno(self) -> int:
+        return self._below.fileno()
+
     def has_ended(self) -> bool:
         return bool(self._incoming.pending or self._tls.pending()) or self._below.has_ended()
 

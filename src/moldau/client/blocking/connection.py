@@ -90,6 +90,11 @@ class ClientConnection:
         """The number of requests whose responses the caller has not received yet."""
         return len(self._early) + len(self._protocol.pending)
 
+    def fileno(self) -> int:
+        """The descriptor of the socket, which can be read once a response arrives. Raises KafkaError if the connection
+        is closed."""
+        return self._connected().fileno()
+
     def has_ended(self) -> bool:
         """Whether an idle connection was closed, here or by the broker. Does not wait."""
         return self._stream is None or bool(self._read_ahead) or (not self.in_flight and self._stream.has_ended())

@@ -110,6 +110,9 @@ class _HeardStream:
     def receive_into(self, target: memoryview, timeout_ms: int) -> int:
         return self._hear(lambda: self._stream.receive_into(target, timeout_ms))
 
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
     def has_ended(self) -> bool:
         return self._stream.has_ended()
 

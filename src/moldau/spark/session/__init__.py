@@ -12,5 +12,6 @@ task_secrets: whether tasks can read referenced secrets
 worker_daemon: Spark's Python daemon, with imports done
 worker_host: a process that forks Python workers
 worker_launch: starts a worker through the worker host
+worker_sources: a process that answers for all streaming sources
 worker_start: starts the worker host
 """

@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING
 from moldau.errors import MoldauError
 from moldau.spark.session import class_cache, connect
 from moldau.spark.session.java import Java, SparkStartError, find_java, java_home, program_home
-from moldau.spark.session.worker_start import ADDRESS_VARIABLE, launch_script, worker_host
+from moldau.spark.session.worker_start import ADDRESS_VARIABLE, LOG_VARIABLE, launch_script, worker_host
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -128,6 +128,7 @@ def _start(
             host = worker_host(settings.get("spark.executorEnv.OMP_NUM_THREADS", "1"))
             program = program_home("python", launch_script()) / "bin" / "python"
             os.environ.update({"PYSPARK_PYTHON": str(program), ADDRESS_VARIABLE: host.address})
+            os.environ[LOG_VARIABLE] = os.devnull if log_path is None else os.path.abspath(log_path)
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     conf = SparkConf(loadDefaults=False).setAppName(application)
     for name, value in settings.items():

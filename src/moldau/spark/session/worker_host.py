@@ -9,6 +9,9 @@ environment and three streams to the host, which forks itself. The fork runs the
 would, and the program ends when the fork ends. If the host is gone, the program becomes the Python that Spark
 requested. The host ends with the driver, when the pipe at its standard input closes.
 
+The sources of streaming queries run as long as their queries. One fork answers for all of them (`worker_sources`); the
+host passes their calls on to it, and forks the next one if it has ended.
+
 Run as `python -m moldau.spark.session.worker_host LISTENER FOLDER`: the descriptor of a listening socket, and a folder
 to remove at the end.
 """
@@ -28,8 +31,11 @@ import sys
 
 import msgspec
 
+from moldau.spark.session.worker_start import LOG_VARIABLE
+
 _IMPORTED_EARLY = (
     "moldau.spark.session.worker_daemon",
+    "moldau.spark.session.worker_sources",
     "pyspark.worker",
     "pyspark.sql.streaming.python_streaming_source_runner",
     "pyspark.sql.worker.commit_data_source_write",
@@ -39,6 +45,12 @@ _IMPORTED_EARLY = (
     "pyspark.sql.worker.plan_data_source_read",
     "pyspark.sql.worker.write_into_data_source",
 )
+_SOURCE = "pyspark.sql.streaming.python_streaming_source_runner"
+_SOURCES = "moldau.spark.session.worker_sources"
+_SOCKET, _PORT, _SECRET = (f"PYTHON_WORKER_FACTORY_{what}" for what in ("SOCK_PATH", "PORT", "SECRET"))
+"""The variables that differ between the calls of a session."""
+_MEMORY_LIMIT = "PYSPARK_PLANNER_MEMORY_MB"
+"""Spark's limit for each source: a source with a limit has its own process."""
 _LARGEST_CALL = 4 << 20
 _CALL_TIMEOUT_S = 10.0
 """For a program that was stopped during its call."""
@@ -77,6 +89,7 @@ def _serve(listener: socket.socket) -> _Call | None:
     poller = select.poll()
     poller.register(listener, select.POLLIN)
     poller.register(0, 0)  # reports only that the other end was closed
+    sources = _Sources()
     while True:
         for descriptor, _ in poller.poll():
             if descriptor == 0:
@@ -86,12 +99,77 @@ def _serve(listener: socket.socket) -> _Call | None:
                 call = _taken(connection)
                 if call is None:
                     continue
-                if _fork() == 0:
+                if call.words == [_SOURCE] and _MEMORY_LIMIT not in call.environment:
+                    started = sources.pass_on(call, connection)
+                    if started is not None:
+                        return started
+                elif _fork() == 0:
                     connection.sendall(b"\0")
                     connection.detach()  # open until this process ends
                     return call
                 for stream in call.streams:
                     os.close(stream)
+
+
+class _Sources:
+    """The process that answers for the streaming sources. Calls with another environment, as those of a later session,
+    start the next one, and the earlier one ends after its last source."""
+
+    def __init__(self) -> None:
+        self._control: socket.socket | None = None
+        self._environment: dict[str, str] = {}
+        self._directory = ""
+
+    def pass_on(self, call: _Call, connection: socket.socket) -> _Call | None:
+        """In the fork that starts, its call. The program that called gets no answer if no process takes the call."""
+        environment = {name: value for name, value in call.environment.items() if name not in (_SOCKET, _PORT, _SECRET)}
+        address = call.environment.get(_SOCKET) or int(call.environment.get(_PORT, 0))
+        message = {"address": address, "secret": call.environment.get(_SECRET)}
+        if (environment, call.directory) != (self._environment, self._directory):
+            self._close()
+            self._environment, self._directory = environment, call.directory
+        for _ in range(2):
+            if self._control is None:
+                started = self._start(call)
+                if started is not None:
+                    return started
+            try:
+                if self._control is not None:
+                    socket.send_fds(self._control, [json.dumps(message).encode()], [connection.fileno()])
+                return None
+            except OSError:  # it has ended, or takes no more calls
+                self._close()
+        return None
+
+    def _start(self, call: _Call) -> _Call | None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
+        forked = _fork()
+        if forked != 0:
+            theirs.close()
+            if forked > 0:
+                self._control = ours
+            else:
+                ours.close()
+            return None
+        ours.close()
+        for stream in call.streams:
+            os.close(stream)
+        output = _output(call.environment.get(LOG_VARIABLE, os.devnull))
+        streams = [os.open(os.devnull, os.O_RDONLY), output, os.dup(output)]
+        return _Call([_SOURCES, str(theirs.detach())], self._environment, self._directory, streams)
+
+    def _close(self) -> None:
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+
+
+def _output(path: str) -> int:
+    try:
+        return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    except OSError:
+        return os.open(os.devnull, os.O_WRONLY)
 
 
 def _fork() -> int:

@@ -17,7 +17,7 @@ def main() -> None:
 
 
 def _ran_elsewhere(words: list[str]) -> bool:
-    """Whether the host ran module `words[0]`; returns when the module has ended."""
+    """Whether the host ran module `words[0]`. Returns when the module has ended, or when another process runs it."""
     request = {"words": words, "environment": dict(os.environ), "directory": os.getcwd()}
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as host:
         try:
@@ -25,8 +25,9 @@ def _ran_elsewhere(words: list[str]) -> bool:
             socket.send_fds(host, [b"\0"], [0, 1, 2])
             host.sendall(json.dumps(request).encode())
             host.shutdown(socket.SHUT_WR)
-            if not host.recv(1):
-                return False
+            answer = host.recv(1)
+            if answer != b"\0":
+                return answer == b"\1"  # the process of the streaming sources answers for this one
         except (KeyError, OSError):
             return False
         # Spark sees the end of a stream only when no process holds it open.

@@ -15,6 +15,8 @@ from pathlib import Path
 import msgspec
 
 ADDRESS_VARIABLE = "MOLDAU_WORKER_HOST"
+LOG_VARIABLE = "MOLDAU_WORKER_LOG"
+"""The file for the output of the process of the streaming sources, which is not a child of the JVM."""
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _LAUNCHER = Path(__file__).with_name("worker_launch.py")
 

@@ -16,6 +16,8 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
+from moldau.spark.source.idle import IdleStream
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -102,9 +104,13 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.feed = feed
         self._is_available_now = False
         self._target: Place | None = None
+        self._idle = IdleStream()
 
     def __getstate__(self) -> dict[str, Feed]:
         return {"feed": self.feed}
+
+    def __setstate__(self, state: Mapping[str, Feed]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         return dict(self.feed.beginning())
@@ -113,12 +119,13 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._is_available_now = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        end = self._target or self.feed.end(start)
-        if self._is_available_now:
-            self._target = end
-        elif end == start:
-            time.sleep(LOOK_EVERY_SECONDS)
-        return start if end == start else dict(self.feed.step(start, end))
+        with self._idle.asked():
+            end = self._target or self.feed.end(start)
+            if self._is_available_now:
+                self._target = end
+            elif end == start:
+                time.sleep(LOOK_EVERY_SECONDS)
+            return start if end == start else dict(self.feed.step(start, end))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         return [FeedPart(part) for part in self.feed.parts(start, end)]
@@ -130,3 +137,6 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing to do, because the checkpoint has the place."""
+
+    def stop(self) -> None:
+        self._idle.end()

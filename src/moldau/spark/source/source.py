@@ -49,6 +49,7 @@ from moldau.spark.options import (
 )
 from moldau.spark.session.connect import count_tasks, is_connect
 from moldau.spark.source import offsets as planning
+from moldau.spark.source.idle import IdleStream
 from moldau.spark.source.offsets import StreamOffset
 from moldau.spark.source.reading import SCHEMA, SCHEMA_WITH_HEADERS, Decoding, read_ranges
 from moldau.spark.source.topics import SubscribedTopics
@@ -235,6 +236,7 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
         self._newest: StreamOffset | None = None
         self._last_batch_ms: int | None = None
         self._commit_due_ms = 0
+        self._idle = IdleStream(options.access, options.isolation)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"options": self.options, "parallelism": self.parallelism, "decoding": self.decoding}
@@ -269,6 +271,18 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
 
     @told_in_words
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        with self._idle.asked():
+            if not self._is_available_now:
+                self._idle.wait(self._topics.wait_for_records)
+            end = self._next_end(start, limit)
+            if end is start and self._newest is not None:
+                self._idle.is_empty(self._newest.offsets)
+            else:
+                self._idle.has_records()
+            return end
+
+    def _next_end(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """The end of the next batch; `start` itself without one."""
         before = planning.offset_from_dict(start)
         now = self._target or self._latest()
         if self._is_available_now:
@@ -318,6 +332,7 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
         (moldau.products.pipelines). Each batch waits for this call, so it makes no attempts for a while if the
         coordinator is unavailable.
         """
+        self._idle.has_records()
         if self.options.group_id is None or _monotonic_ms() < self._commit_due_ms:
             return
         try:
@@ -328,6 +343,7 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
             self._commit_due_ms = _monotonic_ms() + COMMIT_AGAIN_MS
 
     def stop(self) -> None:
+        self._idle.end()
         if self._cluster is not None:
             self._cluster.close()
             self._cluster = None

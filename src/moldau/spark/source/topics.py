@@ -12,6 +12,7 @@ from moldau.columnar.reader import ISOLATION_LEVELS
 from moldau.errors import KafkaError, kafka_error
 from moldau.spark.options import LATEST, SourceOptions
 from moldau.spark.source.offsets import StartError, subscribed_partitions
+from moldau.spark.source.record_watch import RecordWatch
 from moldau.transport.access import open_client
 from moldau.types import TopicPartition, Uuid
 
@@ -32,6 +33,7 @@ class SubscribedTopics:
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._client = open_client(options.access)
+        self._watch = RecordWatch(self._client, options.isolation)
 
     def __enter__(self) -> SubscribedTopics:
         return self
@@ -40,6 +42,7 @@ class SubscribedTopics:
         self.close()
 
     def close(self) -> None:
+        self._watch.close()
         self._client.close()
 
     def partitions(self) -> tuple[list[TopicPartition], dict[str, Uuid]]:
@@ -119,6 +122,10 @@ class SubscribedTopics:
         """The high watermarks. Uncommitted records may come after the last stable offset."""
         asked = dict.fromkeys(partitions, LATEST)
         return list_offsets(self._client, asked, isolation_level=READ_UNCOMMITTED) if asked else {}
+
+    def wait_for_records(self, offsets: Mapping[TopicPartition, int], at_most_ms: int) -> None:
+        """Waits for records after these offsets. Returns after any error, which the next look meets too."""
+        self._watch.wait(offsets, at_most_ms)
 
     def committed(self) -> dict[TopicPartition, int] | None:
         """The offsets of the starting group; None if the options name none.
