@@ -21,6 +21,8 @@ from moldau.products.sql.language.errors import SqlError, error_at, place_of, un
 
 MAX_BYTES = 1 << 20
 """The most bytes of a text, as UTF-8."""
+MAX_TOKENS = 250_000
+"""The most tokens of a text: each needs about 150 bytes."""
 
 _SKIPPED = re.compile(
     r"""
@@ -102,15 +104,21 @@ class Token(msgspec.Struct, frozen=True, gc=False):
 
     def says(self, *words: str) -> bool:
         """Whether it is one of these keywords, given in upper case, or of these symbols."""
-        return (self.kind is Kind.WORD and self.text.upper() in words) or (
-            self.kind is Kind.SYMBOL and self.text in words
-        )
+        if self.kind is Kind.SYMBOL:
+            return self.text in words
+        return self.kind is Kind.WORD and self.text.upper() in words
 
 
 def tokenize(text: str) -> list[Token]:
     """The tokens, and one of kind `END` with what follows the last one. Raises SqlError."""
     _check(text)
-    return list(_read(text))
+    tokens: list[Token] = []
+    for token in _read(text):
+        if len(tokens) == MAX_TOKENS and token.kind is not Kind.END:
+            problem = f"a text has at most {MAX_TOKENS} words, values and symbols: split it into several"
+            raise error_at(text, token.place, problem, found=token.text)
+        tokens.append(token)
+    return tokens
 
 
 def text_of(tokens: Iterable[Token]) -> str:

@@ -16,7 +16,7 @@ from moldau.products.sql.language.errors import SqlError
 from moldau.products.sql.language.parser import script, type_names
 from moldau.products.sql.language.parser.administration import MAX_ROWS
 from moldau.products.sql.language.parser.script import MAX_STATEMENTS, parse_script
-from moldau.products.sql.language.tokens import MAX_BYTES
+from moldau.products.sql.language.tokens import MAX_BYTES, MAX_TOKENS
 from tests.support.parsed_sql import cases_of, shown
 from tests.support.source_tree import ROOT
 
@@ -93,7 +93,7 @@ def test_the_examples_of_the_page_are_statements():
 def test_the_page_names_the_bounds():
     rows = dict(re.findall(r"^\| ([^|]+) \| ([\d,]+|1 MiB) \|$", PAGE.read_text("utf-8"), re.MULTILINE))
     told = [int(number.replace("1 MiB", str(1 << 20)).replace(",", "")) for number in rows.values()]
-    assert told == [MAX_BYTES, MAX_STATEMENTS, MAX_ROWS, script.MAX_DEPTH, type_names.MAX_DEPTH]
+    assert told == [MAX_BYTES, MAX_TOKENS, MAX_STATEMENTS, MAX_ROWS, script.MAX_DEPTH, type_names.MAX_DEPTH]
 
 
 def test_variables_and_types_can_be_given():

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.products.sql.language.errors import SqlError
-from moldau.products.sql.language.tokens import MAX_BYTES, Kind, Token, source_of, text_of, tokenize
+from moldau.products.sql.language.tokens import MAX_BYTES, MAX_TOKENS, Kind, Token, source_of, text_of, tokenize
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=60)
 PIECES = st.lists(
@@ -136,3 +136,9 @@ def test_a_text_has_at_most_one_mebibyte():
         tokenize("-" * (MAX_BYTES + 1))
     with pytest.raises(SqlError, match="split it"):
         tokenize("--" + "é" * (MAX_BYTES // 2))
+
+
+def test_a_text_has_a_bounded_number_of_tokens():
+    assert len(tokenize("a," * (MAX_TOKENS // 2))) == MAX_TOKENS + 1
+    with pytest.raises(SqlError, match=f"line 2, column 1: a text has at most {MAX_TOKENS} words"):
+        tokenize("a," * (MAX_TOKENS // 2) + "\nb")

@@ -47,7 +47,17 @@ _UNITS = frozenset(
     for end in ("", "S")
 )
 _SORTS = ("ORDER", "SORT", "CLUSTER", "DISTRIBUTE")
+_SETS = ("EXCEPT", "MINUS", "INTERSECT")
+_FIRST_WORDS = frozenset(
+    {
+        "FROM", "WHERE", "HAVING", "GROUP", "PARTITION", "WINDOW", "EMIT", "LIMIT", "UNION", "PIVOT", "UNPIVOT",
+        "TABLESAMPLE", "OFFSET", "QUALIFY", "LATERAL", *_SORTS, *_SETS,
+    }
+)  # fmt: skip
+"""Words that may begin a clause."""
 _QUERY_STARTS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
+_MOST_SUSPECTS = 100
+"""The most words of an expression that are compared with keywords; few stand after an operand."""
 WINDOWS = ("TUMBLING", "HOPPING", "SESSION")
 
 
@@ -59,16 +69,19 @@ def starts_query(cursor: Cursor) -> bool:
 
 def clause_at(cursor: Cursor) -> Clause | None:
     """The clause that the next token begins."""
-    token, second = cursor.next, cursor.ahead(1)
+    token = cursor.next
     if token.kind is not Kind.WORD:
         return Clause.SPARKS if token.says("|>") else None
     word = token.text.upper()
+    if word not in _FIRST_WORDS:
+        return None
     if word == "FROM":
         return None if cursor.said("IS", "DISTINCT") or cursor.said("IS", "NOT", "DISTINCT") else Clause.FROM
     if word in ("WHERE", "HAVING"):
         return Clause[word]
     if not ends_operand(cursor.previous):
         return None
+    second = cursor.ahead(1)
     if word in ("GROUP", "PARTITION"):
         return Clause[word] if second.is_name else None
     if word == "WINDOW":
@@ -93,7 +106,7 @@ def _is_sparks(cursor: Cursor, word: str) -> bool:
     second, third = cursor.ahead(1), cursor.ahead(2)
     if word in _SORTS:
         return second.says("BY")
-    if word in ("EXCEPT", "MINUS", "INTERSECT"):
+    if word in _SETS:
         return second.says(*_QUERY_STARTS[:-1], "ALL", "DISTINCT") or (second.says("(") and third.says(*_QUERY_STARTS))
     if word in ("PIVOT", "UNPIVOT", "TABLESAMPLE"):
         return second.says("(")
@@ -145,12 +158,14 @@ def own_within_brackets(query: Fragment) -> Token | None:
     return None
 
 
-def misspelt(fragment: Fragment) -> tuple[Token, str] | None:
+def misspelt(fragment: Fragment, known: Iterable[str] = KEYWORDS) -> tuple[Token, str] | None:
     """A word of an expression that is probably a misspelt keyword of the next clause, and that keyword: `a > 1 GRUOP BY
     b`. It stands after an operand, where an expression can only have an operator."""
+    suspects = 0
     for before, token in _outside_of_brackets(fragment.tokens):
         if token.kind is Kind.WORD and ends_operand(before) and not before.says("*"):
-            near = near_keyword(token)
+            suspects += 1
+            near = near_keyword(token, known) if suspects <= _MOST_SUSPECTS else None
             if near is not None:
                 return token, near
     return None

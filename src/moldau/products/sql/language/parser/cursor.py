@@ -46,7 +46,13 @@ class Cursor:
 
     def says(self, *words: str) -> bool:
         """Whether these words stand next, in this order. Words are in upper case."""
-        return all(self.ahead(place).says(word) for place, word in enumerate(words))
+        place = self._at
+        for word in words:
+            # after the last token, of kind END, nothing is asked
+            if not self._tokens[place].says(word):
+                return False
+            place += 1
+        return True
 
     def said(self, *words: str) -> bool:
         """Whether these words were taken last, in this order."""
@@ -155,9 +161,14 @@ class Cursor:
         depth = 0
         while self.next.kind is not Kind.END:
             token = self.next
-            if depth == 0 and (token.says(*_CLOSING) or is_end()):
+            is_symbol = token.kind is Kind.SYMBOL
+            closes = is_symbol and token.text in _CLOSING
+            if depth == 0 and (closes or is_end()):
                 break
-            depth += token.says(*_OPENING) - token.says(*_CLOSING)
+            if closes:
+                depth -= 1
+            elif is_symbol and token.text in _OPENING:
+                depth += 1
             self._at += 1
         if self._at == start and not may_be_empty:
             raise self.unexpected(what)

@@ -7,7 +7,7 @@ from moldau.products.sql.language.parser.clauses import (
     Clause,
     clause_at,
     has_alias,
-    near_keyword,
+    misspelt,
     own_within_brackets,
     starts_query,
 )
@@ -131,9 +131,9 @@ class _Reader:
 
     def _check_from(self, items: Fragment) -> None:
         """Raises if FROM is misspelt, and so was read as a part of the items."""
-        for token in items.tokens[1:]:
-            if token.kind is Kind.WORD and near_keyword(token, ["FROM"]) is not None:
-                raise self._cursor.unexpected("FROM", ["FROM"], at=token)
+        wrong = misspelt(items, ["FROM"])
+        if wrong is not None:
+            raise self._cursor.unexpected("FROM", ["FROM"], at=wrong[0])
 
     def _relations(self) -> tuple[Relation | None, tuple[Join, ...]]:
         cursor = self._cursor

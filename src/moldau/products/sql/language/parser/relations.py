@@ -63,9 +63,10 @@ def _alias(cursor: Cursor) -> Name | None:
         return None
     token, after = cursor.next, cursor.ahead(1)
     if token.kind is Kind.WORD and after.kind is not Kind.END and not after.says(",", ")"):
-        near = near_keyword(token)
-        is_followed = after.says(*KEYWORDS, "CROSS", "NATURAL")
-        if near is not None and (not is_followed or (after.says("JOIN") and near in (*_SIDES, "INNER"))):
+        known = (*_SIDES, "INNER") if after.says("JOIN") else KEYWORDS
+        is_followed = after.says(*KEYWORDS, "CROSS", "NATURAL") and not after.says("JOIN")
+        near = None if is_followed else near_keyword(token, known)
+        if near is not None:
             raise cursor.unexpected("a clause, as in WHERE", [near])
     return cursor.name("an alias")
 
@@ -90,6 +91,8 @@ def _is_version(cursor: Cursor, count: int) -> bool:
 def joins_at(cursor: Cursor) -> bool:
     """Whether a join begins here."""
     token, second = cursor.next, cursor.ahead(1)
+    if token.kind is not Kind.WORD:
+        return False
     if token.says(*_SIDES):
         return second.is_name and ends_operand(cursor.previous)
     if token.says("CROSS", "NATURAL", "SEMI", "ANTI"):
