@@ -9,6 +9,7 @@ source/: topics, and other places, as streams
 sink/: topics as a sink
 frames/: columns and files of DataFrames
 definitions/: reads a pipeline that is a Python module
+tables/: operators over tables that change
 in_words: our errors without Python's traceback
 options: options of readers and writers
 pipelines: the functions `pipeline` and `source` for pipeline modules
