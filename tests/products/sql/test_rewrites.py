@@ -15,8 +15,9 @@ from moldau.products.sql.language.functions.reference_page import functions_page
 from moldau.products.sql.language.functions.row import Kind
 from moldau.products.sql.language.functions.table import FUNCTIONS
 from moldau.products.sql.language.rewrites import Dialect, Rewritten, rewrite
-from moldau.products.sql.language.tokens import tokenize
+from moldau.products.sql.language.tokens import text_of, tokenize
 from tests.support.ksql_values import AGGREGATED, EXPLODED, READ, VALUES
+from tests.support.sql_statements import STATEMENTS
 
 SPARK, KSQL = Dialect.SPARK, Dialect.KSQL
 
@@ -127,6 +128,16 @@ def test_the_dialect_ksql_warns_of_divisions() -> None:
         ("a->1", SPARK, (1, 4), "expected a field of the struct, or *, found `1`"),
         ("SELECT f(x)->* FROM t", SPARK, (1, 12), "->* takes a column"),
         ("SELECT EXPLODE(a)->b FROM t", SPARK, (1, 18), "the rows of EXPLODE have no field here"),
+        (
+            "SELECT EXPLODE(a) x, EXPLODE(b) y FROM t",
+            SPARK,
+            (1, 22),
+            "a SELECT has one EXPLODE: write inline(arrays_zip",
+        ),
+        ("(" * 51, SPARK, (1, 51), "brackets and CASE are nested deeper than 50 levels"),
+        ("CASE WHEN x THEN " * 51, KSQL, (1, 851), "brackets and CASE are nested deeper than 50 levels"),
+        ("SLICE(" * 12 + "a" + ", b, c)" * 12, KSQL, (1, 43), "SLICE has more than 100000 characters in Spark SQL"),
+        ("a" + "[1]" * 300, KSQL, (1, 503), "more than 500 words stand before this bracket"),
         ("STRUCT(x := 1, 2)", SPARK, (1, 17), "expected `:=` and a value"),
         ("STRUCT(1 := 2)", SPARK, (1, 8), "expected the name of a field, found `1`"),
         ("MAP('a' := 1, 2)", SPARK, (1, 16), "expected `:=` and a value"),
@@ -165,6 +176,35 @@ def test_what_has_no_twin_is_refused(source: str, dialect: Dialect, place: tuple
 def test_offsets_are_needed_for_the_latest_value() -> None:
     with pytest.raises(SqlError, match=r"these rows have none: write max_by\(value, time\)"):
         rewritten("SELECT LATEST_BY_OFFSET(x) FROM t", columns={})
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_spark_sql_stays_as_it_is(statement: str) -> None:
+    made = rewritten(statement, SPARK)
+    assert (made.text, made.rewrites, made.warnings) == (text_of(tokenize(statement)[:-1]), (), ())
+
+
+def test_two_queries_have_an_explode_each() -> None:
+    source = "SELECT EXPLODE(a) FROM t UNION SELECT EXPLODE(b) FROM (SELECT explode(c) AS b FROM u)"
+    assert rewritten(source).text == source
+    lateral = "SELECT x FROM t LATERAL VIEW explode(a) u AS x LATERAL VIEW explode(b) v AS y"
+    assert rewritten(lateral).text == lateral
+
+
+def test_the_deepest_text_is_rewritten() -> None:
+    for source in (
+        "(" * 50 + "a->b" + ")" * 50,
+        "ABS(" * 50 + "a->b" + ")" * 50,
+        "ARRAY_LENGTH(" * 50 + "a" + ")" * 50,
+    ):
+        assert rewritten(source, KSQL).rewrites
+    cases = "CASE WHEN x THEN a || 'y' ELSE " * 50 + "b" + " END" * 50
+    assert rewritten(cases, KSQL).text.count("concat_ws") == 50
+
+
+def test_a_long_text_is_rewritten_in_time_that_grows_with_it() -> None:
+    source = "SELECT " + ", ".join(f"STRUCT(a := x->f{place}, b := UCASE(y) || 'z')" for place in range(2_000))
+    assert len(rewritten(source, KSQL).rewrites) == 6_000
 
 
 def test_names_without_a_column_stay() -> None:

@@ -10,9 +10,10 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 
+from moldau.products.sql.language.brackets import check_explodes, closing_brackets
 from moldau.products.sql.language.column_types import type_pieces
 from moldau.products.sql.language.concatenations import Sum, find_sums
-from moldau.products.sql.language.errors import SqlError, error_at, quoted, unexpected
+from moldau.products.sql.language.errors import SqlError, error_at, unexpected
 from moldau.products.sql.language.functions.row import Call, Function, Refused
 from moldau.products.sql.language.functions.row import Kind as FunctionKind
 from moldau.products.sql.language.functions.table import FUNCTIONS
@@ -57,6 +58,15 @@ _FIRST_LAMBDA = {
 }
 """Spark's functions with lambdas (`x -> x + 1`), and the first argument that may be one."""
 
+MAX_CALL = 100_000
+"""The most characters of a rewritten call. Templates repeat arguments, and calls are nested."""
+
+_BRIEF = 500
+"""The most characters of a text that a list of rewrites shows."""
+
+MAX_CHAIN = 500
+"""The most tokens before a `[`, each of which may be written again for it."""
+
 _RENAMED = re.compile(r"(\w+)\((.*)\)")
 """A template that may only rename the function."""
 
@@ -66,18 +76,19 @@ _HINT = "SET 'sql.dialect' = 'ksql' gives it ksqlDB's meaning"
 class Expressions:
     """Rewrites the tokens of one text.
 
-    `done`: what was rewritten, as offset, old text and new text. `told`: offsets and what the author may have meant
-    otherwise.
+    `done`: what was rewritten, as its first token, old text and new text. `told`: tokens, and what the author may have
+    meant otherwise.
     """
 
     def __init__(self, source: str, tokens: Sequence[Token], columns: Mapping[str, str], *, is_ksql: bool) -> None:
-        self.done: list[tuple[int, str, str]] = []
-        self.told: list[tuple[int, str]] = []
+        self.done: list[tuple[Token, str, str]] = []
+        self.told: list[tuple[Token, str]] = []
         self._source = source
         self._tokens = tokens
         self._columns = {name.upper(): column for name, column in columns.items()}
         self._is_ksql = is_ksql
-        self._closing = _closing(source, tokens)
+        self._closing = closing_brackets(source, tokens)
+        check_explodes(source, tokens)
         self._literals = millisecond_literals(source, tokens, frozenset(self._columns))
 
     def rewritten(self, first: int, last: int) -> list[Piece]:
@@ -85,19 +96,20 @@ class Expressions:
         sums = find_sums(self._tokens, first, last, self._closing, _ENDS_OF_SUMS) if self._is_ksql else {}
         return self._run(first, last, sums)
 
-    def _run(self, first: int, last: int, sums: Mapping[int, Sum]) -> list[Piece]:
+    def _run(self, first: int, last: int, sums: Mapping[int, Sum], skipped: int = -1) -> list[Piece]:
+        """`skipped`: the start of the sum whose operand this is."""
         out: list[Piece] = []
         base: tuple[int, int] | None = None  # where the primary expression begins: in `out`, and its first token
-        joined: frozenset[int] = frozenset()
+        joined: set[int] = set()
         at = first
         while at < last:
             token = self._tokens[at]
-            found = sums.get(at)
+            found = sums.get(at) if at != skipped else None
             if found is not None and not found.joins_texts:
                 out.extend(self._concatenation(found, sums))
                 at, base = found.end, None
             elif found is not None and not joined.issuperset(found.operators):
-                joined = joined | frozenset(found.operators)
+                joined.update(found.operators)
             elif base is not None and token.says("->"):
                 at = self._field(out, base[1], at, last)
             elif base is not None and token.says("."):
@@ -163,14 +175,14 @@ class Expressions:
         column = self._columns.get(token.text.upper())
         if column is None or column == token.text:
             return copied(token)
-        self.done.append((token.offset, token.text, column))
+        self._did(token, token.text, column)
         return replaced(token, column)
 
     def _string(self, at: int) -> list[Piece]:
         token = self._tokens[at]
         if at in self._literals:
             milliseconds = str(self._literals[at])
-            self.done.append((token.offset, token.text, milliseconds))
+            self._did(token, token.text, milliseconds)
             return replaced(token, milliseconds)
         if not self._is_ksql or token.text[0] in "rR":
             return copied(token)
@@ -180,7 +192,7 @@ class Expressions:
             made = _string(_ksql_value(token))
         else:
             return copied(token)
-        self.done.append((token.offset, token.text, made))
+        self._did(token, token.text, made)
         return replaced(token, made)
 
     # --- what follows a primary expression
@@ -203,7 +215,7 @@ class Expressions:
         written = field.text if is_plain else _name(field.text[1:-1] if field.text[0] == '"' else field.text)
         for token, text in ((arrow, "."), (field, written)):
             out.extend(_tight(token, text))
-        self.done.append((arrow.offset, f"->{field.text}", f".{written}"))
+        self._did(arrow, f"->{field.text}", f".{written}")
         return at + 2
 
     def _qualified(self, out: list[Piece], at: int, last: int) -> int:
@@ -225,34 +237,39 @@ class Expressions:
         is_own = index is not None and index < 0
         if not self._is_ksql and not is_own:
             if index is not None:
-                self.told.append((inner[0].offset, f"[{index}] counts from 0, in ksqlDB from 1: {_HINT}"))
+                self.told.append((inner[0], f"[{index}] counts from 0, in ksqlDB from 1: {_HINT}"))
             self._group(out, at)
             return end + 1
         start, first = base
+        if at - first > MAX_CHAIN:
+            raise self._refused(
+                at, f"more than {MAX_CHAIN} words stand before this bracket: name a part of them before"
+            )
         lead = out[start : start + 1] if out[start].is_blank else []
         element = [Piece("CAST(NULL AS INT)", inner[0].offset)] if index == 0 else self.rewritten(at + 1, end)
         arguments = [Argument(tuple(out[start + len(lead) :])), Argument(tuple(element))]
         made = self._laid(first, end + 1, filled("try_element_at(@0, @1)", arguments, self._tokens[first].offset))
-        self.done.append((self._tokens[first].offset, text_of(self._tokens[first : end + 1]), _shown(made)))
+        self._did(self._tokens[first], text_of(self._tokens[first : end + 1]), _shown(made))
         out[start:] = [*lead, *made]
         return end + 1
 
-    def _operator(self, at: int, joined: frozenset[int]) -> list[Piece]:
+    def _operator(self, at: int, joined: set[int]) -> list[Piece]:
         token = self._tokens[at]
         if at in joined and token.says("+"):
-            self.done.append((token.offset, "+", "||"))
+            self._did(token, "+", "||")
             return replaced(token, "||")
         if self._is_ksql and token.says("/") and not any("." in one.text for one in self._tokens[at - 1 : at + 2]):
             self.told.append(
-                (token.offset, "/ gives fractions, in ksqlDB whole numbers divide to a whole number: write a DIV b")
+                (token, "/ gives fractions, in ksqlDB whole numbers divide to a whole number: write a DIV b")
             )
         return copied(token)
 
     def _concatenation(self, found: Sum, sums: Mapping[int, Sum]) -> list[Piece]:
         """`a || b` leaves nulls out in ksqlDB."""
         edges = (found.start - 1, *found.operators, found.end)
-        inner = {start: one for start, one in sums.items() if found.start < start < found.end}
-        parts = [Argument(tuple(self._run(left + 1, right, inner))) for left, right in itertools.pairwise(edges)]
+        parts = [
+            Argument(tuple(self._run(left + 1, right, sums, found.start))) for left, right in itertools.pairwise(edges)
+        ]
         first = self._tokens[found.start]
         made = filled("concat_ws('', @*)", parts, first.offset)
         return self._noted(found.start, found.end, [*copied(first)[:-1], *self._laid(found.start, found.end, made)])
@@ -281,7 +298,7 @@ class Expressions:
             if self._is_rewritten(row, call) and not self._is_sparks_form(at, end, arguments):
                 return self._replaced_call(row, call, at, end, arguments, arrows)
             if row.differs and not self._is_ksql:
-                self.told.append((token.offset, f"{name} is Spark's: {row.differs}. {_HINT}"))
+                self.told.append((token, f"{name} is Spark's: {row.differs}. {_HINT}"))
         out = [*copied(token), *copied(self._tokens[at + 1])]
         lambdas = _FIRST_LAMBDA.get(name, len(arguments))
         for place, one in enumerate(arguments):
@@ -308,13 +325,12 @@ class Expressions:
             return True
         if arguments and self._tokens[at + 2].says("DISTINCT", "ALL"):
             return True
-        inner = range(at + 2, end)
-        deep = {place for opened in inner for place in range(opened, self._closing.get(opened, opened - 1) + 1)}
-        return any(
-            self._tokens[place].says("FROM") and not self._tokens[place - 1].says("DISTINCT")
-            for place in inner
-            if place not in deep
-        )
+        place = at + 2
+        while place < end:
+            if self._tokens[place].says("FROM") and not self._tokens[place - 1].says("DISTINCT"):
+                return True
+            place = self._closing.get(place, place) + 1
+        return False
 
     def _replaced_call(
         self,
@@ -339,6 +355,8 @@ class Expressions:
             return self._noted(at, end + 1, [*replaced(token, renamed[1]), *layout])
         written = [self._argument(one, arrow) for one, arrow in zip(arguments, arrows, strict=True)]
         made = self._laid(at, end + 1, filled(template, written, token.offset))
+        if sum(len(piece.text) for piece in made) > MAX_CALL:
+            raise self._refused(at, f"{row.name} has more than {MAX_CALL} characters in Spark SQL: nest fewer calls")
         return self._noted(at, end + 1, [*copied(token)[:-1], *made])
 
     def _argument(self, one: tuple[int, int], arrow: int | None) -> Argument:
@@ -472,29 +490,18 @@ class Expressions:
 
     def _noted(self, first: int, last: int, made: list[Piece]) -> list[Piece]:
         tokens = self._tokens[first:last]
-        self.done.append((tokens[0].offset, text_of(tokens), _shown(made)))
+        self._did(tokens[0], text_of(tokens), _shown(made))
         return made
+
+    def _did(self, token: Token, was: str, now: str) -> None:
+        self.done.append((token, _brief(was), _brief(now)))
 
     def _refused(self, at: int, problem: str) -> SqlError:
         return error_at(self._source, self._tokens[at].place, problem, found=self._tokens[at].text)
 
 
-def _closing(source: str, tokens: Sequence[Token]) -> dict[int, int]:
-    """For each opening bracket the place of the bracket that closes it. Raises SqlError."""
-    pairs = {"(": ")", "[": "]"}
-    closing: dict[int, int] = {}
-    opened: list[int] = []
-    for at, token in enumerate(tokens):
-        if token.says(*pairs):
-            opened.append(at)
-        elif token.says(*pairs.values()):
-            if not opened or pairs[tokens[opened[-1]].text] != token.text:
-                raise error_at(source, token.place, f"{quoted(token.text)} closes no bracket", found=token.text)
-            closing[opened.pop()] = at
-    if opened:
-        left = tokens[opened[-1]]
-        raise error_at(source, left.place, f"{quoted(left.text)} is not closed", found=left.text)
-    return closing
+def _brief(text: str) -> str:
+    return text if len(text) <= _BRIEF else f"{text[: _BRIEF - 3]}..."
 
 
 def _tight(token: Token, text: str) -> list[Piece]:

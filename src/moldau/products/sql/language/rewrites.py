@@ -28,7 +28,7 @@ class Dialect(enum.Enum):
 
 
 class Rewrite(msgspec.Struct, frozen=True):
-    """`was`, at a place of the source, became `now`."""
+    """`was`, at a place of the source, became `now`. Long texts are cut."""
 
     line: int
     column: int
@@ -69,9 +69,8 @@ def rewrite(
     read = tokens[:-1] if tokens and tokens[-1].kind is Kind.END else tokens
     work = Expressions(source, read, columns, is_ksql=dialect is Dialect.KSQL)
     pieces = stripped(work.rewritten(0, len(read)))
-    rewrites = tuple(
-        Rewrite(*place_of(source, offset), was, now) for offset, was, now in sorted(work.done, key=lambda one: one[0])
-    )
-    told = work.told if rewrites or dialect is Dialect.KSQL else []
-    warnings = tuple(Warned(*place_of(source, offset), message) for offset, message in sorted(told))
+    done = sorted(work.done, key=lambda one: one[0].offset)
+    told = sorted(work.told, key=lambda one: one[0].offset) if done or dialect is Dialect.KSQL else []
+    rewrites = tuple(Rewrite(*token.place, was, now) for token, was, now in done)
+    warnings = tuple(Warned(*token.place, message) for token, message in told)
     return Rewritten(text_of_pieces(pieces), rewrites, warnings, source, places_of(pieces))

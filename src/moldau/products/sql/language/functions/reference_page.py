@@ -45,7 +45,11 @@ _SPELLING = (
     ("ARRAY[1, 2]", ""),
     ("MAP('a' := 1, 'b' := 2)", ""),
     ("STRUCT(x := 1, y := 'a')", ""),
-    ("CAST(x AS VARCHAR)", "in the dialect `ksql`, what cannot be cast is null (`try_cast`); BYTES is BINARY"),
+    (
+        "CAST(x AS VARCHAR)",
+        "dialect `ksql`: `try_cast`, which gives null for what cannot be cast, also for a text that is no BOOLEAN",
+    ),
+    ("CAST(x AS BYTES)", ""),
     ("ROWTIME >= '2026-11-30T08:00'", "the time is in UTC"),
     ("WINDOWSTART BETWEEN '2026-11-30' AND '2026-12-01'", ""),
     ("a || b", "dialect `ksql`; ksqlDB leaves nulls out"),
@@ -90,8 +94,10 @@ def _spelling() -> str:
         "`ROWTIME`, `WINDOWSTART` and `WINDOWEND` are milliseconds since 1970 (BIGINT). In both dialects a string is "
         "read by Spark's rules for where it ends: a backslash before a quote escapes it, so a string of ksqlDB that "
         "ends with a backslash is written with `CHR(92)`. `/` divides whole numbers to fractions, as Spark does; write "
-        "`a DIV b`. Division by 0 and overflow fail the query; ksqlDB gives null: write `try_divide`, `try_add`. "
-        "`AT TIME ZONE` is refused: write CONVERT_TZ.",
+        "`a DIV b`. Division by 0 and overflow fail the query, in ksqlDB they do not: write `try_divide`, `try_add`. "
+        "A comparison with null is null, in ksqlDB it is false: that shows below NOT and in the items of a SELECT. "
+        "In the pattern of LIKE a backslash escapes, as in Spark. A pattern that is no regular expression fails the "
+        "query. `AT TIME ZONE` is refused: write CONVERT_TZ. A SELECT has one EXPLODE; ksqlDB zips several.",
     ]
     return "\n".join(lines)
 

@@ -164,7 +164,7 @@ TEXTS = (
         differs="one null makes all null, in ksqlDB nulls are left out",
         note="for bytes, write Spark's concat in a statement of the default dialect",
     ),
-    same("CONCAT_WS", "CONCAT_WS(separator, a, b)"),
+    same("CONCAT_WS", "CONCAT_WS(separator, a, b)", note="for texts; bytes become a text"),
     Function(
         name="ENCODE",
         examples=("ENCODE(text, 'hex', 'utf8')", "ENCODE(text, 'utf8', 'base64')"),
@@ -249,7 +249,7 @@ TEXTS = (
         forms=_part_masked("right(@0, @1)", "left(@0, length(@0) - @1)", ""),
     ),
     same("MD5", "MD5(text)"),
-    same("REPLACE", "REPLACE(text, old, new)"),
+    same("REPLACE", "REPLACE(text, old, new)", note="an empty text is not replaced"),
     Function(
         name="REGEXP_EXTRACT",
         examples=("REGEXP_EXTRACT(pattern, text)", "REGEXP_EXTRACT(pattern, text, 2)"),
