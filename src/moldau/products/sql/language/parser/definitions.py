@@ -32,8 +32,12 @@ _CREATED = (
     "STREAM", "TABLE", "SOURCE STREAM", "SOURCE TABLE", "STREAMING TABLE", "FLOW", "MATERIALIZED VIEW", "VIEW",
     "TEMPORARY VIEW", "FUNCTION", "TYPE",
 )  # fmt: skip
-_CREATED_WORDS = ("STREAM", "TABLE", "SOURCE", "STREAMING", "FLOW", "MATERIALIZED", "VIEW", "TEMPORARY", "FUNCTION",
-                  "TYPE", "OR")  # fmt: skip
+_FIRST_WORDS = sorted({"OR", *(words.partition(" ")[0] for words in _CREATED)})
+_BATCH = (
+    "USING", "PARTITIONED", "CLUSTER", "CLUSTERED", "OPTIONS", "LOCATION", "TBLPROPERTIES", "STORED", "ROW", "LIKE",
+    "COMMENT",
+)  # fmt: skip
+"""Words that begin clauses of Spark's tables."""
 
 
 def read_create(cursor: Cursor, types: Types) -> Statement:
@@ -80,7 +84,7 @@ def _of_pipelines(cursor: Cursor, types: Types) -> Statement:
         kind = read_type(cursor, types)
         cursor.expect_end()
         return CreateType(name, kind, if_not_exists)
-    raise cursor.unexpected(f"one of {', '.join(_CREATED)}", _CREATED_WORDS)
+    raise cursor.unexpected(f"one of {', '.join(_CREATED)}", _FIRST_WORDS)
 
 
 def _source(cursor: Cursor, types: Types, kind: Kind, *, or_replace: bool, is_read_only: bool) -> Statement:
@@ -95,8 +99,7 @@ def _source(cursor: Cursor, types: Types, kind: Kind, *, or_replace: bool, is_re
         if columns:
             raise cursor.error(f"CREATE {kind.name} ... AS has no list of columns: the query names them")
         if is_read_only:
-            raise cursor.error("CREATE SOURCE only reads a topic: a query cannot write there, so write CREATE without "
-                               "SOURCE")  # fmt: skip
+            raise cursor.error("CREATE SOURCE only reads a topic, and a query writes one: write CREATE without SOURCE")
         cursor.take()
         return CreateAs(kind, name, properties, read_query(cursor), or_replace, if_not_exists)
     if not properties:
@@ -113,8 +116,7 @@ def _source(cursor: Cursor, types: Types, kind: Kind, *, or_replace: bool, is_re
 def _check_batch(cursor: Cursor, kind: Kind) -> None:
     """Rejects the clauses of Spark's tables."""
     word = cursor.next.text.upper()
-    if cursor.next.says("USING", "PARTITIONED", "CLUSTERED", "OPTIONS", "LOCATION", "TBLPROPERTIES", "STORED", "ROW",
-                        "LIKE", "COMMENT", "CLUSTER"):  # fmt: skip
+    if cursor.next.says(*_BATCH):
         raise cursor.error(
             f"`{word}` belongs to Spark's batch tables, which are not served: here CREATE {kind.name} declares a "
             "topic, with WITH (kafka_topic = '...')"
@@ -152,7 +154,7 @@ def _flow(cursor: Cursor) -> CreateFlow:
 
 
 def _comment_and_properties(cursor: Cursor) -> tuple[str | None, tuple[Property, ...]]:
-    """COMMENT and TBLPROPERTIES (or WITH), in any order."""
+    """COMMENT and TBLPROPERTIES, in any order."""
     comment: str | None = None
     properties: tuple[Property, ...] = ()
     while True:
@@ -163,7 +165,7 @@ def _comment_and_properties(cursor: Cursor) -> tuple[str | None, tuple[Property,
             )
         if comment is None and cursor.takes("COMMENT"):
             comment = cursor.string("a comment in quotes").text
-        elif not properties and (cursor.says("TBLPROPERTIES") or cursor.says("WITH")):
+        elif not properties and cursor.says("TBLPROPERTIES"):
             properties = read_properties(cursor)
         else:
             return comment, properties
@@ -183,8 +185,7 @@ def _function(cursor: Cursor, types: Types, *, or_replace: bool, is_temporary: b
     if_not_exists = _if_not_exists(cursor)
     name = cursor.name("the name of a function")
     if cursor.says("AS"):
-        raise cursor.error("a function here is an expression of SQL, not a class: write name(a INT) RETURNS INT RETURN "
-                           "a + 1")  # fmt: skip
+        raise cursor.error("a function here is an expression, not a class: write name(a INT) RETURNS INT RETURN a + 1")
     parameters = read_parameters(cursor, types)
     returns = None
     if cursor.takes("RETURNS"):
