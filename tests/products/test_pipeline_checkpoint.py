@@ -11,7 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from moldau.products.pipelines.checkpoints.checkpoint import CheckpointError, newest_finished_batch
+from moldau.products.pipelines.checkpoints.checkpoint import (
+    CheckpointError,
+    forget_unfinished_write,
+    newest_finished_batch,
+)
 from moldau.products.pipelines.checkpoints.lease import (
     LEASE_FILE,
     Holder,
@@ -54,6 +58,20 @@ def test_of_a_source_read_twice_that_counts_which_both_have_read(tmp_path: Path)
     done = newest_finished_batch(tmp_path)
     assert done is not None
     assert done.offsets == {A0: 6}
+
+
+def test_what_a_kill_left_of_the_first_offsets_is_deleted_and_nothing_else(tmp_path: Path):
+    offsets, write = tmp_path / "offsets", ".0.2a026a6a-c8aa-4263-83f9-36b7459fb22a.tmp"
+    forget_unfinished_write(tmp_path)
+    offsets.mkdir()
+    for name in (write, f".{write}.crc", "notes", ".0.mine.tmp"):
+        (offsets / name).touch()
+    forget_unfinished_write(tmp_path)
+    assert {path.name for path in offsets.iterdir()} == {"notes", ".0.mine.tmp"}
+    (offsets / "0").touch()
+    (offsets / write.replace(".0.", ".1.")).touch()
+    forget_unfinished_write(tmp_path)
+    assert len(list(offsets.iterdir())) == 4, "Spark begins its second batch beside them"
 
 
 @pytest.mark.parametrize("text", ["", "v9\n{}\n{}", "v1\n{}\nnonsense", "v1\n{}\n[1]"])

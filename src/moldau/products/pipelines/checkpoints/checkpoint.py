@@ -41,6 +41,9 @@ NO_OFFSET = "-"
 """The line of a source that has no offset yet."""
 QUERY_FILE = "pipeline.json"
 
+_TEMPORARY = re.compile(r"\.{1,2}\d+\.[0-9a-f-]{36}\.tmp(\.crc)?")
+"""The names under which Spark writes the offsets of a batch, before it renames the file."""
+
 
 class CheckpointError(MoldauError):
     """A file of the checkpoint is not in Spark's form, or cannot be written."""
@@ -84,6 +87,16 @@ def newest_planned_batch(checkpoint: Path) -> int:
     except FileNotFoundError:
         return -1
     return max((int(name) for name in names if name.isdigit()), default=-1)
+
+
+def forget_unfinished_write(checkpoint: Path) -> None:
+    """Deletes the temporary files of a JVM that was killed while it wrote the offsets of the first batch: Spark begins
+    no first batch beside other files (STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY). The caller must hold the lease, and
+    no other process may write."""
+    if newest_planned_batch(checkpoint) < 0:
+        for file in (checkpoint / "offsets").glob(".*"):
+            if _TEMPORARY.fullmatch(file.name):
+                file.unlink(missing_ok=True)
 
 
 def unfinished_batch(checkpoint: Path) -> BatchSpan | None:

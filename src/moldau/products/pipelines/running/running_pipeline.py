@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from moldau.client.blocking.silence import ListeningDialer
-from moldau.products.pipelines.checkpoints.checkpoint import claim_checkpoint
+from moldau.products.pipelines.checkpoints.checkpoint import claim_checkpoint, forget_unfinished_write
 from moldau.products.pipelines.checkpoints.lease import Lease
 from moldau.products.pipelines.core.commit_metadata import BoardPlace, pipeline_metadata
 from moldau.products.pipelines.running.checkpoint_versions import (
@@ -66,6 +66,8 @@ def claim_pipeline(spec: PipelineSpec, *, on_server: bool = False, is_shared: bo
             for query in spec.queries
         ]
         forget_unfinished_reset(spec.checkpoint)
+        for query in () if on_server else spec.queries:
+            forget_unfinished_write(query.checkpoint)
         claims = [
             Claim(
                 claim_checkpoint(query.checkpoint, query.step.facts(), pipeline=query.name, places=query.places), lease
