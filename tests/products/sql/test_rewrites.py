@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from moldau.products.sql.language.column_types import spark_type
 from moldau.products.sql.language.errors import SqlError
 from moldau.products.sql.language.functions.reference_page import functions_page
 from moldau.products.sql.language.functions.row import Kind
@@ -211,21 +210,13 @@ def test_names_without_a_column_stay() -> None:
     assert rewritten("ROWTIME >= '2026' AND WINDOWSTART", columns={}).text == "ROWTIME >= '2026' AND WINDOWSTART"
 
 
-@pytest.mark.parametrize(
-    ("written", "spark"),
-    [
-        ("VARCHAR", "STRING"),
-        ("varchar(10)", "varchar(10)"),
-        ("BYTES", "BINARY"),
-        ("INTEGER", "INTEGER"),
-        ("DECIMAL(10, 2)", "DECIMAL(10, 2)"),
-        ("ARRAY<VARCHAR>", "ARRAY<STRING>"),
-        ("MAP<VARCHAR, STRUCT<a VARCHAR, bytes BYTES>>", "MAP<STRING, STRUCT<a STRING, bytes BINARY>>"),
-        ("STRUCT<a DECIMAL(3, 1), varchar ARRAY<BYTES>>", "STRUCT<a DECIMAL(3, 1), varchar ARRAY<BINARY>>"),
-    ],
-)
-def test_a_type(written: str, spark: str) -> None:
-    assert spark_type(tokenize(written)) == spark
+def test_a_type_of_ones_own_is_written_out() -> None:
+    types = {"Address": "struct<street:string>"}
+    source = "CAST(x AS ARRAY<ADDRESS>), CAST(y AS STRUCT<address `address`>), address"
+    made = rewrite(source, tokenize(source), columns={}, types=types)
+    assert made.text == (
+        "CAST(x AS ARRAY<struct<street:string>>), CAST(y AS STRUCT<address struct<street:string>>), address"
+    )
 
 
 def test_every_function_is_compared_with_ksqldb() -> None:

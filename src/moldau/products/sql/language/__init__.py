@@ -1,7 +1,7 @@
 """The language of streaming SQL: text to statements. Expressions stay text, because Spark reads them.
 
 brackets: which bracket closes which; bounds of nesting
-column_types: ksqlDB's types as Spark's
+column_types: the types in CAST as Spark's
 concatenations: texts joined by `+` and `||`
 errors: an error at a place of the text
 expressions: ksqlDB's spelling in the tokens of an expression

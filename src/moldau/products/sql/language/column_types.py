@@ -1,23 +1,18 @@
-"""The names of types: ksqlDB's as Spark's."""
+"""The types in CAST: ksqlDB's names, and those of CREATE TYPE, as Spark's."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from moldau.products.sql.language.pieces import Piece, copied, replaced, stripped, text_of_pieces
+from moldau.products.sql.language.pieces import Piece, copied, replaced
 from moldau.products.sql.language.tokens import Token
 
-SPARK_TYPES = {"VARCHAR": "STRING", "BYTES": "BINARY"}
+_SPARK = {"varchar": "STRING", "bytes": "BINARY"}
 """Types that Spark names otherwise. VARCHAR with a length stays."""
 
 
-def spark_type(tokens: Sequence[Token]) -> str:
-    """A type of ksqlDB or Spark, as Spark writes it. Field names of a STRUCT stay."""
-    return text_of_pieces(stripped(type_pieces(tokens)))
-
-
-def type_pieces(tokens: Sequence[Token]) -> list[Piece]:
-    """`spark_type`, as pieces."""
+def type_pieces(tokens: Sequence[Token], named: Mapping[str, str]) -> list[Piece]:
+    """A type, as Spark writes it. Names of fields stay. `named`: the types of CREATE TYPE, by names in lower case."""
     pieces: list[Piece] = []
     open_types: list[str] = []
     for at, token in enumerate(tokens):
@@ -26,10 +21,9 @@ def type_pieces(tokens: Sequence[Token]) -> list[Piece]:
             open_types.append(before.text.upper() if before is not None else "")
         elif token.says(">") and open_types:
             open_types.pop()
-        names_field = open_types[-1:] == ["STRUCT"] and before is not None and before.says("<", ",")
-        other = None if names_field else SPARK_TYPES.get(token.text.upper())
-        if other is None or (after is not None and after.says("(")):
-            pieces.extend(copied(token))
-        else:
-            pieces.extend(replaced(token, other))
+        is_field = open_types[-1:] == ["STRUCT"] and before is not None and before.says("<", ",")
+        is_type = token.is_name and not is_field and not (after is not None and after.says("("))
+        name = token.value.lower()
+        other = (named.get(name) or _SPARK.get(name)) if is_type else None
+        pieces.extend(copied(token) if other is None else replaced(token, other))
     return pieces

@@ -88,10 +88,12 @@ def _judged(tokens: Sequence[Token], start: int, end: int, operators: tuple[int,
     if written and written <= {"+", "||"}:
         edges = (start - 1, *operators, end)
         for left, right in itertools.pairwise(edges):
+            if right - left != 2:
+                continue
             one = tokens[left + 1]
             is_added = (left in operators and tokens[left].says("+")) or (
                 right in operators and tokens[right].says("+")
             )
-            if right - left == 2 and is_added and one.kind is Kind.STRING and one.text[0] == "'":
+            if is_added and one.kind is Kind.STRING and one.text[0] == "'":
                 return Sum(start, end, operators, joins_texts=True)
     return None

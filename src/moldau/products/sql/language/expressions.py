@@ -80,12 +80,21 @@ class Expressions:
     meant otherwise.
     """
 
-    def __init__(self, source: str, tokens: Sequence[Token], columns: Mapping[str, str], *, is_ksql: bool) -> None:
+    def __init__(
+        self,
+        source: str,
+        tokens: Sequence[Token],
+        columns: Mapping[str, str],
+        types: Mapping[str, str],
+        *,
+        is_ksql: bool,
+    ) -> None:
         self.done: list[tuple[Token, str, str]] = []
         self.told: list[tuple[Token, str]] = []
         self._source = source
         self._tokens = tokens
         self._columns = {name.upper(): column for name, column in columns.items()}
+        self._types = {name.lower(): type_ for name, type_ in types.items()}
         self._is_ksql = is_ksql
         self._closing = closing_brackets(source, tokens)
         check_explodes(source, tokens)
@@ -374,7 +383,7 @@ class Expressions:
             raise unexpected(self._source, self._tokens[end].place, "AS and a type", self._tokens[end].text)
         written = "try_cast" if self._is_ksql and name.says("CAST") else name.text
         named = self._tokens[split + 1 : end]
-        types = type_pieces(named)
+        types = type_pieces(named, self._types)
         made = [
             *replaced(name, written),
             *copied(self._tokens[at + 1]),

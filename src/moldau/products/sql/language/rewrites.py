@@ -59,15 +59,21 @@ class Rewritten(msgspec.Struct, frozen=True):
 
 
 def rewrite(
-    source: str, tokens: Sequence[Token], *, columns: Mapping[str, str], dialect: Dialect = Dialect.SPARK
+    source: str,
+    tokens: Sequence[Token],
+    *,
+    columns: Mapping[str, str],
+    types: Mapping[str, str] | None = None,
+    dialect: Dialect = Dialect.SPARK,
 ) -> Rewritten:
     """The tokens, an expression or a query of `source`, as Spark SQL.
 
     `columns`: the columns that hold ksqlDB's own: ROWTIME, WINDOWSTART and WINDOWEND in milliseconds as BIGINT,
-    ROWPARTITION, ROWOFFSET. A name that is missing there stays as it is. Raises SqlError for what has no twin in Spark.
+    ROWPARTITION, ROWOFFSET. A name that is missing there stays as it is. `types`: the types of CREATE TYPE by names in
+    any case, with Spark's names. Raises SqlError for what has no twin in Spark.
     """
     read = tokens[:-1] if tokens and tokens[-1].kind is Kind.END else tokens
-    work = Expressions(source, read, columns, is_ksql=dialect is Dialect.KSQL)
+    work = Expressions(source, read, columns, types or {}, is_ksql=dialect is Dialect.KSQL)
     pieces = stripped(work.rewritten(0, len(read)))
     done = sorted(work.done, key=lambda one: one[0].offset)
     told = sorted(work.told, key=lambda one: one[0].offset) if done or dialect is Dialect.KSQL else []

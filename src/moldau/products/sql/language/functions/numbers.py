@@ -120,7 +120,7 @@ NUMBERS = (
         },
         in_spark=True,
         differs="it truncates dates",
-        own=lambda call: call.count == 1 or call.numbers[1] is not None,
+        own=lambda call: call.count == 1 or (call.count == 2 and call.numbers[1] is not None),
         note="gives BIGINT, with two arguments DOUBLE, for a DECIMAL too; the number of places is a constant",
     ),
     same("COALESCE", "COALESCE(a, b)"),
