@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from moldau.products.sql.language.errors import SqlError, error_at, unexpected
+from moldau.products.sql.language.errors import SqlError, error_at, quoted, unexpected
 from moldau.products.sql.language.queries import Duration, Fragment, Name, Unit
 from moldau.products.sql.language.tokens import Kind, Token
 
@@ -95,6 +95,10 @@ class Cursor:
     def name(self, what: str) -> Name:
         """Takes a name. `what`: as in `the name of a stream`."""
         token = self.next
+        if token.kind is Kind.STRING:
+            raise self.error(
+                f"expected {what}, found the string {quoted(token.text)}: a name is quoted in backquotes", expected=what
+            )
         if not token.is_name:
             raise self.unexpected(what)
         if token.kind is Kind.WORD and token.text.upper() in _RESERVED:

@@ -106,7 +106,10 @@ def _source(cursor: Cursor, types: Types, kind: Kind, *, or_replace: bool, is_re
         known = ["WITH"] if columns or is_read_only else ["WITH", "AS"]
         raise cursor.unexpected(listed(known if columns else ["a list of columns", *known]), known)
     cursor.expect_end(*(() if columns or is_read_only else ("AS",)))
-    if columns and kind is Kind.TABLE and not any(column.role is Role.PRIMARY_KEY for column in columns):
+    # a registry's schema of the key may name it
+    may_have_schema = any(one.name.key in ("key_format", "format") for one in properties)
+    has_key = any(column.role is Role.PRIMARY_KEY for column in columns)
+    if kind is Kind.TABLE and columns and not has_key and not may_have_schema:
         raise cursor.error(
             f"the table `{name.text}` has no key: write PRIMARY KEY after the type of its key column", at=name
         )

@@ -247,10 +247,10 @@ class _Reader:
             if emit is None and cursor.takes("EMIT"):
                 emit = Emit[cursor.expect_one(one.name for one in Emit)]
             elif limit is None and cursor.takes("LIMIT"):
-                limit = cursor.whole_number("the number of rows", least=1)
+                limit = cursor.whole_number("the number of rows")
             else:
                 break
-        if cursor.says("UNION") and (emit or limit):
+        if cursor.says("UNION") and (emit is not None or limit is not None):
             raise cursor.error("EMIT and LIMIT stand once, after the last part of UNION ALL")
         cursor.expect_end()
         return emit, limit
