@@ -11,65 +11,12 @@ from moldau.products.sql.language.functions.table import FUNCTIONS
 from moldau.products.sql.language.rewrites import Dialect, rewrite
 from moldau.products.sql.language.tokens import tokenize
 
-_SYMBOLS = [
-    "(",
-    ")",
-    "[",
-    "]",
-    ",",
-    ",",
-    ".",
-    "->",
-    "=>",
-    ":=",
-    "+",
-    "-",
-    "*",
-    "/",
-    "||",
-    "=",
-    "<",
-    ">",
-    "::",
-    ";",
-    "<=>",
-]
-_WORDS = [
-    "a",
-    "b",
-    "x",
-    "ROWTIME",
-    "WINDOWSTART",
-    "CASE",
-    "WHEN",
-    "THEN",
-    "ELSE",
-    "END",
-    "SELECT",
-    "FROM",
-    "AS",
-    "AND",
-    "NOT",
-    "BETWEEN",
-    "CAST",
-    "STRUCT",
-    "MAP",
-    "ARRAY",
-    "FILTER",
-    "LEFT",
-    "AT",
-    "TIME",
-    "ZONE",
-    "DISTINCT",
-    "OVER",
-    "NULL",
-    "TRUE",
-    "DAYS",
-    "VARCHAR",
-    "transform",
-    "exists",
-    "explode",
-]
+_SYMBOL_LIST = "( ) [ ] , , . -> => := + - * / || = < > :: ; <=>"
+_WORD_LIST = """
+a b x ROWTIME WINDOWSTART CASE WHEN THEN ELSE END SELECT FROM AS AND NOT BETWEEN CAST STRUCT MAP ARRAY FILTER LEFT AT
+TIME ZONE DISTINCT OVER NULL TRUE DAYS VARCHAR transform exists explode
+"""
+_SYMBOLS, _WORDS = _SYMBOL_LIST.split(), _WORD_LIST.split()
 _LITERALS = ["1", "-1", "0", "2.5", "'a'", "'it''s'", "'2026-11-30'", '"q"', "`n`", "'\\d'", "r'x'"]
 
 

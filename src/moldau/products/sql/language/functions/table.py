@@ -28,5 +28,6 @@ SESSION_SETTINGS: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
+    "spark.sql.timeType.enabled": "true",  # off in Spark 4.2
 }
 """The settings of a Spark session in which a rewritten call means what it means in ksqlDB."""
