@@ -110,6 +110,12 @@ def test_sources_outlive_the_host_and_then_their_process_ends(host, jvm: Spark):
     process.wait(PATIENCE_S)
 
 
+def test_their_process_ends_with_the_driver_even_if_a_source_does_not(host, jvm: Spark):
+    process = psutil.Process(jvm.source())
+    host.process.stdin.close()
+    process.wait(PATIENCE_S)
+
+
 def test_the_output_of_sources_goes_to_the_log(jvm: Spark, tmp_path: Path):
     log = tmp_path / "spark.log"
     pid = jvm.source(**{LOG_VARIABLE: str(log)})
@@ -124,7 +130,7 @@ class Trouble(MoldauError):
 
 
 class Named(DataSource):
-    """Two rows in each batch, until the file `fail` names an error."""
+    """The process that plans, in each batch, until the file `fail` names an error. A FIFO there never answers."""
 
     @classmethod
     def name(cls) -> str:
@@ -184,6 +190,12 @@ def answering(spark, query) -> int:
     return rows[0].pid
 
 
+def has_batch_after(query, batch_id: int) -> None:
+    while query.lastProgress["batchId"] <= batch_id:
+        assert query.isActive, query.exception()
+        query.awaitTermination(0.1)
+
+
 def failed(query) -> str:
     """The reason for which it ended."""
     try:
@@ -201,10 +213,29 @@ def test_a_source_that_raises_ends_its_own_query_alone(spark, start, tmp_path: P
     assert "Traceback" not in said
     (tmp_path / "broken").write_text("")
     assert "Traceback" in failed(broken), "one error without its traceback hides no other"
-    before = other.lastProgress["batchId"]
-    while other.isActive and other.lastProgress["batchId"] <= before:
+    has_batch_after(other, other.lastProgress["batchId"])
+
+
+def test_a_source_that_hangs_holds_up_its_own_query_alone(spark, start, tmp_path: Path):
+    hung, other = start("hung"), start("other")
+    assert answering(spark, hung) == answering(spark, other)
+    os.mkfifo(tmp_path / "hung")
+    while (end := opened_to_write(tmp_path / "hung")) is None:
         other.awaitTermination(0.1)
-    assert other.isActive
+    try:
+        has_batch_after(other, other.lastProgress["batchId"])
+        hung.stop()
+        assert answering(spark, start("again")) == answering(spark, other)
+    finally:
+        os.close(end)
+
+
+def opened_to_write(fifo: Path) -> int | None:
+    """None while nobody reads it."""
+    try:
+        return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return None
 
 
 def test_killing_their_process_fails_every_query_and_they_start_again(spark, start):

@@ -18,6 +18,7 @@ to remove at the end.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import json
@@ -31,7 +32,7 @@ import sys
 
 import msgspec
 
-from moldau.spark.session.worker_start import LOG_VARIABLE
+from moldau.spark.session.worker_start import END, LOG_VARIABLE
 
 _IMPORTED_EARLY = (
     "moldau.spark.session.worker_daemon",
@@ -93,6 +94,7 @@ def _serve(listener: socket.socket) -> _Call | None:
     while True:
         for descriptor, _ in poller.poll():
             if descriptor == 0:
+                sources.end()
                 return None
             connection, _ = listener.accept()
             with connection:
@@ -158,6 +160,13 @@ class _Sources:
         output = _output(call.environment.get(LOG_VARIABLE, os.devnull))
         streams = [os.open(os.devnull, os.O_RDONLY), output, os.dup(output)]
         return _Call([_SOURCES, str(theirs.detach())], self._environment, self._directory, streams)
+
+    def end(self) -> None:
+        """The driver has ended, and nobody needs an answer."""
+        if self._control is not None:
+            with contextlib.suppress(OSError):
+                self._control.send(END)
+            self._close()
 
     def _close(self) -> None:
         if self._control is not None:

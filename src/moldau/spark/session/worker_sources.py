@@ -5,7 +5,8 @@ host hands such calls over to this process, so that a query costs a thread inste
 started ends at once.
 
 A source that waits, or that raises, concerns its own query. If this process dies, Spark fails the queries of all its
-sources, and the next call starts another process. It ends after the worker host and its last source.
+sources, and the next call starts another process. It ends with the driver. If only the worker host has ended, it ends
+after its last source.
 
 Run as `python -m moldau.spark.session.worker_sources CONTROL`: the descriptor of a socket from the worker host. Each
 message on it is a Call in JSON, with the descriptor of the connection to the program that Spark started.
@@ -28,6 +29,7 @@ from pyspark.util import handle_worker_exception, local_connect_and_auth
 
 from moldau.errors import MoldauError
 from moldau.spark.in_words import HIDE_TRACEBACK
+from moldau.spark.session.worker_start import END
 from moldau.spark.source import idle
 
 LARGEST_MESSAGE = 1 << 14
@@ -43,12 +45,14 @@ class Call(msgspec.Struct, frozen=True):
 
 
 def main() -> None:
-    """Takes calls until the worker host ends. The process ends with the last thread."""
+    """Takes calls until the worker host ends. Then the process ends with the last thread."""
     python_streaming_source_runner.handle_worker_exception = _report  # type: ignore[attr-defined, assignment]
     idle.answer_for_all()
     with socket.socket(fileno=int(sys.argv[1])) as control:
         while True:
             message, descriptors, _, _ = socket.recv_fds(control, LARGEST_MESSAGE, 1)
+            if message == END:
+                os._exit(0)  # also with a source that waits for ever
             if not message:
                 return
             caller = socket.socket(fileno=descriptors[0])

@@ -17,6 +17,8 @@ import msgspec
 ADDRESS_VARIABLE = "MOLDAU_WORKER_HOST"
 LOG_VARIABLE = "MOLDAU_WORKER_LOG"
 """The file for the output of the process of the streaming sources, which is not a child of the JVM."""
+END = b"end"
+"""The last message of a worker host whose driver has ended."""
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _LAUNCHER = Path(__file__).with_name("worker_launch.py")
 
