@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import UTC, datetime
 
 import pytest
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Row
 
 from moldau.products.sql.language.functions.table import SESSION_SETTINGS
@@ -31,8 +32,8 @@ def session(spark):
     return own
 
 
-def rewritten(source: str) -> str:
-    return rewrite(source, tokenize(source), columns=COLUMNS, dialect=Dialect.KSQL).text
+def rewritten(source: str, dialect: Dialect = Dialect.KSQL) -> str:
+    return rewrite(source, tokenize(source), columns=COLUMNS, dialect=dialect).text
 
 
 def plain(value: object) -> object:
@@ -120,6 +121,40 @@ def test_every_aggregate_runs_in_a_stream(session, tmp_path) -> None:
     (row,) = session.table("aggregated").collect()
     wrong = [source for (source, expected), found in zip(cases, row, strict=True) if not is_equal(found, expected)]
     assert not wrong
+
+
+@pytest.mark.parametrize("dialect", Dialect)
+def test_riders_near_a_town_in_either_dialect(session, dialect: Dialect) -> None:
+    """The queries of ksqlDB's quick start."""
+    session.createDataFrame(
+        [
+            ("c2309eec", 37.7877, -122.4205, 0),
+            ("18f4ea86", 37.3903, -122.0643, 1),
+            ("4ab5cbad", 37.3952, -122.0813, 2),
+            ("c2309eec", 37.3910, -122.0642, 3),
+        ],
+        "profileId string, latitude double, longitude double, row_offset long",
+    ).selectExpr("*", "0 AS row_partition").createOrReplaceTempView("riderLocations")
+    latest = """
+        SELECT profileId, LATEST_BY_OFFSET(latitude) AS la, LATEST_BY_OFFSET(longitude) AS lo
+        FROM riderLocations GROUP BY profileId"""
+    session.sql(rewritten(latest, dialect)).createOrReplaceTempView("currentLocation")
+    near = """
+        SELECT ROUND(GEO_DISTANCE(la, lo, 37.4133, -122.1162), -1) AS distanceInMiles,
+          COLLECT_LIST(profileId) AS riders,
+          COUNT(*) AS count
+        FROM currentLocation GROUP BY ROUND(GEO_DISTANCE(la, lo, 37.4133, -122.1162), -1)"""
+    rows = {row[0]: (sorted(row[1]), row[2]) for row in session.sql(rewritten(near, dialect)).collect()}
+    assert rows == {0.0: (["4ab5cbad"], 1), 10.0: (["18f4ea86", "c2309eec"], 2)}
+
+
+def test_an_error_of_spark_has_its_place_in_the_source(session) -> None:
+    source = "SELECT SPLIT(name, ','),\n  GEO_DISTANCE(x, x,\n    missing, 2) + x\nFROM rows"
+    made = rewrite(source, tokenize(source), columns=COLUMNS, dialect=Dialect.KSQL)
+    with pytest.raises(AnalysisException) as caught:
+        session.sql(made.text)
+    line, position = map(int, re.findall(r"line (\d+) pos (\d+)", str(caught.value))[0])
+    assert made.place_in_source(line, position + 1) == (3, 5), "the place of `missing`"
 
 
 def test_every_struct_is_spread_by_its_fields(session) -> None:

@@ -54,7 +54,10 @@ class Rewritten(msgspec.Struct, frozen=True):
     places: tuple[Place, ...]
 
     def place_in_source(self, line: int, column: int) -> tuple[int, int]:
-        """The line and column of the source, both from 1, from which a place of `text` comes."""
+        """The line and column of the source, both from 1, from which a place of `text` comes.
+
+        Spark's errors name the place as `line 2 pos 33`; their `pos` is from 0.
+        """
         return place_of(self.source, source_offset(self.places, offset_of(self.text, line, column)))
 
 
