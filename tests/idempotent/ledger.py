@@ -132,12 +132,21 @@ class Program:
 
     async def run_async(self) -> None:
         from aiokafka import AIOKafkaConsumer
+        from aiokafka.errors import KafkaConnectionError
 
-        client = AIOKafkaConsumer(**self.python_settings())
+        for attempt in range(START_TRIES):
+            client = AIOKafkaConsumer(**self.python_settings())
+            try:
+                await client.start()
+                break
+            except KafkaConnectionError:  # the broker is down while it starts
+                await client.stop()
+                if attempt == START_TRIES - 1:
+                    raise
+                await asyncio.sleep(START_PAUSE_S)
         kinds = idempotent_asyncio
         store: Any = kinds.PostgresqlStore if is_postgresql(self.database) else kinds.SqliteStore
         consumer = kinds.IdempotentConsumer(client, store(self.database), [TOPIC], **self.settings)
-        await client.start()
         await consumer.run(self.handle_async)
 
     def run_naively(self, client: Any) -> None:
