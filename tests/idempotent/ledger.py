@@ -143,7 +143,7 @@ class Program:
                 await client.stop()
                 if attempt == START_TRIES - 1:
                     raise
-                await asyncio.sleep(START_PAUSE_S)
+                await asyncio.to_thread(threading.Event().wait, START_PAUSE_S)
         kinds = idempotent_asyncio
         store: Any = kinds.PostgresqlStore if is_postgresql(self.database) else kinds.SqliteStore
         consumer = kinds.IdempotentConsumer(client, store(self.database), [TOPIC], **self.settings)

@@ -1,4 +1,5 @@
 """Streaming SQL over topics.
 
+catalog/: the streams, tables and queries that exist, and what a statement changes of them. Without Spark
 language/: statements as values: tokens, parser, errors. Without Spark
 """

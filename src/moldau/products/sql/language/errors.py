@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from moldau.errors import MoldauError
 from moldau.types import nearest
 
 _SHOWN = 60
@@ -16,7 +17,7 @@ _LIKENESS = 0.65
 _UNPRINTABLE = re.compile("[\0-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 
 
-class SqlError(ValueError):
+class SqlError(MoldauError):
     """A SQL text is wrong at `line` and `column`, both from 1; a column is a character.
 
     `expected`: what may stand there; "" if the error is of another kind. `found`: the text that stands there, "" at the

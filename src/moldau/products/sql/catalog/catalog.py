@@ -1,0 +1,84 @@
+"""The streams, tables, types, views, functions and queries that exist."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+import msgspec
+
+from moldau.products.sql.catalog.storage import Storage
+from moldau.products.sql.language.statements import Column, CreateFunction, CreateView, Kind
+from moldau.types import nearest
+
+Kept = TypeVar("Kept")
+
+
+class Relation(msgspec.Struct, frozen=True):
+    """A stream or table. `columns`: None until Spark has analysed the query that makes it, or a registry's schema is
+    read. `made_by`: the id of the query of CREATE ... AS; None for a declared one. `statement`: its text."""
+
+    name: str
+    kind: Kind
+    storage: Storage
+    columns: tuple[Column, ...] | None
+    statement: str
+    is_read_only: bool = False
+    made_by: str | None = None
+
+    @property
+    def topic(self) -> str:
+        return self.storage.topic or self.name
+
+
+class QueryState(enum.Enum):
+    RUNNING = "running"
+    PAUSED = "paused"
+
+
+class PersistentQuery(msgspec.Struct, frozen=True):
+    """A query that runs until it is terminated. `sink`: the key of the relation that it writes; `reads`: the keys of
+    those that it reads, views taken apart. `statement`: its text."""
+
+    id: str
+    sink: str
+    reads: frozenset[str]
+    statement: str
+    state: QueryState = QueryState.RUNNING
+
+
+class Catalog(msgspec.Struct, frozen=True):
+    """A value: `deciding.apply` gives the next one. Keys are names in lower case, of queries their ids in upper case.
+    `next_number`: of the next query's id; it never falls, so an id is used once."""
+
+    relations: Mapping[str, Relation] = {}
+    views: Mapping[str, CreateView] = {}
+    functions: Mapping[str, CreateFunction] = {}
+    types: Mapping[str, str] = {}
+    queries: Mapping[str, PersistentQuery] = {}
+    next_number: int = 0
+
+    def readers_of(self, key: str) -> list[str]:
+        """The ids of the queries that read this relation."""
+        return [query.id for query in self.queries.values() if key in query.reads]
+
+    def writers_of(self, key: str) -> list[str]:
+        """The ids of the queries that write this relation."""
+        return [query.id for query in self.queries.values() if query.sink == key]
+
+    def nearest_relation(self, name: str) -> str | None:
+        """The name of the stream, table or view that was probably meant."""
+        names = {relation.name.lower(): relation.name for relation in self.relations.values()}
+        names |= {key: view.name.text for key, view in self.views.items()}
+        near = nearest(name.lower(), names)
+        return None if near is None else names[near]
+
+
+def with_item(items: Mapping[str, Kept], key: str, item: Kept) -> dict[str, Kept]:
+    return {**items, key: item}
+
+
+def without(items: Mapping[str, Kept], keys: Iterable[str]) -> dict[str, Kept]:
+    gone = set(keys)
+    return {key: item for key, item in items.items() if key not in gone}
