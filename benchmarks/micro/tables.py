@@ -3,8 +3,8 @@
     python -m benchmarks.micro.tables [--keys 100000] [--changes 100000] [--batches 3] [--only newest,join]
 
 First each key comes once, in one micro-batch. Then each batch has changes of keys at random: 90 % new rows, 10 %
-deletes. With `small`, the last batches have 100 changes each, and their time is that of a micro-batch that is nearly
-empty. `local[2]`, RocksDB, the checkpoint in a temporary folder; the rows go nowhere (`noop`).
+deletes. The last batches have 100 changes each: their time is that of a micro-batch that is nearly empty. `local[2]`,
+RocksDB, the checkpoint in a temporary folder; the rows go nowhere (`noop`).
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from moldau.spark.tables.joins import join
 from moldau.spark.tables.lookups import look_up
 from moldau.spark.tables.newest import newest, upserts
 from moldau.spark.tables.references import join_by_reference
+from moldau.spark.tables.start import for_tables
 
 COLUMNS = "side int, id bigint, ref bigint, name string, amount bigint, price double, gone boolean, place bigint"
 SMALL, SMALL_BATCHES = 100, 4
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
 def write(path: Path, number: int, ids: np.ndarray, keys: int, rng: np.random.Generator) -> None:
@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=3)
     parser.add_argument("--only", default="")
     arguments = parser.parse_args()
-    spark = open_session("tables", {"spark.sql.streaming.stateStore.providerClass": ROCKSDB}, cores=2)
+    spark = open_session("tables", cores=2)
     rng = np.random.default_rng(1)
     with tempfile.TemporaryDirectory() as folder:
         given = Path(folder) / "given"
@@ -90,14 +90,9 @@ def main() -> None:
                 )
                 for side in (0, 1)
             ]  # fmt: skip
-            query = (
-                operator(*sides)
-                .writeStream.format("noop")
-                .outputMode("update")
-                .option("checkpointLocation", f"{folder}/{name}")
-                .trigger(availableNow=True)
-                .start()
-            )
+            writer = operator(*sides).writeStream.format("noop").outputMode("update").trigger(availableNow=True)
+            with for_tables(spark):
+                query = writer.option("checkpointLocation", f"{folder}/{name}").start()
             query.awaitTermination()
             show(name, [progress for progress in query.recentProgress if progress["numInputRows"]])
     spark.stop()

@@ -27,6 +27,7 @@ from moldau.spark.tables.buckets import DELETED, Side
 from moldau.spark.tables.joins import join
 from moldau.spark.tables.newest import newest
 from moldau.spark.tables.references import join_by_reference
+from moldau.spark.tables.start import for_tables
 
 SCHEMA = pa.schema([
     ("side", pa.string()), ("history", pa.int64()), ("batch", pa.int64()), ("place", pa.int64()), ("id", pa.int64()),
@@ -34,7 +35,6 @@ SCHEMA = pa.schema([
 ])  # fmt: skip
 """`side`: "l" or "r". `place`: the order of the rows of a key. `ref`: the id of a row of the other side."""
 
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 Event = dict[str, Any]
 Table = dict[tuple[Any, ...], str]
 """Rows as JSON, by their keys."""
@@ -223,10 +223,7 @@ def as_texts(changes: Mapping[str, DataFrame]) -> DataFrame:
 
 def run(frame: DataFrame, watched: Watched, checkpoint: Path, mode: str = "update") -> Any:
     """Runs a query over all batches that are there; gives the progress of the last one."""
-    spark = frame.sparkSession
-    before = spark.conf.get("spark.sql.streaming.stateStore.providerClass")
-    spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
-    try:
+    with for_tables(frame.sparkSession):
         query = (
             frame.writeStream.outputMode(mode)
             .foreachBatch(watched.see)
@@ -234,8 +231,6 @@ def run(frame: DataFrame, watched: Watched, checkpoint: Path, mode: str = "updat
             .trigger(availableNow=True)
             .start()
         )
-    finally:
-        spark.conf.set("spark.sql.streaming.stateStore.providerClass", str(before))
     assert query.awaitTermination(600), "the query does not end"
     return query.lastProgress
 

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from moldau.products.pipelines.targets import changes
-from moldau.spark.tables.aggregates import Aggregate, AggregateError, aggregate
+from moldau.spark.tables.aggregates import Aggregate, AggregateError, aggregate, having
 from moldau.spark.tables.buckets import DELETED, Side
 from moldau.spark.tables.joins import join
 from moldau.spark.tables.lookups import look_up
@@ -33,7 +33,7 @@ from tests.spark.tables.histories import (
 )
 
 pytestmark = pytest.mark.slow
-BATCHES, HISTORIES = 4, 200
+BATCHES, HISTORIES = 3, 200
 
 
 def event(batch: int, key: int, side: str = "l", **values: Any) -> Event:
@@ -144,6 +144,14 @@ def test_having_that_no_longer_holds_removes_the_row_of_a_stream(spark, tmp_path
     totals = aggregate(stream, ["id"], [Aggregate("sum", "amount", "total"), Aggregate("max", "amount", "most")])
     rows = upserts(totals.where("total > 5"), ["id"])
     assert shown(rows, tmp_path) == [[], [(1, 13, 9, False)], [(1, 13, 9, True)], []]
+
+
+def test_having_over_an_aggregate_of_spark_removes_its_rows_too(spark, tmp_path: Path) -> None:
+    amounts = [(1, 4), (1, 9), (2, 7), (1, -9)]
+    events = [event(batch, key, amount=amount) for batch, (key, amount) in enumerate(amounts)]
+    groups = given(spark, tmp_path, events).groupBy("id").agg(f.expr("median(amount) as middle"), f.expr("count(*) n"))
+    rows = upserts(having(groups, ["id"], "middle > 5"), ["id"])
+    assert shown(rows, tmp_path) == [[], [(1, 6.5, 2, False)], [(2, 7.0, 1, False)], [(1, 6.5, 2, True)]]
 
 
 def test_all_rows_are_one_group_which_stays(spark, tmp_path: Path) -> None:

@@ -2,8 +2,7 @@
 
 `Side` names a table: its changelog (rows by key, deletes among them) or its changes. Each operator gives changes, so
 operators chain in one query, and SELECT and WHERE go between them. `upserts` makes of changes one row for each key, for
-the target. Operators use Spark's transformWithState: a query starts with the RocksDB state store, in the mode append or
-update.
+the target. A query over these operators starts in the context `start.for_tables`, in the mode append or update.
 
 aggregates: aggregates by other columns, of tables and streams
 buckets: changes, sides, and processors that handle the rows of a bucket of keys
@@ -11,6 +10,7 @@ joins: joins on the keys
 lookups: rows of a stream with the newest rows of a table
 newest: changes of a changelog, and upserts of changes
 references: joins on a foreign key
+start: settings of the session when a query starts
 state: many values by keys in one exchange with Spark's state store
 totals: aggregates that rows enter and leave
 """

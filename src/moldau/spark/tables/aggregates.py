@@ -18,7 +18,7 @@ from pyspark.sql.types import ArrayType, DataType, DecimalType, DoubleType, Long
 
 from moldau.errors import MoldauError
 from moldau.spark.tables.buckets import DELETED, Change, Processor, Side, Values, bytes_of, column, in_buckets
-from moldau.spark.tables.newest import difference
+from moldau.spark.tables.newest import difference, newest
 from moldau.spark.tables.totals import Count, Distinct, Extreme, Sum, Total
 
 if TYPE_CHECKING:
@@ -59,6 +59,14 @@ def aggregate(rows: DataFrame, by: Sequence[str], aggregates: Sequence[Aggregate
     named = f.struct(*(value.alias(f"value{place}") for place, value in enumerate(values)))
     grouped = rows.select(*Side(rows, tuple(by)).inputs(by), named.alias("values"))
     return in_buckets(grouped, _Aggregate(totals, is_whole=not by), row_type)
+
+
+def having(groups: DataFrame, by: Sequence[str], condition: str) -> DataFrame:
+    """The changes of the groups of a stream for which the SQL `condition` holds, for aggregates that `aggregate` does
+    not have. `groups`: Spark's own aggregate by the columns `by`, in a query in the mode update. State: the groups for
+    which it holds, next to that of Spark's aggregate."""
+    holds = f.coalesce(f.expr(condition), f.lit(False))
+    return newest(Side(groups.withColumn(DELETED, ~holds), tuple(by)))
 
 
 class _Aggregate(Processor):
