@@ -120,6 +120,12 @@ def test_the_dialect_ksql_warns_of_divisions() -> None:
     assert "DIV" in rewritten("a / b", KSQL).warnings[0].message
 
 
+def test_the_dialect_ksql_warns_of_not_before_a_comparison() -> None:
+    source = "NOT a = b AND c NOT IN (1) AND d IS NOT NULL AND e NOT LIKE 'x' AND NOT (f > 1)"
+    assert [one.column for one in rewritten(source, KSQL).warnings] == [1, source.rindex("NOT") + 1]
+    assert rewritten(source, SPARK).warnings == ()
+
+
 @pytest.mark.parametrize(
     ("source", "dialect", "place", "message"),
     [

@@ -130,6 +130,7 @@ class Expressions:
                 at, base = at + 1, None
             elif self._is_keyword(at, first):
                 out.extend(copied(token))
+                self._warn_of_not(at)
                 at, base = at + 1, None
                 if token.says("AS") and at < last and self._tokens[at].is_name:
                     out.extend(copied(self._tokens[at]))
@@ -272,6 +273,15 @@ class Expressions:
                 (token, "/ gives fractions, in ksqlDB whole numbers divide to a whole number: write a DIV b")
             )
         return copied(token)
+
+    def _warn_of_not(self, at: int) -> None:
+        """`NOT a = b`, in ksqlDB true for a null."""
+        if not self._is_ksql or not self._tokens[at].says("NOT") or (at and self._tokens[at - 1].says("IS")):
+            return
+        after = self._tokens[at + 1] if at + 1 < len(self._tokens) else None
+        if after is not None and not after.says("IN", "LIKE", "BETWEEN", "NULL", "EXISTS"):
+            message = "NOT of a comparison with null is null, in ksqlDB it is true: write IS DISTINCT FROM"
+            self.told.append((self._tokens[at], message))
 
     def _concatenation(self, found: Sum, sums: Mapping[int, Sum]) -> list[Piece]:
         """`a || b` leaves nulls out in ksqlDB."""

@@ -56,6 +56,7 @@ def _moving(name: str, template: str, example: str, *, in_spark: bool = False, d
 
 _PARSED = "try_to_timestamp(@0, @1)"
 _ZONED = "to_utc_timestamp(try_to_timestamp(@0, @1), @2)"
+_TEXT_WITHOUT_ZONE = f"{_PATTERN}; with a time zone as argument, the text has none"
 _SHOWN = "date_format({}, @1)"
 _SHOWN_IN_ZONE = "date_format(from_utc_timestamp({}, @2), @1)"
 _ZONE_NAMES = f"{_PATTERN}; with a time zone, the letters of the zone (`z`, `X`) show UTC"
@@ -112,7 +113,7 @@ TIMES = (
         name="PARSE_TIMESTAMP",
         examples=("PARSE_TIMESTAMP(text, 'yyyy-MM-dd HH:mm')", "PARSE_TIMESTAMP(text, pattern, 'Europe/London')"),
         forms={2: _PARSED, 3: _ZONED},
-        note=_PATTERN,
+        note=_TEXT_WITHOUT_ZONE,
     ),
     Function(
         name="UNIX_DATE",
@@ -144,7 +145,7 @@ TIMES = (
         name="STRINGTOTIMESTAMP",
         examples=("STRINGTOTIMESTAMP(text, 'yyyy-MM-dd HH:mm')", "STRINGTOTIMESTAMP(text, pattern, 'Europe/London')"),
         forms={2: f"unix_millis({_PARSED})", 3: f"unix_millis({_ZONED})"},
-        note=_PATTERN,
+        note=_TEXT_WITHOUT_ZONE,
     ),
     Function(
         name="TIMESTAMPTOSTRING",
