@@ -11,6 +11,9 @@ import pytest
 
 from moldau.idempotent import Outbox, OutboxError, OutboxRelay
 from moldau.idempotent import asyncio as idempotent_asyncio
+from moldau.idempotent.blocking import Stoppable, run
+from moldau.idempotent.clients.transactions import ConfluentSending
+from moldau.idempotent.relaying import Relaying, RelaySettings
 from moldau.testing import Cluster
 from tests.idempotent.services import Database
 
@@ -110,6 +113,43 @@ def test_a_relay_that_died_after_its_commit_repeats_nothing(
     second = relay(kind, lease_s=0.0)
     poll_until(second, lambda: database.ask("SELECT count(*) FROM moldau_outbox") == [(0,)])
     assert sent(cluster) == ["a", "b", "c"]
+
+
+class LateSending(ConfluentSending):
+    """Something happens before it opens, as if that took long."""
+
+    def __init__(self, cluster: Cluster, meanwhile: Callable[[], None]) -> None:
+        super().__init__({"bootstrap.servers": cluster.bootstrap_servers})
+        self._meanwhile = meanwhile
+
+    async def open(self, name: str, topic: str) -> int | None:
+        self._meanwhile()
+        return await super().open(name, topic)
+
+
+def test_a_relay_whose_lease_ends_while_it_opens_knows_what_another_one_sent(
+    cluster: Cluster, database: Database, relay: Any
+) -> None:
+    first = relay(lease_s=0.0)
+    add(database, "a", "b")
+    sending = LateSending(cluster, lambda: poll_until(first, lambda: sent(cluster) == ["a", "b"]))
+    late = Relaying(RelaySettings(TOPIC, 500, 0.01, 0.0, 60.0), database.store().session(), sending, Stoppable())
+    assert run(late.round()) == 0, "it deletes what was sent"
+    assert database.ask("SELECT count(*) FROM moldau_outbox") == [(0,)]
+    run(late.drop())
+
+
+def test_a_relay_that_another_one_follows_while_it_opens_leaves_it_the_outbox(
+    cluster: Cluster, database: Database, relay: Any
+) -> None:
+    first = relay(lease_s=60.0)
+    add(database, "a")
+    sending = LateSending(cluster, lambda: poll_until(first, lambda: sent(cluster) == ["a"]))
+    late = Relaying(RelaySettings(TOPIC, 500, 0.01, 0.0, 60.0), database.store().session(), sending, Stoppable())
+    assert run(late.round()) == 0
+    run(late.drop())
+    add(database, "b")
+    poll_until(first, lambda: sent(cluster) == ["a", "b"])
 
 
 def test_a_second_relay_waits_for_the_holder(cluster: Cluster, database: Database, relay: Any) -> None:

@@ -65,7 +65,13 @@ class Relaying:
         claim = await take(self._session, topic, self._holder, uuid.uuid4().hex, self._lease_ms)
         if claim is None:
             return False
-        committed = await self._sending.open(f"moldau-outbox-{topic}-{claim.identity}", topic)
+        identity = claim.identity
+        committed = await self._sending.open(f"moldau-outbox-{topic}-{identity}", topic)
+        # that may have lasted longer than the lease, and another relay has sent batches meanwhile
+        claim = await take(self._session, topic, self._holder, identity, self._lease_ms)
+        if claim is None or claim.identity != identity:
+            await self.drop()
+            return False
         if committed is None and claim.is_waiting and claim.batch > 1:
             raise OutboxError(
                 f"the broker has no offset of the outbox of {topic} any more, so nobody knows whether batch "
