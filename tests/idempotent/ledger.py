@@ -134,8 +134,11 @@ class Program:
         from aiokafka import AIOKafkaConsumer
         from aiokafka.errors import KafkaConnectionError
 
+        kinds = idempotent_asyncio
+        store: Any = kinds.PostgresqlStore if is_postgresql(self.database) else kinds.SqliteStore
         for attempt in range(START_TRIES):
             client = AIOKafkaConsumer(**self.python_settings())
+            consumer = kinds.IdempotentConsumer(client, store(self.database), [TOPIC], **self.settings)
             try:
                 await client.start()
                 break
@@ -144,9 +147,6 @@ class Program:
                 if attempt == START_TRIES - 1:
                     raise
                 await asyncio.to_thread(threading.Event().wait, START_PAUSE_S)
-        kinds = idempotent_asyncio
-        store: Any = kinds.PostgresqlStore if is_postgresql(self.database) else kinds.SqliteStore
-        consumer = kinds.IdempotentConsumer(client, store(self.database), [TOPIC], **self.settings)
         await consumer.run(self.handle_async)
 
     def run_naively(self, client: Any) -> None:
