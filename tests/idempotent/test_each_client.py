@@ -6,8 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from kafka.errors import GroupAuthorizationFailedError, KafkaConnectionError
 
 from moldau.idempotent import by_header
+from moldau.idempotent.blocking import run
+from moldau.idempotent.clients.kafka_python import KafkaPythonConsuming
 from moldau.testing import Cluster
 from tests.idempotent.services import CLIENTS, GROUP, Database, Service
 
@@ -44,3 +47,20 @@ def test_a_restart_handles_nothing_twice(
     write(cluster, ["last"])
     second.poll_until(lambda: "last" in database.effects())
     assert sorted(database.effects()) == sorted([*map(str, range(20)), "last"])
+
+
+class Failing:
+    """A consumer of kafka-python whose polls fail."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def poll(self, **_: object) -> None:
+        raise self._error
+
+
+def test_kafka_python_polls_again_after_an_error_that_passes() -> None:
+    """It gives up requests while a broker is down."""
+    assert run(KafkaPythonConsuming(Failing(KafkaConnectionError("down"))).poll(0.01, 10)) == []
+    with pytest.raises(GroupAuthorizationFailedError):
+        run(KafkaPythonConsuming(Failing(GroupAuthorizationFailedError())).poll(0.01, 10))

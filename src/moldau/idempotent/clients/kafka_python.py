@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moldau.idempotent.blocking import run
 from moldau.idempotent.clients.port import Watcher
 from moldau.idempotent.records import Headers, Partition, Record
+
+RETRY_S = 0.2
+"""The pause after an error that passes."""
 
 
 class KafkaPythonConsuming:
@@ -38,7 +42,16 @@ class KafkaPythonConsuming:
         consumer.subscribe(topics=list(topics), listener=Listener())
 
     async def poll(self, timeout_s: float, at_most: int) -> list[Record]:
-        found = self._consumer.poll(timeout_ms=int(timeout_s * 1000), max_records=at_most)
+        from kafka.errors import KafkaError
+
+        try:
+            found = self._consumer.poll(timeout_ms=int(timeout_s * 1000), max_records=at_most)
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            # it gives up some requests while a broker is down, before it takes records; the next poll connects again
+            time.sleep(min(timeout_s, RETRY_S))  # noqa: ASYNC251 - a blocking client's method suspends nobody
+            return []
         return [record_of(one) for part in found.values() for one in part]
 
     async def commit(self, offsets: Mapping[Partition, int]) -> None:
