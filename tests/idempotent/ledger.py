@@ -100,15 +100,8 @@ class Program:
 
     def kafka_python(self) -> Any:
         from kafka import KafkaConsumer
-        from kafka.errors import KafkaConnectionError
 
-        pause = threading.Event()
-        for _ in range(START_TRIES):
-            try:
-                return KafkaConsumer(**self.python_settings(), metadata_max_age_ms=5000)
-            except KafkaConnectionError:  # it gives up if the broker dies while it starts
-                pause.wait(START_PAUSE_S)
-        raise TimeoutError(f"{self.options.address} took no consumer")
+        return KafkaConsumer(**self.python_settings(), metadata_max_age_ms=5000)
 
     def python_settings(self) -> dict[str, Any]:
         return {
