@@ -100,8 +100,16 @@ class Program:
 
     def kafka_python(self) -> Any:
         from kafka import KafkaConsumer
+        from kafka.errors import KafkaConnectionError, KafkaTimeoutError
 
-        return KafkaConsumer(**self.python_settings(), metadata_max_age_ms=5000)
+        for attempt in range(START_TRIES):
+            try:
+                return KafkaConsumer(**self.python_settings(), metadata_max_age_ms=5000)
+            except (KafkaConnectionError, KafkaTimeoutError):  # the broker is down while it starts
+                if attempt == START_TRIES - 1:
+                    raise
+                threading.Event().wait(START_PAUSE_S)
+        return None
 
     def python_settings(self) -> dict[str, Any]:
         return {
