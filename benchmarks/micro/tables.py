@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
@@ -32,6 +33,8 @@ from moldau.spark.tables.start import for_tables
 
 COLUMNS = "side int, id bigint, ref bigint, name string, amount bigint, price double, gone boolean, place bigint"
 SMALL, SMALL_BATCHES = 100, 4
+OF_ONE_TABLE = ("newest", "aggregate", "upserts")
+"""The other half of the changes is of the other table."""
 
 
 def write(path: Path, number: int, ids: np.ndarray, keys: int, rng: np.random.Generator) -> None:
@@ -91,23 +94,34 @@ def main() -> None:
                 for side in (0, 1)
             ]  # fmt: skip
             writer = operator(*sides).writeStream.format("noop").outputMode("update").trigger(availableNow=True)
+            before = cpu_seconds()
             with for_tables(spark):
                 query = writer.option("checkpointLocation", f"{folder}/{name}").start()
             query.awaitTermination()
-            show(name, [progress for progress in query.recentProgress if progress["numInputRows"]])
+            rows = [2 * arguments.keys, *sizes]
+            if name in OF_ONE_TABLE:
+                rows = [size // 2 for size in rows]
+            show(name, rows, [progress for progress in query.recentProgress if progress["numInputRows"]])
+            print(f"  {(cpu_seconds() - before) / sum(rows) * 1e6:,.0f} us of CPU for each change, in all processes")
     spark.stop()
 
 
-def show(name: str, batches: list) -> None:
+def cpu_seconds() -> float:
+    """Of the JVM and the Python workers."""
+    times = [process.cpu_times() for process in psutil.Process().children(recursive=True)]
+    return sum(one.user + one.system for one in times)
+
+
+def show(name: str, rows: list[int], batches: list) -> None:
     seconds = [batch["durationMs"]["addBatch"] / 1000 for batch in batches]
     large = range(1, len(batches) - SMALL_BATCHES)
-    rate = sum(batches[one]["numInputRows"] for one in large) / sum(seconds[one] for one in large) if large else 0
+    rate = sum(rows[one] for one in large) / sum(seconds[one] for one in large) if large else 0
     state = sum(one["memoryUsedBytes"] for one in batches[-1]["stateOperators"])
     disk = sum(one["customMetrics"].get("rocksdbSstFileSize", 0) for one in batches[-1]["stateOperators"])
-    rows = sum(one["numRowsTotal"] for one in batches[-1]["stateOperators"])
+    kept = sum(one["numRowsTotal"] for one in batches[-1]["stateOperators"])
     print(
-        f"{name}: first batch {batches[0]['numInputRows'] / seconds[0]:,.0f} rows/s, then {rate:,.0f} changes/s, "
-        f"100 changes in {min(seconds[-SMALL_BATCHES:]):.2f} s; {rows:,} rows of state, {disk:,} bytes on disk, "
+        f"{name}: first batch {rows[0] / seconds[0]:,.0f} rows/s, then {rate:,.0f} changes/s, "
+        f"100 changes in {min(seconds[-SMALL_BATCHES:]):.2f} s; {kept:,} rows of state, {disk:,} bytes on disk, "
         f"{state:,} in memory; batches {', '.join(f'{one:.2f}' for one in seconds)} s",
         flush=True,
     )

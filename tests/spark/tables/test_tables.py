@@ -15,10 +15,11 @@ from pyspark.sql import functions as f
 
 from moldau.products.pipelines.targets import changes
 from moldau.spark.tables.aggregates import Aggregate, AggregateError, aggregate, having
-from moldau.spark.tables.buckets import DELETED, Side
+from moldau.spark.tables.buckets import BUCKETS, DELETED, Side
 from moldau.spark.tables.joins import join
 from moldau.spark.tables.lookups import look_up
 from moldau.spark.tables.newest import newest, upserts
+from moldau.spark.tables.references import join_by_reference
 from tests.spark.tables.histories import (
     Event,
     Watched,
@@ -169,6 +170,22 @@ def test_keys_with_a_null_meet_no_other(spark, tmp_path: Path) -> None:
     first, second = shown(rows, tmp_path)
     assert first == sorted([(*ids, False) for _, *ids in wanted], key=repr)
     assert second == [(1, None, True)]
+
+
+def test_many_rows_that_refer_to_one_follow_it(spark, tmp_path: Path) -> None:
+    # of one bucket, and each with more rows than Spark's state store gives in one answer (500)
+    shared = spark.range(20_000).where(f"pmod(hash(id), {BUCKETS}) = 0").limit(3).collect()
+    referred = [row.id for row in shared]
+    lefts = [(number, one) for number, one in enumerate(referred * 600)]
+    events = [event(0, number, ref=one) for number, one in lefts]
+    events += [event(1, one, "r", kind="a") for one in referred] + [event(1, 0, gone=True) | {"place": 9}]
+    events += [event(2, one, "r", gone=True) for one in referred[:2]]
+    stream = given(spark, tmp_path, events)
+    rows = join_by_reference(side_of(stream, "l", "ref"), ("ref",), side_of(stream, "r", "kind"))
+    first, second, third = shown(rows.select("l.id", "r.id", "r.kind", DELETED), tmp_path)
+    assert first == []
+    assert second == sorted([(number, one, "a", False) for number, one in lefts[1:]], key=repr)
+    assert third == sorted([(number, one, "a", True) for number, one in lefts[1:] if one in referred[:2]], key=repr)
 
 
 def test_a_stream_sees_the_newest_row_of_a_table(spark, tmp_path: Path) -> None:

@@ -69,15 +69,15 @@ class _Join(Processor):
         keys = list(dict.fromkeys([*lefts, *newest]))
         before = dict(zip(keys, self.slots.get(keys), strict=True))
         changed = {key: right for key, right in newest.items() if right != before[key]}
+        # every pair of a right row that changes is another pair
+        pairs = dict(zip(changed, self.lefts.all_in([(group[0], key) for key in changed]), strict=True))
         left_changes = {}
         for key in keys:
             removed, added = self._by_own_key(lefts.get(key, ()))
+            old, new = removed, added
             if key in changed:
-                # every pair of this right row changes
-                old = dict(self.lefts.all_in((group[0], key)))
+                old = pairs.pop(key)
                 new = {one: left for one, left in old.items() if one not in removed} | added
-            else:
-                old, new = removed, added
             yield from self._pairs(old, before[key], is_removed=True)
             yield from self._pairs(new, changed.get(key, before[key]), is_removed=False)
             left_changes[group[0], key] = dict.fromkeys(removed) | added
