@@ -29,7 +29,8 @@ def session(spark):
     own.createDataFrame(
         [(offset, 0, x, name) for offset, x, name in ROWS], "row_offset long, row_partition int, x int, name string"
     ).createOrReplaceTempView("rows")
-    return own
+    yield own
+    spark.createDataFrame([], "nothing int")  # makes it the active session again, as `own` has made itself
 
 
 def rewritten(source: str, dialect: Dialect = Dialect.KSQL) -> str:

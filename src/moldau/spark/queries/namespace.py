@@ -20,7 +20,7 @@ def open_namespace(spark: SparkSession, settings: Mapping[str, str] | None = Non
     if connect.is_connect(spark):
         return spark
     own = spark.newSession()
-    with _active(own):  # else Spark finds the format of the active session, and registers none
+    with as_active(own):  # else Spark finds the format of the active session, and registers none
         register(own)
     for name, value in (settings or {}).items():
         if own.conf.isModifiable(name):
@@ -29,8 +29,12 @@ def open_namespace(spark: SparkSession, settings: Mapping[str, str] | None = Non
 
 
 @contextmanager
-def _active(spark: SparkSession) -> Iterator[None]:
-    """Makes it the session in which the JVM looks for formats, in this thread."""
+def as_active(spark: SparkSession) -> Iterator[None]:
+    """Makes it the session in which the JVM looks for formats, in this thread. Another one may have made itself that:
+    `createDataFrame` does so."""
+    if connect.is_connect(spark):
+        yield
+        return
     sessions: Any = type(spark)._get_j_spark_session_class(spark._jvm)
     before = sessions.getActiveSession()
     sessions.setActiveSession(spark._jsparkSession)

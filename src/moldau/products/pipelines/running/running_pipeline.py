@@ -29,7 +29,7 @@ from moldau.products.pipelines.running.stopping import StopRequest
 from moldau.products.pipelines.sources.records import RecordSource
 from moldau.products.pipelines.spec.spec import PipelineQuery, PipelineSpec
 from moldau.spark import is_connect
-from moldau.spark.queries.namespace import open_namespace
+from moldau.spark.queries.namespace import as_active, open_namespace
 from moldau.spark.queries.query_set import QuerySet, QueryStart
 from moldau.spark.queries.supervised_state import SupervisedState
 from moldau.spark.session.task_secrets import check_secrets
@@ -104,7 +104,9 @@ class RunningPipeline:
         self._names = tuple(self._claims)
         self._stack = ExitStack()
         try:
-            self._start(open_namespace(spark, settings), once=once, board=board)
+            own = open_namespace(spark, settings)
+            with as_active(own):
+                self._start(own, once=once, board=board)
         except BaseException:
             self.close()
             raise
