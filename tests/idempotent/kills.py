@@ -110,7 +110,10 @@ class Campaign:
         plan = self.plan
         command = [sys.executable, "-m", "tests.idempotent.ledger", "--client", plan.client, "--offsets", plan.offsets]
         command += ["--database", self.database, "--address", self.broker.address]
-        return TalkingProcess(command + ["--naive"] * plan.is_naive)
+        if plan.is_naive:
+            # the first ones die between their work and their offsets
+            command += ["--naive", *(() if self.consumers else ("--dies-after", "10"))]
+        return TalkingProcess(command)
 
     def handled(self) -> int:
         """Payments that count at least once; -1 while the database does not answer."""

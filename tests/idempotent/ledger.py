@@ -8,6 +8,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
+import signal
 import sqlite3
 import threading
 from typing import Any
@@ -154,6 +156,7 @@ class Program:
         """The same loop without the library: a transaction for each record, offsets committed after."""
         connection = connect(self.database)
         client.subscribe([TOPIC])
+        done = 0
         while True:
             for message in client.consume(100, 0.2):
                 if message.error() is None:
@@ -161,6 +164,9 @@ class Program:
                     for statement, parameters in statements(message.value(), self.database):
                         connection.execute(statement, parameters)
                     connection.execute("COMMIT")
+                    done += 1
+                    if done == self.options.dies_after:
+                        os.kill(os.getpid(), signal.SIGKILL)
             try:
                 client.commit(asynchronous=False)
             except Exception as error:  # nothing to commit, or a rebalance
@@ -174,6 +180,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--address", required=True)
     parser.add_argument("--offsets", default="group")
     parser.add_argument("--naive", action="store_true")
+    parser.add_argument("--dies-after", type=int, metavar="N", help="with --naive: killed after so many payments")
     return parser.parse_args()
 
 
