@@ -8,6 +8,7 @@ jvm_lock: a lock that the session's JVM holds
 query_states: the state of streaming queries, as a table and metrics
 query_watch: shows streaming queries while they run
 session: a local SparkSession
+settings_during: settings of a session for a while
 task_secrets: whether tasks can read referenced secrets
 worker_daemon: Spark's Python daemon, with imports done
 worker_host: a process that forks Python workers

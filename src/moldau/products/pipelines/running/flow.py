@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -20,15 +20,13 @@ from moldau.products.pipelines.sources.source import Source
 from moldau.products.pipelines.spec.spec import PipelineQuery, PipelineSpec
 from moldau.products.pipelines.targets.target import TargetQuery
 from moldau.spark import check_stream, is_connect, spark_error
+from moldau.spark.session.settings_during import ROCKSDB, settings_during
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from moldau.products.pipelines.checkpoints.lease import Lease
     from moldau.spark import DataFrame, SparkSession, StreamingQuery
-
-_STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
-_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 _NO_LAST_ROW = "streaming aggregations without watermark"
 """Spark's error for an aggregate in append mode without a watermark that completes it."""
@@ -177,19 +175,10 @@ def start_query(
         raise _at(spec, step.line, step.place, error) from error
 
 
-@contextmanager
-def state_store_for(spark: SparkSession, flows: Iterable[FlowStep]) -> Iterator[None]:
+def state_store_for(spark: SparkSession, flows: Iterable[FlowStep]) -> AbstractContextManager[None]:
     """Start a query over these flows in this context: Spark's transformWithState needs the RocksDB state store. A query
     keeps the state store that it started with."""
-    if not any(flow.is_stateful for flow in flows):
-        yield
-        return
-    before = spark.conf.get(_STATE_STORE)
-    spark.conf.set(_STATE_STORE, _ROCKSDB)
-    try:
-        yield
-    finally:
-        spark.conf.set(_STATE_STORE, str(before))
+    return settings_during(spark, ROCKSDB if any(flow.is_stateful for flow in flows) else {})
 
 
 def rows_of(frame: DataFrame, number: Callable[[str], object] = float) -> list[Row]:
