@@ -20,5 +20,5 @@ types: distinct types for ids and offsets
 wire/: bytes to values and back
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 """As CHANGELOG.md says; a test compares them. Read here because looking a package up takes longer than a start."""
