@@ -2,6 +2,7 @@
 
 catalog: the relations and queries that the statements so far have made
 deciding: what a statement changes: decide a statement, apply the decision
+journal: where changes are kept, and their stored form
 reads: the relations that a query reads
 storage: the properties of WITH: a topic and its formats
 """

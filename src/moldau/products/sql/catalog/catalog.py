@@ -9,13 +9,27 @@ from typing import TypeVar
 import msgspec
 
 from moldau.products.sql.catalog.storage import Storage
-from moldau.products.sql.language.statements import Column, CreateFunction, CreateView, Kind
+from moldau.products.sql.language.statements import Column, Kind
 from moldau.types import nearest
 
 Kept = TypeVar("Kept")
 
 
-class Relation(msgspec.Struct, frozen=True):
+class What(enum.Enum):
+    """The kinds of items."""
+
+    RELATION = "relation"
+    VIEW = "view"
+    FUNCTION = "function"
+    TYPE = "type"
+    QUERY = "query"
+
+
+class Item(msgspec.Struct, frozen=True, tag_field="what", forbid_unknown_fields=True):
+    """Something that the catalog holds. It is stored (see `journal`): a changed field needs a new version there."""
+
+
+class Relation(Item, frozen=True, tag=What.RELATION.value):
     """A stream or table. `columns`: None until Spark has analysed the query that makes it, or a registry's schema is
     read. `made_by`: the id of the query of CREATE ... AS; None for a declared one. `statement`: its text."""
 
@@ -37,15 +51,49 @@ class QueryState(enum.Enum):
     PAUSED = "paused"
 
 
-class PersistentQuery(msgspec.Struct, frozen=True):
+class Written(Item, frozen=True):
+    """An item that is read from its text again, as `parse_script(statement, types=types, substitutes=False)` does.
+
+    `properties`: those of its session that change what the text means (`deciding.kept_properties`). `types`: the types
+    of CREATE TYPE that it names, by names in lower case; a dropped or changed type leaves it as it was.
+    """
+
+    statement: str
+    properties: Mapping[str, str]
+    types: Mapping[str, str]
+
+
+class PersistentQuery(Written, frozen=True, tag=What.QUERY.value):
     """A query that runs until it is terminated. `sink`: the key of the relation that it writes; `reads`: the keys of
-    those that it reads, views taken apart. `statement`: its text."""
+    those that it reads, views taken apart."""
 
     id: str
     sink: str
     reads: frozenset[str]
-    statement: str
     state: QueryState = QueryState.RUNNING
+
+
+class View(Written, frozen=True, tag=What.VIEW.value):
+    """`reads`: the keys of the relations and views that its query names."""
+
+    name: str
+    reads: frozenset[str]
+
+
+class Function(Written, frozen=True, tag=What.FUNCTION.value):
+    """A function of CREATE FUNCTION."""
+
+    name: str
+
+
+class NamedType(Item, frozen=True, tag=What.TYPE.value):
+    """A type of CREATE TYPE. `type`: Spark's name of it."""
+
+    name: str
+    type: str
+
+
+AnyItem = Relation | View | Function | NamedType | PersistentQuery
 
 
 class Catalog(msgspec.Struct, frozen=True):
@@ -53,8 +101,8 @@ class Catalog(msgspec.Struct, frozen=True):
     `next_number`: of the next query's id; it never falls, so an id is used once."""
 
     relations: Mapping[str, Relation] = {}
-    views: Mapping[str, CreateView] = {}
-    functions: Mapping[str, CreateFunction] = {}
+    views: Mapping[str, View] = {}
+    functions: Mapping[str, Function] = {}
     types: Mapping[str, str] = {}
     queries: Mapping[str, PersistentQuery] = {}
     next_number: int = 0
@@ -70,7 +118,7 @@ class Catalog(msgspec.Struct, frozen=True):
     def nearest_relation(self, name: str) -> str | None:
         """The name of the stream, table or view that was probably meant."""
         names = {relation.name.lower(): relation.name for relation in self.relations.values()}
-        names |= {key: view.name.text for key, view in self.views.items()}
+        names |= {key: view.name for key, view in self.views.items()}
         near = nearest(name.lower(), names)
         return None if near is None else names[near]
 

@@ -7,10 +7,23 @@ catalog. The same changes give the same catalog in every process.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
-from moldau.products.sql.catalog.catalog import Catalog, PersistentQuery, QueryState, Relation, with_item, without
+from moldau.products.sql.catalog.catalog import (
+    AnyItem,
+    Catalog,
+    Function,
+    NamedType,
+    PersistentQuery,
+    QueryState,
+    Relation,
+    View,
+    What,
+    with_item,
+    without,
+)
 from moldau.products.sql.catalog.reads import relations_read
 from moldau.products.sql.catalog.storage import Storage, storage_of
 from moldau.products.sql.language.errors import SqlError
@@ -33,55 +46,31 @@ from moldau.products.sql.language.statements import (
     Role,
     Statement,
 )
+from moldau.products.sql.language.tokens import tokenize
 from moldau.types import nearest
 
 MAX_QUERIES = 200
 """Each costs memory in the Spark session."""
 
 
-class Change(msgspec.Struct, frozen=True, tag=True, tag_field="change"):
-    """One change of the catalog."""
+class Put(msgspec.Struct, frozen=True):
+    """The item takes the place of the one with its key."""
+
+    item: AnyItem
 
 
-class PutRelation(Change, frozen=True):
-    relation: Relation
-
-
-class RemoveRelation(Change, frozen=True):
+class Remove(msgspec.Struct, frozen=True):
+    what: What
     key: str
 
 
-class PutQuery(Change, frozen=True):
-    query: PersistentQuery
+class NextNumber(msgspec.Struct, frozen=True):
+    """The number of the next query's id. Kept apart from the queries, because it outlives them."""
+
+    number: int
 
 
-class RemoveQuery(Change, frozen=True):
-    id: str
-
-
-class PutView(Change, frozen=True):
-    view: CreateView
-
-
-class RemoveView(Change, frozen=True):
-    key: str
-
-
-class PutFunction(Change, frozen=True):
-    function: CreateFunction
-
-
-class RemoveFunction(Change, frozen=True):
-    key: str
-
-
-class PutType(Change, frozen=True):
-    key: str
-    type: str
-
-
-class RemoveType(Change, frozen=True):
-    key: str
+Change = Put | Remove | NextNumber
 
 
 class TopicNeeded(msgspec.Struct, frozen=True):
@@ -115,39 +104,69 @@ class Decision(msgspec.Struct, frozen=True):
 
 def apply(catalog: Catalog, change: Change) -> Catalog:
     """The catalog after a change."""
-    replace = msgspec.structs.replace
     match change:
-        case PutRelation(relation):
-            return replace(catalog, relations=with_item(catalog.relations, relation.name.lower(), relation))
-        case RemoveRelation(key):
-            return replace(catalog, relations=without(catalog.relations, [key]))
-        case PutQuery(query):
-            number = max(catalog.next_number, int(query.id.rpartition("_")[2]) + 1)
-            return replace(catalog, queries=with_item(catalog.queries, query.id, query), next_number=number)
-        case RemoveQuery(id):
-            return replace(catalog, queries=without(catalog.queries, [id]))
-        case PutView(view):
-            return replace(catalog, views=with_item(catalog.views, view.name.key, view))
-        case RemoveView(key):
-            return replace(catalog, views=without(catalog.views, [key]))
-        case PutFunction(function):
-            return replace(catalog, functions=with_item(catalog.functions, function.name.key, function))
-        case RemoveFunction(key):
-            return replace(catalog, functions=without(catalog.functions, [key]))
-        case PutType(key, type):
-            return replace(catalog, types=with_item(catalog.types, key, type))
-        case RemoveType(key):
-            return replace(catalog, types=without(catalog.types, [key]))
-    raise TypeError(change)
+        case Put(item):
+            what, key = place_of(item)
+            kept = item.type if isinstance(item, NamedType) else item
+            field = _FIELDS[what]
+            return msgspec.structs.replace(catalog, **{field: with_item(getattr(catalog, field), key, kept)})
+        case Remove(what, key):
+            field = _FIELDS[what]
+            return msgspec.structs.replace(catalog, **{field: without(getattr(catalog, field), [key])})
+        case NextNumber(number):
+            return msgspec.structs.replace(catalog, next_number=number)
 
 
-def decide(catalog: Catalog, parsed: Parsed) -> Decision:
-    """What a statement changes that defines something, inserts, drops, or steers queries. Raises SqlError, and KeyError
-    for other statements."""
-    return _DECIDERS[type(parsed.statement)](catalog, parsed, parsed.statement)
+def place_of(item: AnyItem) -> tuple[What, str]:
+    """The kind of the item, and its key in the catalog."""
+    if isinstance(item, PersistentQuery):
+        return What.QUERY, item.id
+    return _KINDS[type(item)], item.name.lower()
 
 
-def _create_source(catalog: Catalog, parsed: Parsed, statement: CreateSource) -> Decision:
+_FIELDS = {
+    What.RELATION: "relations",
+    What.VIEW: "views",
+    What.FUNCTION: "functions",
+    What.TYPE: "types",
+    What.QUERY: "queries",
+}
+"""Of the catalog."""
+_KINDS: Mapping[type[AnyItem], What] = {
+    Relation: What.RELATION,
+    View: What.VIEW,
+    Function: What.FUNCTION,
+    NamedType: What.TYPE,
+}
+
+
+def decide(catalog: Catalog, parsed: Parsed, properties: Mapping[str, str]) -> Decision:
+    """What a statement changes that defines something, inserts, drops, or steers queries. `properties`: of the session,
+    by names in lower case. Raises SqlError, and KeyError for other statements."""
+    return _DECIDERS[type(parsed.statement)](_Asked(catalog, parsed.text, properties), parsed.statement)
+
+
+def kept_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """Those that count when a statement is read again."""
+    return {name: value for name, value in properties.items() if name == "auto.offset.reset" or name.startswith("sql.")}
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    """What a decision rests on, besides the statement."""
+
+    catalog: Catalog
+    text: str
+    properties: Mapping[str, str]
+
+    def written(self) -> dict[str, Any]:
+        """The fields of `Written`."""
+        named = {token.value.lower() for token in tokenize(self.text) if token.is_name}
+        types = {name: type for name, type in self.catalog.types.items() if name in named}
+        return {"statement": self.text, "properties": kept_properties(self.properties), "types": types}
+
+
+def _create_source(asked: _Asked, statement: CreateSource) -> Decision:
+    catalog = asked.catalog
     key, name = statement.name.key, statement.name
     if statement.if_not_exists and _is_taken(catalog, key):
         return Decision(f"{name.text} exists already")
@@ -159,13 +178,14 @@ def _create_source(catalog: Catalog, parsed: Parsed, statement: CreateSource) ->
     storage = storage_of(statement.properties, {}, name)
     _check_columns(statement.columns, statement.kind, storage, name)
     relation = Relation(
-        name.text, statement.kind, storage, statement.columns or None, parsed.text, is_read_only=statement.is_read_only
+        name.text, statement.kind, storage, statement.columns or None, asked.text, is_read_only=statement.is_read_only
     )
     topic = TopicNeeded(storage, relation.topic, storage.partitions is not None, statement.kind is Kind.TABLE)
-    return Decision(f"{statement.kind.value} {name.text} is created", (PutRelation(relation),), (topic,))
+    return Decision(f"{statement.kind.value} {name.text} is created", (Put(relation),), (topic,))
 
 
-def _create_as(catalog: Catalog, parsed: Parsed, statement: CreateAs) -> Decision:
+def _create_as(asked: _Asked, statement: CreateAs) -> Decision:
+    catalog = asked.catalog
     key, name = statement.name.key, statement.name
     if statement.if_not_exists and _is_taken(catalog, key):
         return Decision(f"{name.text} exists already")
@@ -177,19 +197,22 @@ def _create_as(catalog: Catalog, parsed: Parsed, statement: CreateAs) -> Decisio
         raise _error(name, f"{name.text} reads itself")
     storage = storage_of(statement.properties, _formats_of(catalog, reads), name)
     id = before.made_by if before is not None else None
+    numbered: tuple[Change, ...] = ()
     if id is None:
         id = _new_id(catalog, "CSAS" if statement.kind is Kind.STREAM else "CTAS", name)
-    relation = Relation(name.text, statement.kind, storage, None, parsed.text, made_by=id)
-    query = PersistentQuery(id, key, reads, parsed.text)
+        numbered = (NextNumber(catalog.next_number + 1),)
+    relation = Relation(name.text, statement.kind, storage, None, asked.text, made_by=id)
+    query = PersistentQuery(**asked.written(), id=id, sink=key, reads=reads)
     topic = TopicNeeded(storage, relation.topic, is_made=True, is_compacted=statement.kind is Kind.TABLE)
     return Decision(
         f"{statement.kind.value} {name.text} is made by the query {id}",
-        (PutRelation(relation), PutQuery(query)),
+        (Put(relation), Put(query), *numbered),
         (topic,),
     )
 
 
-def _insert_query(catalog: Catalog, parsed: Parsed, statement: InsertQuery) -> Decision:
+def _insert_query(asked: _Asked, statement: InsertQuery) -> Decision:
+    catalog = asked.catalog
     target = _writable(catalog, statement.target)
     reads = _reads(catalog, statement.query)
     key = statement.target.key
@@ -197,11 +220,13 @@ def _insert_query(catalog: Catalog, parsed: Parsed, statement: InsertQuery) -> D
         raise _error(statement.target, f"{target.name} would read its own rows again without end")
     _check_named(target, statement.columns)
     id = _new_id(catalog, "INSERTQUERY", None)
-    query = PersistentQuery(id, key, reads, parsed.text)
-    return Decision(f"the query {id} writes to {target.name}", (PutQuery(query),))
+    query = PersistentQuery(**asked.written(), id=id, sink=key, reads=reads)
+    changes = (Put(query), NextNumber(catalog.next_number + 1))
+    return Decision(f"the query {id} writes to {target.name}", changes)
 
 
-def _insert_values(catalog: Catalog, parsed: Parsed, statement: InsertValues) -> Decision:
+def _insert_values(asked: _Asked, statement: InsertValues) -> Decision:
+    catalog = asked.catalog
     target = _writable(catalog, statement.target)
     _check_named(target, statement.columns)
     width = len(statement.columns) or (None if target.columns is None else len(target.columns))
@@ -219,7 +244,8 @@ def _insert_values(catalog: Catalog, parsed: Parsed, statement: InsertValues) ->
     return Decision(f"{rows} written to {target.name}", (), (RowsWritten(target, statement),))
 
 
-def _create_view(catalog: Catalog, parsed: Parsed, statement: CreateView) -> Decision:
+def _create_view(asked: _Asked, statement: CreateView) -> Decision:
+    catalog = asked.catalog
     key, name = statement.name.key, statement.name
     if key in catalog.views and statement.if_not_exists:
         return Decision(f"{name.text} exists already")
@@ -227,47 +253,51 @@ def _create_view(catalog: Catalog, parsed: Parsed, statement: CreateView) -> Dec
         raise _exists(catalog, name)
     if any(one.key == key for one in _names_read(catalog, statement.query)):
         raise _error(name, f"{name.text} reads itself")
-    return Decision(f"view {name.text} is created", (PutView(statement),))
+    reads = frozenset(one.key for one in relations_read(statement.query))
+    view = View(**asked.written(), name=name.text, reads=reads)
+    return Decision(f"view {name.text} is created", (Put(view),))
 
 
-def _create_function(catalog: Catalog, parsed: Parsed, statement: CreateFunction) -> Decision:
+def _create_function(asked: _Asked, statement: CreateFunction) -> Decision:
+    catalog = asked.catalog
     name = statement.name
     if name.key in catalog.functions:
         if statement.if_not_exists:
             return Decision(f"{name.text} exists already")
         if not statement.or_replace:
             raise _error(name, f"there is a function {name.text} already: use OR REPLACE")
-    return Decision(f"function {name.text} is created", (PutFunction(statement),))
+    return Decision(f"function {name.text} is created", (Put(Function(**asked.written(), name=name.text)),))
 
 
-def _create_type(catalog: Catalog, parsed: Parsed, statement: CreateType) -> Decision:
+def _create_type(asked: _Asked, statement: CreateType) -> Decision:
+    catalog = asked.catalog
     name = statement.name
     if name.key in catalog.types:
         if statement.if_not_exists:
             return Decision(f"{name.text} exists already")
         raise _error(name, f"there is a type {name.text} already: drop it first")
-    return Decision(f"type {name.text} is created", (PutType(name.key, statement.type),))
+    return Decision(f"type {name.text} is created", (Put(NamedType(name.text, statement.type)),))
 
 
-def _drop(catalog: Catalog, parsed: Parsed, statement: Drop) -> Decision:
+def _drop(asked: _Asked, statement: Drop) -> Decision:
+    catalog = asked.catalog
     name, what = statement.name, statement.what
     if what in (Droppable.STREAM, Droppable.TABLE):
         return _drop_relation(catalog, statement)
-    known: Mapping[str, object]
-    known, removed = {
-        Droppable.VIEW: (catalog.views, RemoveView),
-        Droppable.FUNCTION: (catalog.functions, RemoveFunction),
-        Droppable.TYPE: (catalog.types, RemoveType),
-    }.get(what, ({}, RemoveView))
-    if name.key not in known:
+    removed = _DROPPED.get(what)
+    known: Mapping[str, object] = {} if removed is None else getattr(catalog, _FIELDS[removed])
+    if removed is None or name.key not in known:
         if statement.if_exists:
             return Decision(f"there is no {what.value} {name.text}")
         raise _error(name, f"there is no {what.value} {name.text}", nearest(name.key, known))
     if what is Droppable.VIEW:
-        users = [view.name.text for view in catalog.views.values() if _view_reads(view, name.key)]
+        users = [view.name for view in catalog.views.values() if name.key in view.reads]
         if users:
             raise _error(name, f"the view {users[0]} reads {name.text}: drop that first")
-    return Decision(f"{what.value} {name.text} is dropped", (removed(name.key),))
+    return Decision(f"{what.value} {name.text} is dropped", (Remove(removed, name.key),))
+
+
+_DROPPED = {Droppable.VIEW: What.VIEW, Droppable.FUNCTION: What.FUNCTION, Droppable.TYPE: What.TYPE}
 
 
 def _drop_relation(catalog: Catalog, statement: Drop) -> Decision:
@@ -282,17 +312,18 @@ def _drop_relation(catalog: Catalog, statement: Drop) -> Decision:
     others = [id for id in (*catalog.readers_of(name.key), *catalog.writers_of(name.key)) if id != relation.made_by]
     if others:
         raise _error(name, f"{relation.name} is used by {', '.join(others)}: TERMINATE first")
-    views = [view.name.text for view in catalog.views.values() if _view_reads(view, name.key)]
+    views = [view.name for view in catalog.views.values() if name.key in view.reads]
     if views:
         raise _error(name, f"the view {views[0]} reads {relation.name}: drop that first")
     if statement.deletes_topic and relation.is_read_only:
         raise _error(name, f"{relation.name} is a source that is only read: its topic is not deleted with it")
-    own = tuple(RemoveQuery(id) for id in catalog.queries if id == relation.made_by)
+    own = tuple(Remove(What.QUERY, id) for id in catalog.queries if id == relation.made_by)
     deleted = (TopicDeleted(relation.topic),) if statement.deletes_topic else ()
-    return Decision(f"{what.value} {relation.name} is dropped", (*own, RemoveRelation(name.key)), deleted)
+    return Decision(f"{what.value} {relation.name} is dropped", (*own, Remove(What.RELATION, name.key)), deleted)
 
 
-def _control(catalog: Catalog, parsed: Parsed, statement: Control) -> Decision:
+def _control(asked: _Asked, statement: Control) -> Decision:
+    catalog = asked.catalog
     action, name = statement.action, statement.query
     queries = list(catalog.queries.values())
     if name is not None:
@@ -303,10 +334,10 @@ def _control(catalog: Catalog, parsed: Parsed, statement: Control) -> Decision:
     done = {Action.PAUSE: "paused", Action.RESUME: "resumed", Action.TERMINATE: "terminated"}[action]
     message = f"{', '.join(query.id for query in queries) or 'no query'}: {done}"
     if action is Action.TERMINATE:
-        return Decision(message, tuple(RemoveQuery(query.id) for query in queries))
+        return Decision(message, tuple(Remove(What.QUERY, query.id) for query in queries))
     state = QueryState.PAUSED if action is Action.PAUSE else QueryState.RUNNING
     return Decision(
-        message, tuple(PutQuery(msgspec.structs.replace(one, state=state)) for one in queries if one.state is not state)
+        message, tuple(Put(msgspec.structs.replace(one, state=state)) for one in queries if one.state is not state)
     )
 
 
@@ -366,13 +397,9 @@ def _names_read(catalog: Catalog, query: Query) -> list[Name]:
         if name.key not in catalog.relations and name.key not in catalog.views:
             raise _unknown(catalog, name)
         if name.key not in found and name.key in catalog.views:
-            waiting += relations_read(catalog.views[name.key].query)
+            waiting += [Name(key, name.line, name.column) for key in sorted(catalog.views[name.key].reads)]
         found.setdefault(name.key, name)
     return list(found.values())
-
-
-def _view_reads(view: CreateView, key: str) -> bool:
-    return any(name.key == key for name in relations_read(view.query))
 
 
 def _upstream(catalog: Catalog, keys: frozenset[str]) -> set[str]:

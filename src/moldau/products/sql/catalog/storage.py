@@ -32,7 +32,7 @@ _NOT_HERE = {
 """Properties of ksqlDB that mean nothing here, with the reason."""
 
 
-class Storage(msgspec.Struct, frozen=True, kw_only=True):
+class Storage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`topic`: None until its name is chosen. `partitions`, `replicas`: for a topic that is made; None: those of the
     sources, or the cluster's default. `retention_ms`: of a topic that is made. `timestamp`: the column that is the
     record's time, None for the record's own; `timestamp_format`: of a text column. `delimiter`: of the format

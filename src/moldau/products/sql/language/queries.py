@@ -9,7 +9,7 @@ import msgspec
 from moldau.products.sql.language.tokens import Token, text_of
 
 
-class Name(msgspec.Struct, frozen=True):
+class Name(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A name as written, without backquotes. Upper and lower case are one. `line` and `column`: from 1."""
 
     text: str

@@ -26,7 +26,7 @@ class Role(enum.Enum):
     HEADER = "header"
 
 
-class Column(msgspec.Struct, frozen=True):
+class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A declared column. `type`: Spark's name of the type, as in DDL. `header`: the header's key, for Role.HEADER."""
 
     name: Name

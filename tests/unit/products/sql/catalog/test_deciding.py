@@ -18,7 +18,7 @@ def run(script: str, catalog: Catalog | None = None) -> tuple[Catalog, list[Deci
     """The catalog after a script, and each decision."""
     catalog, decisions = catalog or Catalog(), []
     for parsed in parse_script(script):
-        decisions.append(decide(catalog, parsed))
+        decisions.append(decide(catalog, parsed, {}))
         for change in decisions[-1].changes:
             catalog = apply(catalog, change)
     return catalog, decisions
