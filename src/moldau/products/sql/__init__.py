@@ -1,5 +1,6 @@
 """Streaming SQL over topics.
 
 catalog/: the streams, tables and queries that exist, and what a statement changes of them. Without Spark
+engine/: runs statements
 language/: statements as values: tokens, parser, errors. Without Spark
 """

@@ -1,4 +1,4 @@
-"""The variables and properties of one who sends statements: a script, a shell, a request with its `sessionVariables`."""
+"""The variables and properties of one who sends statements, such as a script, a shell or a request."""
 
 from __future__ import annotations
 
