@@ -1,0 +1,41 @@
+"""What a statement that looks may see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from moldau.products.sql.catalog.catalog import Catalog
+from moldau.products.sql.engine.answers import QueryStatus
+from moldau.products.sql.engine.looking.cluster import ClusterView
+from moldau.products.sql.engine.session import Session
+from moldau.products.sql.language.errors import SqlError
+from moldau.products.sql.language.parser.script import Parsed
+from moldau.products.sql.language.queries import Name
+
+
+class Sight(msgspec.Struct, frozen=True):
+    """`statuses`: of all persistent queries, by their ids."""
+
+    catalog: Catalog
+    session: Session
+    statuses: Mapping[str, QueryStatus]
+    cluster: ClusterView
+    parsed: Parsed
+
+    def status_of(self, query_id: str) -> QueryStatus:
+        """Of a query that the engine does not know yet: as stopped."""
+        return self.statuses.get(query_id) or QueryStatus(query=self.catalog.queries[query_id], state="stopped")
+
+    def statuses_of(self, query_ids: Iterable[str]) -> tuple[QueryStatus, ...]:
+        return tuple(self.status_of(one) for one in query_ids)
+
+
+def error_of(name: Name, problem: str, near: str | None = None) -> SqlError:
+    return SqlError(problem, line=name.line, column=name.column, found=name.text, nearest=near)
+
+
+def statement_error(parsed: Parsed, problem: str) -> SqlError:
+    """An error of the statement as a whole."""
+    return SqlError(problem, line=parsed.line, column=parsed.column)
