@@ -1,4 +1,4 @@
-"""What a statement answers, as values. Each door (terminal, HTTP, page) has a form of its own for them."""
+"""What a statement answers, as values. The terminal, HTTP and the web console each have their own form for them."""
 
 from __future__ import annotations
 
