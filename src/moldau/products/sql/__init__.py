@@ -3,4 +3,5 @@
 catalog/: the streams, tables and queries that exist, and what a statement changes of them. Without Spark
 engine/: runs statements
 language/: statements as values: tokens, parser, errors. Without Spark
+terminal/: the shell, and answers as text
 """

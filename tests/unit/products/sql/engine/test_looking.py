@@ -59,7 +59,7 @@ class Looker:
     def __init__(self) -> None:
         self.catalog = Catalog()
         for parsed in parse_script(SCRIPT):
-            for change in decide(self.catalog, parsed).changes:
+            for change in decide(self.catalog, parsed, {}).changes:
                 self.catalog = apply(self.catalog, change)
         self.session, self.cluster = Session(), OneCluster()
         running = QueryStatus(query=self.catalog.queries[QUERY], state="running", records_read=1234, lag=7)
@@ -91,7 +91,7 @@ def test_show_lists_what_the_catalog_has(looker: Looker):
     assert tables[1][5:] == ("id string, name string", "", "")
     assert looker.rows("SHOW STREAMS EXTENDED")[0][6] == QUERY
     assert looker.rows("SHOW VIEWS") == [("big", "clicks")]
-    assert looker.rows("SHOW VIEWS EXTENDED")[0][2] == "SELECT * FROM clicks WHERE page > 'm'"
+    assert looker.rows("SHOW VIEWS EXTENDED")[0][2] == "CREATE VIEW big AS SELECT * FROM clicks WHERE page > 'm'"
     assert looker.rows("SHOW TYPES") == [("point", looker.catalog.types["point"])]
     functions = looker.rows("SHOW FUNCTIONS")
     assert functions[0] == ("twice", "own", "")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from moldau.products.sql.catalog.catalog import Relation
-from moldau.products.sql.catalog.reads import relations_read
+from moldau.products.sql.catalog.catalog import Function, Relation
 from moldau.products.sql.engine.answers import Answer, Described, Explained, FunctionDescribed
 from moldau.products.sql.engine.looking.shows import count_of
 from moldau.products.sql.engine.looking.sight import Sight, error_of
-from moldau.products.sql.language.functions.row import Function
+from moldau.products.sql.language.functions.row import Function as KsqlFunction
 from moldau.products.sql.language.functions.table import FUNCTIONS
+from moldau.products.sql.language.parser.script import parse_script
 from moldau.products.sql.language.rewrites import Dialect, rewrite
 from moldau.products.sql.language.statements import CreateFunction, Describe, DescribeFunction
 from moldau.products.sql.language.tokens import tokenize
@@ -28,8 +28,7 @@ def describe(sight: Sight, statement: Describe) -> Answer:
     catalog, name = sight.catalog, statement.name
     view = catalog.views.get(name.key)
     if view is not None:
-        reads = tuple(one.text for one in relations_read(view.query))
-        return Explained(statement=sight.parsed.text, reads=reads, text=view.query.source.text)
+        return Explained(statement=sight.parsed.text, reads=sight.names_of(view.reads), text=view.statement)
     relation = catalog.relations.get(name.key)
     if relation is None:
         raise error_of(name, f"there is no stream, table or view {name.text}", catalog.nearest_relation(name.text))
@@ -65,9 +64,7 @@ def describe_function(sight: Sight, statement: DescribeFunction) -> Answer:
     name = statement.name
     own = sight.catalog.functions.get(name.key)
     if own is not None:
-        return FunctionDescribed(
-            statement=sight.parsed.text, name=own.name.text, usage=_call(own), template=own.body.text
-        )
+        return _own(sight, own)
     row = FUNCTIONS.get(name.text.upper())
     if row is None:
         raise error_of(
@@ -86,12 +83,17 @@ def describe_function(sight: Sight, statement: DescribeFunction) -> Answer:
     )
 
 
-def _call(function: CreateFunction) -> str:
+def _own(sight: Sight, kept: Function) -> Answer:
+    (parsed,) = parse_script(kept.statement, types=kept.types, substitutes=False)
+    function = parsed.statement
+    if not isinstance(function, CreateFunction):
+        raise TypeError(function)
     named = ", ".join(f"{one.name.text} {one.type}" for one in function.parameters)
-    return f"{function.name.text}({named})" + (f" RETURNS {function.returns}" if function.returns else "")
+    usage = f"{kept.name}({named})" + (f" RETURNS {function.returns}" if function.returns else "")
+    return FunctionDescribed(statement=sight.parsed.text, name=kept.name, usage=usage, template=function.body.text)
 
 
-def _rewritten(row: Function) -> Iterator[str]:
+def _rewritten(row: KsqlFunction) -> Iterator[str]:
     """What the examples become in Spark SQL."""
     for example in row.examples:
         yield rewrite(example, tokenize(example), columns=_COLUMNS, dialect=Dialect.KSQL).text

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from moldau.products.sql.catalog.catalog import Relation
-from moldau.products.sql.catalog.reads import relations_read
 from moldau.products.sql.engine.answers import Answer, Listing, QueryStatus
 from moldau.products.sql.engine.looking.cluster import Topic
 from moldau.products.sql.engine.looking.session_properties import PROPERTIES
@@ -65,11 +64,11 @@ def _relations(sight: Sight, kind: Kind, *, is_extended: bool) -> tuple[Row, lis
 
 
 def _views(sight: Sight, statement: Show) -> tuple[Row, list[tuple[Row, object]]]:
-    columns: Row = ("name", "reads") + (("query",) if statement.is_extended else ())
+    columns: Row = ("name", "reads") + (("statement",) if statement.is_extended else ())
     found: list[tuple[Row, object]] = []
     for _, view in sorted(sight.catalog.views.items()):
-        row = (view.name.text, ", ".join(name.text for name in relations_read(view.query)))
-        found.append((row + ((view.query.source.text,) if statement.is_extended else ()), view))
+        row = (view.name, ", ".join(sight.names_of(view.reads)))
+        found.append((row + ((view.statement,) if statement.is_extended else ()), view))
     return columns, found
 
 
@@ -79,12 +78,11 @@ def _queries(sight: Sight, statement: Show) -> tuple[Row, list[tuple[Row, object
         columns += ("reads", "batches", "last batch", "dead letters", "state rows", "statement")
 
     def row_of(one: QueryStatus) -> Row:
-        names = {key: relation.name for key, relation in sight.catalog.relations.items()}
         query = one.query
         row = (
             query.id,
             one.state,
-            names.get(query.sink, query.sink),
+            *sight.names_of([query.sink]),
             count_of(one.records_read),
             f"{one.records_per_second:,.0f}",
             count_of(one.lag),
@@ -94,7 +92,7 @@ def _queries(sight: Sight, statement: Show) -> tuple[Row, list[tuple[Row, object
             return row
         return (
             *row,
-            ", ".join(sorted(names.get(key, key) for key in query.reads)),
+            ", ".join(sight.names_of(query.reads)),
             count_of(one.batches),
             f"{one.batch_ms:,} ms",
             count_of(one.dead_letters or 0),
@@ -131,7 +129,7 @@ def _types(sight: Sight, statement: Show) -> tuple[Row, list[tuple[Row, object]]
 
 
 def _functions(sight: Sight, statement: Show) -> tuple[Row, list[tuple[Row, object]]]:
-    own = [((one.name.text, "own", ""), one) for _, one in sorted(sight.catalog.functions.items())]
+    own = [((one.name, "own", ""), one) for _, one in sorted(sight.catalog.functions.items())]
     of_ksqldb = [
         ((one.name, one.kind.value, one.examples[0]), one) for _, one in sorted(FUNCTIONS.items()) if one.examples
     ]

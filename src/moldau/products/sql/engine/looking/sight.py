@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from moldau.products.sql.catalog.catalog import Catalog
+from moldau.products.sql.catalog.catalog import Catalog, Relation, View
 from moldau.products.sql.engine.answers import QueryStatus
 from moldau.products.sql.engine.looking.cluster import ClusterView
 from moldau.products.sql.engine.session import Session
@@ -30,6 +30,11 @@ class Sight(msgspec.Struct, frozen=True):
 
     def statuses_of(self, query_ids: Iterable[str]) -> tuple[QueryStatus, ...]:
         return tuple(self.status_of(one) for one in query_ids)
+
+    def names_of(self, keys: Iterable[str]) -> tuple[str, ...]:
+        """The names of relations and views, sorted, by their keys in the catalog."""
+        known: dict[str, Relation | View] = {**self.catalog.relations, **self.catalog.views}
+        return tuple(known[key].name if key in known else key for key in sorted(keys))
 
 
 def error_of(name: Name, problem: str, near: str | None = None) -> SqlError:
