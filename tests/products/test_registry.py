@@ -24,11 +24,12 @@ from google.protobuf import descriptor_pool, message_factory
 from google.type import money_pb2
 
 from moldau.client.protocol.access import ClusterAccess
+from moldau.products.compacted_topic import TopicError
 from moldau.products.pipelines.formats.protobuf import ProtobufFormat
 from moldau.products.pipelines.formats.registry import Registry
 from moldau.products.proto_files import compile_protos
 from moldau.products.registry.core.state import RegistryState
-from moldau.products.registry.topic import SchemasTopic, TopicError
+from moldau.products.registry.topic import SchemasTopic
 from tests.support.cluster_under_test import cluster_under_test
 from tests.support.schema_registry import SchemaRegistry
 

@@ -1,6 +1,7 @@
 """The products for users. They talk to a cluster only as Kafka clients.
 
 brought_protos: `.proto` files that every schema registry has
+compacted_topic: a topic that all instances read and one at a time writes
 console/: the web console
 demo/: `moldau demo`
 ecma_patterns: patterns of JSON Schemas for Python's `re`

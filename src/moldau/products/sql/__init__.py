@@ -4,4 +4,5 @@ catalog/: the streams, tables and queries that exist, and what a statement chang
 engine/: runs statements
 language/: statements as values: tokens, parser, errors. Without Spark
 terminal/: the shell, and answers as text
+serving/: the statements of a service, and which instance runs them
 """

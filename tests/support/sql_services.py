@@ -1,0 +1,81 @@
+"""A service of streaming SQL without Spark: an engine that only keeps the catalog, in this process or in another.
+
+`python -m tests.support.sql_services SERVERS SERVICE_ID ADDRESS` reads scripts from standard input, one in each line.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+
+from moldau.client.protocol.access import ClusterAccess
+from moldau.errors import MoldauError
+from moldau.products.sql.catalog.catalog import Catalog
+from moldau.products.sql.catalog.deciding import Change, apply, decide
+from moldau.products.sql.catalog.journal import Journal
+from moldau.products.sql.engine.answers import Answer, Done, QueryStatus
+from moldau.products.sql.engine.session import Session
+from moldau.products.sql.language.parser.script import parse_script
+from moldau.products.sql.serving.service import SqlService
+
+
+class CatalogEngine:
+    """Runs statements that only change the catalog."""
+
+    def __init__(self, journal: Journal, kept: Sequence[Change]) -> None:
+        self.catalog = Catalog()
+        self.is_closed = False
+        self._journal = journal
+        self._running = threading.Lock()
+        self._keep(kept)
+
+    def execute(self, text: str, session: Session) -> Iterator[Answer]:
+        for parsed in parse_script(text, session.variables, self.catalog.types):
+            with self._running:
+                decision = decide(self.catalog, parsed, session.properties)
+                self._journal.append(decision.changes)
+                self._keep(decision.changes)
+            yield Done(statement=parsed.text, message=decision.message)
+
+    def statuses(self) -> list[QueryStatus]:
+        return [QueryStatus(query=query, state=query.state.value) for query in self.catalog.queries.values()]
+
+    def supervise(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def _keep(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            self.catalog = apply(self.catalog, change)
+
+
+def main() -> None:
+    servers, service_id, address = sys.argv[1:]
+    service = SqlService(ClusterAccess(servers), service_id, address, _opened)
+    service.start()
+    for line in sys.stdin:
+        engine = service.engine
+        if engine is None:
+            print(f"no leader here; {service.leader_address}", flush=True)
+            continue
+        try:
+            for answer in engine.execute(line, Session()):
+                assert isinstance(answer, Done)
+                print(f"done: {answer.message}", flush=True)
+        except MoldauError as error:
+            print(f"error: {error}", flush=True)
+    service.close()
+    print("closed", flush=True)
+
+
+def _opened(journal: Journal, kept: Sequence[Change]) -> CatalogEngine:
+    engine = CatalogEngine(journal, kept)
+    print(f"leading {len(engine.catalog.relations)} relations", flush=True)
+    return engine
+
+
+if __name__ == "__main__":
+    main()
