@@ -8,9 +8,10 @@ duplicate nothing, but a task or micro-batch that Spark runs again writes its re
 attempt stay. A task is done when all of its records are acknowledged by all in-sync replicas.
 
 Columns: `value` (string or binary), and optionally `key` (string or binary), `topic` (string; if the option `topic` is
-not set), `partition` (int), `headers` (array<struct<key string, value binary>>). Optional columns `_topic`,
-`_partition` and `_offset` name the input record in errors. Other columns are rejected. Spark does not support update
-mode for Python sinks: write a batch inside `foreachBatch`, with the options `checkpointLocation` and `batchId`.
+not set), `partition` (int), `headers` (array<struct<key string, value binary>>), `timestamp` (timestamp: the record's
+time of creation; null: now). Optional columns `_topic`, `_partition` and `_offset` name the input record in errors.
+Other columns are rejected. Spark does not support update mode for Python sinks: write a batch inside `foreachBatch`,
+with the options `checkpointLocation` and `batchId`.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ COLUMN_TYPES = {
     "topic": ("string",),
     "partition": ("int",),
     "headers": ("array<struct<key:string,value:binary>>",),
+    "timestamp": ("timestamp",),
     # not written; errors use them to name the input record
     "_topic": ("string",),
     "_partition": ("int",),

@@ -31,9 +31,9 @@ def json_of_row(rows: DataFrame, *, with_nulls: bool = False) -> str:
     return _json("struct(*)", _any_is_finer("", rows.schema.jsonValue(), 0), with_nulls)
 
 
-def json_of_column(rows: DataFrame, name: str) -> str:
-    """A struct, array or map as JSON."""
-    return _json(quoted(name), _is_finer(quoted(name), rows.schema[name].dataType.jsonValue(), 0), with_nulls=False)
+def json_of_column(rows: DataFrame, name: str, *, with_nulls: bool = False) -> str:
+    """A struct, array or map as JSON. `with_nulls`: includes null fields."""
+    return _json(quoted(name), _is_finer(quoted(name), rows.schema[name].dataType.jsonValue(), 0), with_nulls)
 
 
 def _json(sql: str, is_finer: str, with_nulls: bool) -> str:

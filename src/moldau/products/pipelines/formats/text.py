@@ -54,7 +54,7 @@ class JsonFormat(Format, frozen=True, kw_only=True):
     def decoded(self, records: DataFrame) -> DataFrame:
         """`from_json` decodes the values that JsonColumns does not. In a frame with the column READ, JsonColumns has
         already run."""
-        text = _call("from_json", self.schema, {})
+        text = parse_call("from_json", self.schema, {})
         names = [quoted(name) for name in records.columns if name != READ]
         if READ not in records.columns:
             columns = self.reader(records.sparkSession)
@@ -67,7 +67,7 @@ class JsonFormat(Format, frozen=True, kw_only=True):
 
     def reader(self, spark: SparkSession) -> JsonColumns | None:
         """Decodes values as `from_json` does in this session; None for types that it does not support."""
-        parsed = spark.sql(f"select {_call('from_json', self.schema, {})} as _value from (select '' as value)")
+        parsed = spark.sql(f"select {parse_call('from_json', self.schema, {})} as _value from (select '' as value)")
         fields = tuple((name, kind) for name, kind in parsed.select("_value.*").dtypes if name != CORRUPT_COLUMN)
         if not knows(fields) or str(spark.conf.get(_TIME_PARSER)).upper() == "LEGACY":
             return None
@@ -131,11 +131,12 @@ def _schema(section: Section, name: str) -> str:
 
 
 def _decoded(records: DataFrame, function: str, schema: str, more: dict[str, str]) -> DataFrame:
-    return records.selectExpr("*", f"{_call(function, schema, more)} as _value")
+    return records.selectExpr("*", f"{parse_call(function, schema, more)} as _value")
 
 
-def _call(function: str, schema: str, more: dict[str, str]) -> str:
+def parse_call(function: str, schema: str, more: Mapping[str, str], text: str = "value") -> str:
+    """SQL: `from_json` or `from_csv` of a column of text or bytes, with CORRUPT_COLUMN. `more`: its options."""
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_COLUMN, **more}
     texts = ", ".join(f"{literal(name)}, {literal(text)}" for name, text in options.items())
     columns = literal(f"{schema}, {CORRUPT_COLUMN} string")
-    return f"{function}(cast(value as string), {columns}, map({texts}))"
+    return f"{function}(cast({text} as string), {columns}, map({texts}))"

@@ -108,20 +108,23 @@ class RecordSource(Source, frozen=True, kw_only=True):
         record = [f"{sql} as {name}" for name, sql in self.RECORD_COLUMNS.items()]
         if self.decoder is None:
             return loaded.selectExpr(*self.plain_columns(loaded), *record)
+        frame = self.parsed(self.decoder, loaded, counted_as)
+        fields = [name for name in frame.select("_value.*").columns if name != CORRUPT_COLUMN]
+        _refuse_double_fields(fields)
+        return frame.selectExpr(*(f"_value.{quoted(name)}" for name in fields), *record)
+
+    def parsed(self, decoder: Format, loaded: DataFrame, counted_as: str) -> DataFrame:
+        """The records that parse, in the form of `Format.decoded`. `counted_as`: see `rows`."""
         from moldau.spark import expression  # a pipeline file is checked without Spark
 
         # Spark moves a filter below computed columns, and then computes them twice, but moves none below a metric.
         metric = expression(f"count_if({DOES_NOT_PARSE}) as {DEAD_LETTERS_METRIC}")
-        frame = self.decoder.decoded(loaded).observe(counted_as, metric)
+        frame = decoder.decoded(loaded).observe(counted_as, metric)
         if self.stops:
             address = ", ".join(f"'{name.removeprefix('moldau.')} ', {sql}, ', '" for name, sql in self.ADDRESS.items())
-            error = f"raise_error(concat({address}, {self.decoder.reason()}))"
-            frame = frame.where(f"if({DOES_NOT_PARSE}, cast({error} as boolean), true)")
-        else:
-            frame = frame.where(f"not ({DOES_NOT_PARSE})")
-        fields = [name for name in frame.select("_value.*").columns if name != CORRUPT_COLUMN]
-        _refuse_double_fields(fields)
-        return frame.selectExpr(*(f"_value.{quoted(name)}" for name in fields), *record)
+            error = f"raise_error(concat({address}, {decoder.reason()}))"
+            return frame.where(f"if({DOES_NOT_PARSE}, cast({error} as boolean), true)")
+        return frame.where(f"not ({DOES_NOT_PARSE})")
 
     @abstractmethod
     def plain_columns(self, loaded: DataFrame) -> Sequence[str]:

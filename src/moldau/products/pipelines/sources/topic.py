@@ -27,7 +27,7 @@ from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
 from moldau.products.pipelines.formats import all_formats, keys_of
 from moldau.products.pipelines.formats.by_schema import SchemaFormat
-from moldau.products.pipelines.formats.format import FORMAT
+from moldau.products.pipelines.formats.format import FORMAT, Format
 from moldau.products.pipelines.formats.given import json_text
 from moldau.products.pipelines.formats.text import READ, JsonFormat
 from moldau.products.pipelines.sources.records import BAD_RECORDS, DEAD_LETTERS_TOPIC, STOP, RecordSource
@@ -160,15 +160,25 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
             .option("startingOffsets", self.start)
             .option("maxOffsetsPerTrigger", str(self.max_records or MAX_OFFSETS_PER_TRIGGER))
             .option("failOnDataLoss", "false" if self.skips_lost else "true")
+            .option("includeHeaders", "true" if self.has_headers() else "false")
             .load()
         )
+
+    def has_headers(self) -> bool:
+        """Whether rows need the column `headers` of `load`."""
+        return False
+
+    def value_format(self) -> Format | None:
+        """The format of the records' values."""
+        return self.decoder
 
     def _format(self, spark: SparkSession) -> str:
         """Decodes JSON in the Python worker that reads the records, so that the value of a decoded row is not sent to
         the JVM."""
         from moldau.spark import decoding_format  # a pipeline file is checked without Spark
 
-        columns = self.decoder.reader(spark) if isinstance(self.decoder, JsonFormat) else None
+        values = self.value_format()
+        columns = values.reader(spark) if isinstance(values, JsonFormat) else None
         return "moldau" if columns is None else decoding_format(spark, READ, columns, columns.kind)
 
     def load_table(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:

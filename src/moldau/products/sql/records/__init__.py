@@ -1,0 +1,13 @@
+"""Records of topics as rows of streams and tables, and back.
+
+encoding: rows as records
+inserts: the rows of INSERT INTO ... VALUES
+kafka_bytes: the format KAFKA: the bytes of Kafka's own serializers
+layout: where in a record the columns of a relation are
+part: the base class for the key or value of a record
+parts: the part for each format
+record_format: records as rows
+source: a relation as a source
+target: a relation as a target
+texts: the formats JSON and DELIMITED
+"""

@@ -1,0 +1,129 @@
+"""A stream or table as a source: the rows of its topic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from moldau.client.protocol.access import ClusterAccess
+from moldau.products.pipelines.core.statement import quoted
+from moldau.products.pipelines.core.times import DEFAULT_TIMES
+from moldau.products.pipelines.formats.format import Format
+from moldau.products.pipelines.sources.source import DEAD_LETTERS_METRIC
+from moldau.products.pipelines.sources.topic import TopicSource
+from moldau.products.sql.catalog.catalog import Relation
+from moldau.products.sql.records.layout import (
+    EVENT_TIME,
+    ROW_OFFSET,
+    ROW_PARTITION,
+    ROW_TIME,
+    columns_of,
+    has_headers,
+    is_table,
+    key_columns,
+    names_of,
+)
+from moldau.products.sql.records.parts import key_part, value_part
+from moldau.products.sql.records.record_format import DELETED, TIME, RecordFormat
+from moldau.products.sql.records.texts import JsonPart
+
+if TYPE_CHECKING:
+    from moldau.spark import DataFrame, SparkSession
+
+HEADERS_TYPE = "array<struct<key: string, value: binary>>"
+
+
+class RelationSource(TopicSource, frozen=True, kw_only=True):
+    """The rows of the topic of `relation`: its columns in their order, ROWTIME, ROWPARTITION and ROWOFFSET, `_rowtime`,
+    and of a table DELETED. A table's row with DELETED has only its key. A record without a value is a row of a stream.
+    A record that does not decode is a dead letter, and so is a table's record without a key."""
+
+    DEFAULT_EVENT_TIME = EVENT_TIME
+    GIVEN_COLUMNS = f"{TopicSource.GIVEN_COLUMNS}, headers {HEADERS_TYPE}"
+    RECORD_COLUMNS: ClassVar = {
+        ROW_TIME: f"unix_millis(_value.{TIME})",
+        ROW_PARTITION: "partition",
+        ROW_OFFSET: "offset",
+        EVENT_TIME: f"_value.{TIME}",
+    }
+
+    relation: Relation
+
+    def columns(self) -> Sequence[str]:
+        deleted = [DELETED] if is_table(self.relation) else []
+        return [*names_of(columns_of(self.relation)), *self.RECORD_COLUMNS, *deleted]
+
+    def describe(self) -> str:
+        return f"{self.relation.kind.value} {self.relation.name}, {super().describe()}"
+
+    def has_headers(self) -> bool:
+        return has_headers(self.relation)
+
+    def value_format(self) -> Format | None:
+        value = self._format_of_records.value
+        return value.format if isinstance(value, JsonPart) else None
+
+    def rows(self, loaded: DataFrame, counted_as: str) -> DataFrame:
+        if "headers" not in loaded.columns:
+            loaded = loaded.selectExpr("*", f"cast(null as {HEADERS_TYPE}) as headers")
+        frame = self.parsed(self._format_of_records, loaded, counted_as)
+        record = [f"{sql} as {name}" for name, sql in self.RECORD_COLUMNS.items()]
+        deleted = [f"_value.{DELETED} as {DELETED}"] if is_table(self.relation) else []
+        names = names_of(columns_of(self.relation))
+        return frame.selectExpr(*(f"_value.{quoted(name)}" for name in names), *record, *deleted)
+
+    @property
+    def _format_of_records(self) -> RecordFormat:
+        if not isinstance(self.decoder, RecordFormat):
+            raise TypeError(self.decoder)
+        return self.decoder
+
+
+def source_of(
+    relation: Relation,
+    access: ClusterAccess,
+    *,
+    registry: str | None,
+    dead_letters: str | None,
+    start: str = "earliest",
+    watermark: str | None = None,
+) -> RelationSource:
+    """`registry`: its address, for formats with schemas. `watermark`: how late a row may be, by `_rowtime`. Raises
+    FlowError for columns that the formats cannot have."""
+    return RelationSource(
+        access=access,
+        relation=relation,
+        topic=relation.topic,
+        format=relation.storage.value_format,
+        decoder=RecordFormat(relation=relation, key=key_part(relation, registry), value=value_part(relation, registry)),
+        start=start,
+        watermark=watermark,
+        dead_letters=dead_letters,
+    )
+
+
+def snapshot(spark: SparkSession, source: RelationSource) -> DataFrame:
+    """What the topic holds now: of a stream all rows, of a table the newest row of each key that is not deleted,
+    without DELETED. Records that do not decode count as absent, as they do for a running query."""
+    loaded = (
+        spark.read.format("moldau")
+        .options(**DEFAULT_TIMES.of(source.access).spark_options())
+        .option("subscribe", str(source.topic))
+        .option("startingOffsets", "earliest")
+        .option("endingOffsets", "latest")
+        .option("includeHeaders", "true" if source.has_headers() else "false")
+        # records that compaction removes meanwhile were not the newest of their key
+        .option("failOnDataLoss", "false")
+        .load()
+    )
+    rows = source.rows(loaded, DEAD_LETTERS_METRIC)
+    if not is_table(source.relation):
+        return rows
+    from moldau.spark import expression  # a statement is checked without Spark
+
+    key = [quoted(name) for name in names_of(key_columns(source.relation))]
+    # A key has one partition, unless partitions were added; then offsets alone do not decide which row is newer.
+    for more, newer in (([ROW_PARTITION], ROW_OFFSET), ([], f"struct({EVENT_TIME}, {ROW_OFFSET})")):
+        newest = expression(f"max_by(struct(*), {newer}) as newest")
+        rows = rows.groupBy(*key, *more).agg(newest).select("newest.*")
+    return rows.where(f"not {DELETED}").drop(DELETED)
