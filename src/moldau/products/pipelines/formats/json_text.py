@@ -16,7 +16,7 @@ from moldau.products.pipelines.core.statement import literal, quoted
 if TYPE_CHECKING:
     from moldau.spark import DataFrame
 
-_SIX_DIGITS = {
+SIX_DIGITS = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
@@ -38,7 +38,7 @@ def json_of_column(rows: DataFrame, name: str, *, with_nulls: bool = False) -> s
 
 def _json(sql: str, is_finer: str, with_nulls: bool) -> str:
     plain = _to_json(sql, with_nulls, {})
-    return f"if({is_finer}, {_to_json(sql, with_nulls, _SIX_DIGITS)}, {plain})" if is_finer else plain
+    return f"if({is_finer}, {_to_json(sql, with_nulls, SIX_DIGITS)}, {plain})" if is_finer else plain
 
 
 def _to_json(sql: str, with_nulls: bool, options: Mapping[str, str]) -> str:

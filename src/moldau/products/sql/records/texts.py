@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.statement import literal, quoted
 from moldau.products.pipelines.formats.format import CORRUPT_COLUMN
-from moldau.products.pipelines.formats.json_text import json_of_column
+from moldau.products.pipelines.formats.json_text import SIX_DIGITS, json_of_column
 from moldau.products.pipelines.formats.text import JsonFormat, parse_call
 from moldau.products.sql.records.layout import ddl
 from moldau.products.sql.records.part import KEY, VALUE, Encoding, Part
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _BARE = "v"
 _NESTED = ("array", "map", "struct", "binary", "variant")
-_SIX_DIGITS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 
 
 class JsonPart(Part, frozen=True, kw_only=True):
@@ -83,11 +82,7 @@ class DelimitedPart(Part, frozen=True, kw_only=True):
         return literal(f"the line of the {self.name} does not fit the columns: {ddl(self.columns)}")
 
     def encoded(self, rows: DataFrame, struct: str) -> Encoding:
-        options = {
-            **self._options(),
-            "timestampFormat": f"{_SIX_DIGITS}XXX",
-            "timestampNTZFormat": _SIX_DIGITS,
-        }
+        options = {**self._options(), **SIX_DIGITS}
         texts = ", ".join(f"{literal(name)}, {literal(text)}" for name, text in options.items())
         line = f"to_csv({struct}, map({texts}))"
         if self.name == KEY:
