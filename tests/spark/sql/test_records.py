@@ -15,9 +15,10 @@ from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.times import DEFAULT_TIMES
 from moldau.products.pipelines.running.flow import with_watermark
 from moldau.products.pipelines.targets.target import TargetQuery
-from moldau.products.sql.catalog.catalog import Catalog, Relation
-from moldau.products.sql.catalog.deciding import PutRelation, decide
+from moldau.products.sql.catalog.catalog import Relation
+from moldau.products.sql.catalog.storage import storage_of
 from moldau.products.sql.language.parser.script import parse_script
+from moldau.products.sql.language.statements import CreateSource
 from moldau.products.sql.records.inserts import insert_rows
 from moldau.products.sql.records.source import RelationSource, snapshot, source_of
 from moldau.products.sql.records.target import RelationTarget, target_of
@@ -29,9 +30,10 @@ pytestmark = pytest.mark.slow
 def relation_of(statement: str) -> Relation:
     """The relation that a CREATE statement makes."""
     (parsed,) = parse_script(statement)
-    (put,) = decide(Catalog(), parsed).changes
-    assert isinstance(put, PutRelation)
-    return put.relation
+    made = parsed.statement
+    assert isinstance(made, CreateSource)
+    storage = storage_of(made.properties, {}, made.name)
+    return Relation(made.name.text, made.kind, storage, made.columns or None, parsed.text)
 
 
 class World:
