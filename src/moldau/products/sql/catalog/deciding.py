@@ -146,6 +146,11 @@ def decide(catalog: Catalog, parsed: Parsed, properties: Mapping[str, str]) -> D
     return _DECIDERS[type(parsed.statement)](_Asked(catalog, parsed.text, properties), parsed.statement)
 
 
+def decides(statement: Statement) -> bool:
+    """Whether `decide` takes it."""
+    return type(statement) in _DECIDERS
+
+
 def kept_properties(properties: Mapping[str, str]) -> dict[str, str]:
     """Those that count when a statement is read again."""
     return {name: value for name, value in properties.items() if name == "auto.offset.reset" or name.startswith("sql.")}

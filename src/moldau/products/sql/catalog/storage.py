@@ -22,6 +22,7 @@ MOST_PARTITIONS = 10_000
 
 _TEXTS = ("kafka_topic", "value_format", "key_format", "format", "timestamp", "timestamp_format", "value_delimiter")
 _NUMBERS = ("partitions", "replicas", "retention_ms")
+PROPERTIES = (*_TEXTS, *_NUMBERS)
 _NOT_HERE = {
     "window_type": "a windowed table has its window in the columns window_start and window_end",
     "window_size": "a windowed table has its window in the columns window_start and window_end",
@@ -83,8 +84,8 @@ def storage_of(properties: Iterable[Property], defaults: Mapping[str, str], at: 
 def _check_known(name: Name) -> None:
     if name.text in _NOT_HERE:
         raise _error(name, f"`{name.text}` is not known here: {_NOT_HERE[name.text]}")
-    if name.text not in (*_TEXTS, *_NUMBERS):
-        raise _error(name, f"`{name.text}` is no property", near=nearest(name.text, (*_TEXTS, *_NUMBERS)))
+    if name.text not in PROPERTIES:
+        raise _error(name, f"`{name.text}` is no property", near=nearest(name.text, PROPERTIES))
 
 
 def _text(given: Mapping[str, Property], name: str, allowed: tuple[str, ...] = ()) -> str | None:
