@@ -18,7 +18,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "protobuf": ("google.protobuf", "grpc_tools", "google.type"),
     "registry": ("avro", "jsonschema", "google.protobuf", "grpc_tools", "google.type"),
     "simulation": ("greenlet",),
-    "sql": ("numpy", "pyarrow", "pyspark", "pandas", "rich", "google.protobuf", "prompt_toolkit"),
+    "sql": ("google.protobuf", "prompt_toolkit"),
     "tls": ("cryptography",),
     "spark": ("numpy", "pyarrow", "pyspark", "pandas", "matplotlib", "psutil", "rich"),
 }
