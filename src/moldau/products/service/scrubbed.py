@@ -21,6 +21,11 @@ class ScrubbedProtocol(H11Protocol, asyncio.BufferedProtocol):
         super().__init__(*arguments, **named)
         self._piece = memoryview(bytearray(PIECE_BYTES))
 
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        # for an application whose client reads nothing: a close would wait until it reads what is buffered
+        self.app_state = {**self.app_state, "abort": transport.abort}
+        super().connection_made(transport)
+
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._piece
 
