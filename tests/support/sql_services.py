@@ -16,7 +16,7 @@ from moldau.products.sql.catalog.deciding import Change, apply, decide
 from moldau.products.sql.catalog.journal import Journal
 from moldau.products.sql.engine.answers import Answer, Done, QueryStatus
 from moldau.products.sql.engine.session import Session
-from moldau.products.sql.language.parser.script import parse_script
+from moldau.products.sql.language.parser.script import Parsed, parse_script
 from moldau.products.sql.serving.service import SqlService
 
 
@@ -32,11 +32,14 @@ class CatalogEngine:
 
     def execute(self, text: str, session: Session) -> Iterator[Answer]:
         for parsed in parse_script(text, session.variables, self.catalog.types):
-            with self._running:
-                decision = decide(self.catalog, parsed, session.properties)
-                self._journal.append(decision.changes)
-                self._keep(decision.changes)
-            yield Done(statement=parsed.text, message=decision.message)
+            yield self.run(parsed, session)
+
+    def run(self, parsed: Parsed, session: Session) -> Answer:
+        with self._running:
+            decision = decide(self.catalog, parsed, session.properties)
+            self._journal.append(decision.changes)
+            self._keep(decision.changes)
+        return Done(statement=parsed.text, message=decision.message)
 
     def statuses(self) -> list[QueryStatus]:
         return [QueryStatus(query=query, state=query.state.value) for query in self.catalog.queries.values()]

@@ -52,7 +52,7 @@ class CompactedTopic:
         self._access = access
         self.topic = topic
         self.client: dict[str, Any] = librdkafka_settings(access)
-        _prepare(AdminClient({**self.client, "logger": UNHEARD}), topic, holds)
+        self.cluster_id = _prepare(AdminClient({**self.client, "logger": UNHEARD}), topic, holds)
         self.changed = threading.Condition()
         self._apply = apply
         self._next_offset = 0
@@ -137,15 +137,15 @@ def is_fenced(error: KafkaException) -> bool:
     return error.args[0].code() in _FENCED
 
 
-def _prepare(admin: AdminClient, topic: str, holds: str) -> None:
-    """Raises TopicError."""
+def _prepare(admin: AdminClient, topic: str, holds: str) -> str:
+    """The id of the cluster. Raises TopicError."""
     try:
         there = admin.list_topics(timeout=TIMEOUT_S)
         if topic not in there.topics:
             replicas = min(MOST_REPLICAS, len(there.brokers))
             new = NewTopic(topic, 1, replicas, config={"cleanup.policy": "compact"})
             _made(admin, new)
-            return
+            return str(there.cluster_id)
         partitions = len(there.topics[topic].partitions)
         if partitions != 1:
             raise TopicError(f"the topic {topic} has {partitions} partitions: {holds} need one, for its order")
@@ -153,6 +153,7 @@ def _prepare(admin: AdminClient, topic: str, holds: str) -> None:
         policy = admin.describe_configs([resource])[resource].result(TIMEOUT_S)["cleanup.policy"].value
         if policy != "compact":
             raise TopicError(f"the topic {topic} has cleanup.policy={policy}, which loses {holds}: set it to compact")
+        return str(there.cluster_id)
     except KafkaException as error:
         raise TopicError(f"the topic {topic} cannot be used: {error.args[0].str()}") from error
 

@@ -68,6 +68,11 @@ class SqlService:
         return self._engine
 
     @property
+    def cluster_id(self) -> str:
+        """Of the Kafka cluster."""
+        return self._topic.cluster_id
+
+    @property
     def leader_address(self) -> str | None:
         """Of the newest leader, which may have ended. None if none is known but this instance."""
         leader = self._topic.leader

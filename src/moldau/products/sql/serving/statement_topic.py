@@ -65,6 +65,10 @@ class StatementTopic:
         return self._topic.topic
 
     @property
+    def cluster_id(self) -> str:
+        return self._topic.cluster_id
+
+    @property
     def leader(self) -> Leader | None:
         """The newest that is known here; it may have ended."""
         return self._leader
