@@ -1,0 +1,388 @@
+"""What a query reads, gives and keeps, decided without Spark.
+
+A live query over streams is one text for Spark. A live query over tables is taken apart (`over_tables`), because rows
+of tables change and go. A query that ends is one text too, over what the topics hold now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from moldau.products.pipelines.core.statement import groups, quoted
+from moldau.products.sql.catalog.catalog import Catalog, Relation
+from moldau.products.sql.catalog.reads import relations_read
+from moldau.products.sql.compiling.composed import Composed, joined
+from moldau.products.sql.compiling.expressions import Writing, is_aggregated, place_of_fragment
+from moldau.products.sql.compiling.keys import key_by, key_of_both, key_of_refs
+from moldau.products.sql.compiling.links import How, Link, links_of
+from moldau.products.sql.compiling.outputs import Output, outputs_of
+from moldau.products.sql.compiling.scope import EVENT_TIME, HIDDEN, Ref, Scope, Source, names_of, qualified
+from moldau.products.sql.compiling.select_text import WINDOW_END, WINDOW_START, from_sql, select_sql, window_columns
+from moldau.products.sql.language.queries import Emit, Name, Query, Select, WindowKind
+from moldau.products.sql.language.queries import Relation as Named
+from moldau.products.sql.language.statements import Kind
+from moldau.types import nearest
+
+GRACE_MS = 24 * 3_600_000
+"""How late rows may be for a window or a join without GRACE PERIOD, as in ksqlDB."""
+HOLDS = "_moldau_holds"
+"""The column that says whether HAVING holds for the row of a group."""
+
+
+class QueryPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """`text`: the query in Spark SQL; None if it is taken apart by `links`. `reads`: the streams and tables. `kind`: of
+    the result. `key`: its columns in the result. `mode`: of the Spark query. `watermark_ms`: how late rows of streams
+    may be; None: they are never too late. `deletes`: HAVING removes rows, by the column HOLDS. `limit`: of rows."""
+
+    query: Query
+    kind: Kind
+    reads: tuple[Relation, ...]
+    mode: str = "append"
+    key: tuple[str, ...] = ()
+    text: Composed | None = None
+    select: Select | None = None
+    scope: Scope = Scope(())
+    outputs: tuple[Output, ...] = ()
+    links: tuple[Link, ...] = ()
+    watermark_ms: int | None = None
+    deletes: bool = False
+    steps: tuple[str, ...] = ()
+
+    @property
+    def source_watermark_ms(self) -> int | None:
+        """As `watermark_ms`, of the sources themselves. A join with a table gives rows without a watermark, which get
+        theirs after it: Spark takes no second one."""
+        is_late = self.links and not any(link.how is How.WITHIN for link in self.links)
+        return None if is_late else self.watermark_ms
+
+    @property
+    def limit(self) -> int | None:
+        return self.query.limit
+
+
+def rows_view(relation: Relation) -> str:
+    """The name of the view with a relation's rows and the columns HIDDEN. The view of the relation's own name has its
+    declared columns only, for the parts of a query that only Spark reads."""
+    return f"_rows_of_{relation.name}"
+
+
+def plan_query(catalog: Catalog, query: Query, writing: Writing, *, is_live: bool) -> QueryPlan:
+    """`is_live`: it runs on as rows come; otherwise it ends with what is there. Raises SqlError."""
+    return _Planning(catalog, writing, is_live=is_live).plan(query)
+
+
+class _Planning:
+    def __init__(self, catalog: Catalog, writing: Writing, *, is_live: bool) -> None:
+        self._catalog, self._writing, self._is_live = catalog, writing, is_live
+
+    def plan(self, query: Query) -> QueryPlan:
+        reads = self._reads(query)
+        if not query.selects:
+            return self._whole(query, reads)
+        if len(query.selects) > 1:
+            return self._union(query, reads)
+        select = query.selects[0]
+        scope = self._scope(select)
+        self._check(query, select, scope)
+        outputs = outputs_of(select, scope, self._writing)
+        if self._is_live and any(source.is_table for source in scope.sources):
+            return self._over_tables(query, select, scope, outputs, reads)
+        return self._over_streams(query, select, scope, outputs, reads)
+
+    # --- what it reads
+
+    def _reads(self, query: Query) -> tuple[Relation, ...]:
+        found: dict[str, Relation] = {}
+        waiting = list(relations_read(query))
+        while waiting:
+            name = waiting.pop(0)
+            if name.key in self._catalog.views:
+                waiting += relations_read(self._catalog.views[name.key].query)
+            elif name.key in self._catalog.relations:
+                found[name.key] = self._catalog.relations[name.key]
+            else:
+                near = self._catalog.nearest_relation(name.text)
+                raise self._writing.error(name.place, f"there is no stream, table or view {name.text}", near=near)
+        return tuple(found.values())
+
+    def _scope(self, select: Select) -> Scope:
+        named = [*([select.relation] if select.relation else []), *(join.relation for join in select.joins)]
+        return Scope(tuple(map(self._source, named)))
+
+    def _source(self, named: Named) -> Source:
+        name = named.name
+        called = named.called.text if named.called is not None else "_query"
+        if name is None:
+            return Source(called, None, None)
+        relation = self._catalog.relations.get(name.key)
+        if relation is None:
+            return Source(called, None, self._columns_of_view(name))
+        if relation.columns is None:
+            raise self._writing.error(name.place, f"the columns of {relation.name} are not known")
+        return Source(called, relation, names_of(relation.columns))
+
+    def _columns_of_view(self, name: Name) -> tuple[str, ...] | None:
+        view = self._catalog.views.get(name.key)
+        if view is None or len(view.query.selects) != 1:
+            return None
+        select = view.query.selects[0]
+        names = [one.name for one in outputs_of(select, self._scope(select), self._writing)]
+        return tuple(names) if all(names) else None
+
+    def _relation_sql(self, named: Named, source: Source) -> str | Composed:
+        """What stands after FROM or JOIN."""
+        if source.relation is not None:
+            return quoted(rows_view(source.relation))
+        if named.name is not None and named.name.key in self._catalog.views:
+            query = self._catalog.views[named.name.key].query
+            inner = _Planning(self._catalog, Writing.of_view(query, self._writing), is_live=self._is_live)
+            return Composed("(", inner.text_of(query), ")")
+        return Composed(self._writing.sql(named.source))
+
+    # --- over streams, or over what is there now
+
+    def text_of(self, query: Query) -> Composed:
+        """Of a view, with the columns HIDDEN where it has them."""
+        plan = self.plan(query)
+        if plan.text is None:
+            raise self._writing.error((1, 1), "a view over a table is read by a query that ends; write its query here")
+        return plan.text
+
+    def _whole(self, query: Query, reads: tuple[Relation, ...]) -> QueryPlan:
+        if self._is_live and any(one.kind is Kind.TABLE for one in reads):
+            table = next(one for one in reads if one.kind is Kind.TABLE)
+            raise self._writing.error(
+                place_of_fragment(query.source),
+                f"this query has a clause that only Spark reads (ORDER BY, UNION, LATERAL VIEW, USING...), so it ends: "
+                f"the table {table.name} changes. Leave out EMIT, or create a stream or table without that clause",
+            )
+        text = Composed(self._writing.sql(query.source))
+        is_grouped = groups(text.text)
+        return QueryPlan(
+            query=query,
+            kind=Kind.STREAM,
+            reads=reads,
+            text=text,
+            mode="update" if is_grouped else "append",
+            steps=(*_reading(reads), "the query goes to Spark as written"),
+        )
+
+    def _union(self, query: Query, reads: tuple[Relation, ...]) -> QueryPlan:
+        parts: list[QueryPlan] = []
+        for select in query.selects:
+            one = msgspec.structs.replace(query, selects=(select,))
+            parts.append(self.plan(one))
+        if any(part.text is None or part.mode != "append" for part in parts):
+            raise self._writing.error(
+                place_of_fragment(query.source), "UNION ALL joins streams without GROUP BY; insert into one from each"
+            )
+        texts = [part.text for part in parts if part.text is not None]
+        return msgspec.structs.replace(parts[0], query=query, reads=reads, text=joined(texts, " UNION ALL "))
+
+    def _over_streams(
+        self, query: Query, select: Select, scope: Scope, outputs: tuple[Output, ...], reads: tuple[Relation, ...]
+    ) -> QueryPlan:
+        writing = self._writing
+        self._check_joins(select, scope)
+        first = self._relation_sql(select.relation, scope.sources[0]) if select.relation is not None else "(SELECT 1)"
+        joins = [
+            (join, self._relation_sql(join.relation, source))
+            for join, source in zip(select.joins, scope.sources[1:], strict=True)
+        ]
+        from_ = from_sql(writing, first, scope, joins)
+        is_grouped = is_aggregated(select)
+        kind = Kind.TABLE if is_grouped or all(one.is_table for one in scope.sources) else Kind.STREAM
+        key = self._key(select, scope, outputs)
+        is_final = query.emit is Emit.FINAL
+        deletes = self._is_live and is_grouped and select.having is not None and not is_final
+        more = self._more(select, scope, outputs, deletes=deletes)
+        text = Composed()
+        if query.definitions is not None:
+            text.add(writing.sql(query.definitions))
+            text.add(" ")
+        text.add(select_sql(writing, select, outputs, scope, from_, more=more, having=not deletes))
+        if not self._is_live and query.limit is not None:
+            text.add(f" LIMIT {query.limit}")
+        return QueryPlan(
+            query=query,
+            kind=kind,
+            reads=reads,
+            mode="update" if is_grouped and not is_final else "append",
+            key=(*key, WINDOW_START, WINDOW_END) if select.window is not None else key,
+            text=text,
+            select=select,
+            scope=scope,
+            outputs=outputs,
+            watermark_ms=_watermark(select),
+            deletes=deletes,
+            steps=steps_of(select, reads, query, writing),
+        )
+
+    def _more(self, select: Select, scope: Scope, outputs: Sequence[Output], *, deletes: bool) -> list[str]:
+        """Columns besides those that are selected: the bounds of the window, the time of the row, whether HAVING
+        holds."""
+        found = []
+        names = {one.name.lower() for one in outputs}
+        windows = window_columns(select.window)
+        if select.window is not None:
+            found += [f"{windows[name]} AS {name}" for name in (WINDOW_START, WINDOW_END) if name.lower() not in names]
+        if deletes and select.having is not None:
+            found.append(f"({self._writing.sql(select.having, windows).text}) AS {HOLDS}")
+        known = all(source.relation is not None for source in scope.sources)
+        if known and scope.sources and not select.is_distinct:
+            times = [qualified(source, EVENT_TIME) for source in scope.sources]
+            time = times[0] if len(times) == 1 else f"greatest({', '.join(times)})"
+            found.append(f"max({time}) AS {EVENT_TIME}" if is_aggregated(select) else f"{time} AS {EVENT_TIME}")
+            if not is_aggregated(select):
+                found += [f"{qualified(scope.sources[0], name)} AS {name}" for name in self._hidden(names)]
+        return found
+
+    def _hidden(self, names: set[str]) -> list[str]:
+        """The other columns HIDDEN that the query does not select: a view over it has them too."""
+        return [name for name in HIDDEN if name != EVENT_TIME and name.lower() not in names]
+
+    def _key(self, select: Select, scope: Scope, outputs: Sequence[Output]) -> tuple[str, ...]:
+        if select.group_by:
+            return key_by(select.group_by, outputs, scope, self._writing, "GROUP BY")
+        if select.window is not None or is_aggregated(select):
+            return ()
+        if select.partition_by:
+            return key_by(select.partition_by, outputs, scope, self._writing, "PARTITION BY")
+        alternatives = [
+            tuple(Ref(place, name) for name in source.key) for place, source in enumerate(scope.sources[:1])
+        ]
+        return key_of_refs(alternatives, outputs) or ()
+
+    # --- over tables that change
+
+    def _over_tables(
+        self, query: Query, select: Select, scope: Scope, outputs: tuple[Output, ...], reads: tuple[Relation, ...]
+    ) -> QueryPlan:
+        links = links_of(select, scope, self._writing)
+        is_stream = not links[-1].is_changes if links else False
+        is_grouped = is_aggregated(select)
+        if not is_stream and select.window is not None:
+            raise self._writing.error(
+                (select.window.line, select.window.column), "a window is of a stream: a table has one row for each key"
+            )
+        if is_stream and not is_grouped:
+            key = self._key(select, scope, outputs)
+            kind, mode = Kind.STREAM, "append"
+        elif is_grouped:
+            key, kind, mode = self._key(select, scope, outputs), Kind.TABLE, "update"
+        else:
+            alternatives = links[-1].keys if links else (tuple(Ref(0, name) for name in scope.sources[0].key),)
+            key, kind, mode = self._key_of_table(alternatives, links, outputs, scope), Kind.TABLE, "update"
+        if query.emit is Emit.FINAL:
+            if not (is_stream and select.window is not None):
+                raise self._writing.error(
+                    place_of_fragment(query.source), "EMIT FINAL needs a window: without one, a row is never final"
+                )
+            mode = "append"
+        if is_stream and select.window is not None:
+            key = (*key, WINDOW_START, WINDOW_END)
+        deletes = is_stream and is_grouped and select.having is not None and mode == "update"
+        return QueryPlan(
+            query=query,
+            kind=kind,
+            reads=reads,
+            mode=mode,
+            key=key,
+            select=select,
+            scope=scope,
+            outputs=outputs,
+            links=links,
+            watermark_ms=_watermark(select),
+            deletes=deletes,
+            steps=steps_of(select, reads, query, self._writing),
+        )
+
+    def _key_of_table(
+        self,
+        alternatives: tuple[tuple[Ref, ...], ...],
+        links: tuple[Link, ...],
+        outputs: Sequence[Output],
+        scope: Scope,
+    ) -> tuple[str, ...]:
+        found = key_of_refs(alternatives, outputs)
+        if found is None and links and links[-1].is_full:
+            found = key_of_both(alternatives, outputs, scope)
+        if found is None:
+            wanted = alternatives[0] if alternatives else ()
+            names = ", ".join(f"{scope.sources[ref.source].called}.{ref.name}" for ref in wanted)
+            what = f"COALESCE of the keys of both ({names}...)" if links and links[-1].is_full else names
+            place = place_of_fragment(outputs[0].fragment) if outputs and outputs[0].fragment is not None else (1, 1)
+            raise self._writing.error(place, f"a table has its key: add {what} to SELECT")
+        return found
+
+    # --- checks
+
+    def _check(self, query: Query, select: Select, scope: Scope) -> None:
+        writing = self._writing
+        if query.emit is Emit.FINAL and select.window is None:
+            raise writing.error(
+                place_of_fragment(query.source), "EMIT FINAL needs a window: without one, a row is never final"
+            )
+        if not self._is_live:
+            return
+        if select.is_distinct:
+            raise writing.error(
+                place_of_fragment(select.items[0].expression),
+                "SELECT DISTINCT would keep every row for ever: use GROUP BY, whose table has each group once",
+            )
+        window = select.window
+        if window is not None and window.kind is WindowKind.SESSION and query.emit is not Emit.FINAL:
+            raise writing.error(
+                (window.line, window.column), "a session grows and merges until it is over: use EMIT FINAL"
+            )
+        if is_aggregated(select) and window is None and scope.sources and not scope.sources[0].is_table:
+            what = ", ".join(one.text for one in select.group_by) or "all rows"
+            writing.warn(
+                place_of_fragment(select.group_by[0] if select.group_by else select.items[0].expression),
+                f"the groups by {what} are kept for ever: a WINDOW bounds them",
+            )
+
+    def _check_joins(self, select: Select, scope: Scope) -> None:
+        if not self._is_live:
+            return
+        for join in select.joins:
+            if join.within is None:
+                raise self._writing.error(
+                    (join.line, join.column),
+                    "two streams are joined WITHIN a time, as in WITHIN 1 HOUR: else every row would be kept for ever",
+                )
+
+
+def _watermark(select: Select) -> int | None:
+    """How late rows may be: the longest of the grace periods."""
+    graces = [] if select.window is None else [select.window.grace]
+    graces += [join.within.grace for join in select.joins if join.within is not None]
+    return max((GRACE_MS if one is None else one.milliseconds for one in graces), default=None)
+
+
+def _reading(reads: Sequence[Relation]) -> list[str]:
+    return [f"read the {one.kind.value} {one.name} (topic {one.topic})" for one in reads]
+
+
+def steps_of(select: Select, reads: Sequence[Relation], query: Query, writing: Writing) -> tuple[str, ...]:
+    """What happens to the rows, a sentence each."""
+    found = _reading(reads)
+    for join in select.joins:
+        within = "" if join.within is None else f" within {join.within.after.milliseconds / 1_000:g} s"
+        found.append(f"{join.kind.value} join with {join.relation.source.text}{within} on {join.on.text}")
+    if select.where is not None:
+        found.append(f"keep rows where {select.where.text}")
+    if select.window is not None:
+        found.append(f"{select.window.kind.value} window of {select.window.size.milliseconds / 1_000:g} s")
+    if select.group_by:
+        found.append(f"group by {', '.join(one.text for one in select.group_by)}")
+    if select.having is not None:
+        found.append(f"keep groups having {select.having.text}")
+    if select.partition_by:
+        found.append(f"partition by {', '.join(one.text for one in select.partition_by)}")
+    found.append(f"select {', '.join(item.expression.text for item in select.items)}")
+    if query.emit is Emit.FINAL:
+        found.append("give a window's row once, after its grace period")
+    return tuple(found)

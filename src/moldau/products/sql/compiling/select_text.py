@@ -1,0 +1,91 @@
+"""One SELECT as Spark SQL: ksqlDB's windows, times and clauses in Spark's words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from moldau.products.pipelines.core.statement import quoted
+from moldau.products.sql.compiling.composed import Composed, joined
+from moldau.products.sql.compiling.expressions import Writing
+from moldau.products.sql.compiling.outputs import Output
+from moldau.products.sql.compiling.scope import EVENT_TIME, OWN_COLUMNS, Scope, Source, qualified
+from moldau.products.sql.language.queries import Join, JoinKind, Select, Window, WindowKind, Within
+
+WINDOW_START, WINDOW_END = "WINDOWSTART", "WINDOWEND"
+
+
+def window_columns(window: Window | None) -> Mapping[str, str]:
+    """ksqlDB's own columns in a SELECT with this window."""
+    if window is None:
+        return OWN_COLUMNS
+    name = "session_window" if window.kind is WindowKind.SESSION else "window"
+    return {**OWN_COLUMNS, WINDOW_START: f"unix_millis({name}.start)", WINDOW_END: f"unix_millis({name}.end)"}
+
+
+def select_sql(
+    writing: Writing,
+    select: Select,
+    outputs: Sequence[Output],
+    scope: Scope,
+    from_: Composed,
+    *,
+    more: Iterable[str] = (),
+    having: bool = True,
+    time: str | None = None,
+) -> Composed:
+    """`from_`: what stands after FROM. `more`: other columns to select, as SQL. `having`: False leaves HAVING out.
+    `time`: the column of the rows' time; None: that of the first relation."""
+    columns = window_columns(select.window)
+    items: list[Composed] = []
+    for one in outputs:
+        if one.ref is not None:
+            items.append(Composed(f"{qualified(scope.sources[one.ref.source], one.ref.name)} AS {quoted(one.name)}"))
+        elif one.fragment is not None:
+            text = Composed(writing.sql(one.fragment, columns))
+            if one.name:
+                text.add(f" AS {quoted(one.name)}")
+            items.append(text)
+    items += map(Composed, more)
+    made = Composed("SELECT DISTINCT " if select.is_distinct else "SELECT ", joined(items, ", "), " FROM ", from_)
+    if select.where is not None:
+        made.add(Composed(" WHERE ", writing.sql(select.where)))
+    groups = []
+    if select.window is not None:
+        groups.append(Composed(_window(select.window, time or qualified(scope.sources[0], EVENT_TIME))))
+    groups += [Composed(writing.sql(one, columns)) for one in select.group_by]
+    if groups:
+        made.add(Composed(" GROUP BY ", joined(groups, ", ")))
+    if having and select.having is not None:
+        made.add(Composed(" HAVING ", writing.sql(select.having, columns)))
+    return made
+
+
+def from_sql(
+    writing: Writing, first: str | Composed, scope: Scope, joins: Sequence[tuple[Join, str | Composed]]
+) -> Composed:
+    """FROM with its joins. `first`, and the text of each join: a view, or a query in parentheses."""
+    made = Composed(first, f" AS {quoted(scope.sources[0].called)}")
+    for (join, relation), source in zip(joins, scope.sources[1:], strict=True):
+        word = "" if join.kind is JoinKind.INNER else f"{join.kind.value.upper()} "
+        made.add(Composed(f" {word}JOIN ", relation, f" AS {quoted(source.called)} ON (", writing.sql(join.on), ")"))
+        if join.within is not None:
+            made.add(f" AND {within_sql(join.within, scope.sources[0], source)}")
+    return made
+
+
+def within_sql(within: Within, left: Source, right: Source) -> str:
+    """The times of WITHIN as a condition, which also bounds the state of Spark's join."""
+    times = [qualified(source, EVENT_TIME) for source in (left, right)]
+    return (
+        f"{times[1]} >= {times[0]} - INTERVAL {within.before.milliseconds} MILLISECONDS "
+        f"AND {times[1]} <= {times[0]} + INTERVAL {within.after.milliseconds} MILLISECONDS"
+    )
+
+
+def _window(window: Window, time: str) -> str:
+    size = f"'{window.size.milliseconds} milliseconds'"
+    if window.kind is WindowKind.SESSION:
+        return f"session_window({time}, {size})"
+    if window.advance is None:
+        return f"window({time}, {size})"
+    return f"window({time}, {size}, '{window.advance.milliseconds} milliseconds')"
