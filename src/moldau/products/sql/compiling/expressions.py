@@ -9,9 +9,9 @@ from moldau.products.sql.compiling.scope import OWN_COLUMNS, Scope
 from moldau.products.sql.language.errors import SqlError, error_at
 from moldau.products.sql.language.functions.row import Kind as FunctionKind
 from moldau.products.sql.language.functions.table import FUNCTIONS
-from moldau.products.sql.language.queries import Fragment, Item, Query, Select
+from moldau.products.sql.language.queries import Fragment, Item, Select
 from moldau.products.sql.language.rewrites import Dialect, Rewritten, rewrite
-from moldau.products.sql.language.tokens import Token, text_of
+from moldau.products.sql.language.tokens import Token
 
 _OF_SPARK = """
 any any_value approx_count_distinct approx_percentile array_agg avg bit_and bit_or bit_xor bool_and bool_or
@@ -34,11 +34,6 @@ class Writing:
         self.rewrites: list[str] = []
         self.warnings: list[str] = []
         self._types, self._dialect = types, dialect
-
-    @classmethod
-    def of_view(cls, query: Query, other: Writing) -> Writing:
-        """For the query of a view, whose tokens have their places in the view's own statement."""
-        return cls(text_of(query.source.tokens), other._types, other._dialect)
 
     def sql(self, fragment: Fragment, columns: Mapping[str, str] = OWN_COLUMNS) -> Rewritten:
         """Raises SqlError."""

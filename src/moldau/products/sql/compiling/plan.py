@@ -7,11 +7,12 @@ of tables change and go. A query that ends is one text too, over what the topics
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from moldau.products.pipelines.core.statement import groups, quoted
-from moldau.products.sql.catalog.catalog import Catalog, Relation
+from moldau.products.sql.catalog.catalog import Catalog, Relation, Written
 from moldau.products.sql.catalog.reads import relations_read
 from moldau.products.sql.compiling.composed import Composed, joined
 from moldau.products.sql.compiling.expressions import Writing, is_aggregated, place_of_fragment
@@ -20,8 +21,10 @@ from moldau.products.sql.compiling.links import How, Link, links_of
 from moldau.products.sql.compiling.outputs import Output, outputs_of
 from moldau.products.sql.compiling.scope import EVENT_TIME, HIDDEN, Ref, Scope, Source, names_of, qualified
 from moldau.products.sql.compiling.select_text import WINDOW_END, WINDOW_START, from_sql, select_sql, window_columns
+from moldau.products.sql.language.parser.script import parse_script
 from moldau.products.sql.language.queries import Emit, Name, Query, Select, WindowKind
 from moldau.products.sql.language.queries import Relation as Named
+from moldau.products.sql.language.rewrites import dialect_of
 from moldau.products.sql.language.statements import Kind
 from moldau.types import nearest
 
@@ -68,6 +71,13 @@ def rows_view(relation: Relation) -> str:
     return f"_rows_of_{relation.name}"
 
 
+def query_of(written: Written) -> tuple[Query, Writing]:
+    """The query of an item of the catalog, and what writes its expressions. Raises SqlError."""
+    (parsed,) = parse_script(written.statement, types=written.types, substitutes=False)
+    statement: Any = parsed.statement
+    return statement.query, Writing(written.statement, written.types, dialect_of(written.properties))
+
+
 def plan_query(catalog: Catalog, query: Query, writing: Writing, *, is_live: bool) -> QueryPlan:
     """`is_live`: it runs on as rows come; otherwise it ends with what is there. Raises SqlError."""
     return _Planning(catalog, writing, is_live=is_live).plan(query)
@@ -99,7 +109,7 @@ class _Planning:
         while waiting:
             name = waiting.pop(0)
             if name.key in self._catalog.views:
-                waiting += relations_read(self._catalog.views[name.key].query)
+                waiting += [Name(key, *name.place) for key in sorted(self._catalog.views[name.key].reads)]
             elif name.key in self._catalog.relations:
                 found[name.key] = self._catalog.relations[name.key]
             else:
@@ -125,10 +135,14 @@ class _Planning:
 
     def _columns_of_view(self, name: Name) -> tuple[str, ...] | None:
         view = self._catalog.views.get(name.key)
-        if view is None or len(view.query.selects) != 1:
+        if view is None:
             return None
-        select = view.query.selects[0]
-        names = [one.name for one in outputs_of(select, self._scope(select), self._writing)]
+        query, writing = query_of(view)
+        if len(query.selects) != 1:
+            return None
+        inner = _Planning(self._catalog, writing, is_live=self._is_live)
+        select = query.selects[0]
+        names = [one.name for one in outputs_of(select, inner._scope(select), writing)]
         return tuple(names) if all(names) else None
 
     def _relation_sql(self, named: Named, source: Source) -> str | Composed:
@@ -136,9 +150,10 @@ class _Planning:
         if source.relation is not None:
             return quoted(rows_view(source.relation))
         if named.name is not None and named.name.key in self._catalog.views:
-            query = self._catalog.views[named.name.key].query
-            inner = _Planning(self._catalog, Writing.of_view(query, self._writing), is_live=self._is_live)
-            return Composed("(", inner.text_of(query), ")")
+            query, writing = query_of(self._catalog.views[named.name.key])
+            inner = _Planning(self._catalog, writing, is_live=self._is_live)
+            # its places are those of another statement
+            return f"({inner.text_of(query).text})"
         return Composed(self._writing.sql(named.source))
 
     # --- over streams, or over what is there now

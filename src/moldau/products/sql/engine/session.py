@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from moldau.products.sql.language.rewrites import Dialect
+from moldau.products.sql.language.rewrites import Dialect, dialect_of
 
-DIALECT, START = "sql.dialect", "auto.offset.reset"
+START = "auto.offset.reset"
 
 
 class Session(msgspec.Struct):
@@ -20,7 +20,7 @@ class Session(msgspec.Struct):
 
     @property
     def dialect(self) -> Dialect:
-        return Dialect(self.properties.get(DIALECT, Dialect.SPARK.value))
+        return dialect_of(self.properties)
 
     @property
     def start(self) -> str:

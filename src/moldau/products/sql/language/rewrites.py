@@ -20,11 +20,19 @@ from moldau.products.sql.language.pieces import Place, offset_of, places_of, sou
 from moldau.products.sql.language.tokens import Kind, Token
 
 
+DIALECT = "sql.dialect"
+
+
 class Dialect(enum.Enum):
     """The value of `SET 'sql.dialect'`."""
 
     SPARK = "spark"
     KSQL = "ksql"
+
+
+def dialect_of(properties: Mapping[str, str]) -> Dialect:
+    """`properties`: of SET, by names in lower case."""
+    return Dialect(properties.get(DIALECT, Dialect.SPARK.value).lower())
 
 
 class Rewrite(msgspec.Struct, frozen=True):
