@@ -41,7 +41,7 @@ class LateSession:
     """The session that a module sees."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(_session_of_a_flow(), name)
+        return getattr(session_of_flow(), name)
 
     @property
     def readStream(self) -> _StreamReader:  # noqa: N802 - Spark's name
@@ -52,13 +52,14 @@ class _StreamReader:
     """Reads a stream by name like any view, because Spark's own `readStream.table` rejects the records of a test."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(_session_of_a_flow().readStream, name)
+        return getattr(session_of_flow().readStream, name)
 
     def table(self, tableName: str) -> DataFrame:  # noqa: N803 - Spark's name
-        return _session_of_a_flow().table(tableName)
+        return session_of_flow().table(tableName)
 
 
-def _session_of_a_flow() -> SparkSession:
+def session_of_flow() -> SparkSession:
+    """The session in which a flow's function runs. Raises MoldauError outside of one."""
     session = _session.get(None)
     if session is None:
         raise MoldauError(NO_SPARK)

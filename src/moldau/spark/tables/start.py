@@ -10,7 +10,7 @@ from moldau.spark.session.settings_during import ROCKSDB, settings_during
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SETTINGS = {
+SETTINGS = {
     **ROCKSDB,
     # a batch stores what it changed, and not whole files of RocksDB: a tenth of a second instead of one
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
@@ -21,4 +21,4 @@ _SETTINGS = {
 
 def for_tables(spark: SparkSession) -> AbstractContextManager[None]:
     """Start a query over these operators in this context. The query keeps the settings, the session does not."""
-    return settings_during(spark, _SETTINGS)
+    return settings_during(spark, SETTINGS)

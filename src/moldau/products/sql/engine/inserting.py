@@ -1,0 +1,46 @@
+"""INSERT INTO ... VALUES: evaluates the expressions, and writes the rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.products.pipelines.core.statement import quoted
+from moldau.products.sql.catalog.catalog import Catalog
+from moldau.products.sql.catalog.deciding import RowsWritten
+from moldau.products.sql.compiling.composed import Composed, joined
+from moldau.products.sql.compiling.expressions import Writing
+from moldau.products.sql.compiling.frames import sql_frame
+from moldau.products.sql.compiling.scope import ROWTIME
+from moldau.products.sql.engine.compiled import NAMESPACE_SETTINGS, Place, create_function
+from moldau.products.sql.language.statements import Role
+from moldau.products.sql.records.inserts import insert_rows
+from moldau.spark.queries.namespace import as_active, open_namespace
+
+if TYPE_CHECKING:
+    from moldau.spark import DataFrame, SparkSession
+
+
+def insert_values(spark: SparkSession, written: RowsWritten, catalog: Catalog, writing: Writing, place: Place) -> None:
+    """Writes all rows, or none. Raises SqlError, FlowError, KafkaError."""
+    own = open_namespace(spark, NAMESPACE_SETTINGS)
+    with as_active(own):
+        for function in catalog.functions.values():
+            create_function(own, function)
+        insert_rows(values_frame(own, written, writing), written.relation, place.access, place.registry)
+
+
+def values_frame(spark: SparkSession, written: RowsWritten, writing: Writing) -> DataFrame:
+    """The rows, with the types of the relation's columns. Raises SqlError."""
+    insert, relation = written.insert, written.relation
+    columns = {one.name.key: one for one in relation.columns or () if one.role not in (Role.HEADERS, Role.HEADER)}
+    named = [one.key for one in insert.columns] or list(columns)
+    kinds = {key: one.type for key, one in columns.items()} | {ROWTIME.lower(): "bigint"}
+    names = {key: one.name.text for key, one in columns.items()} | {ROWTIME.lower(): ROWTIME}
+    selects = []
+    for row in insert.rows:
+        cells = [
+            Composed("CAST(", writing.sql(cell, {}), f" AS {kinds[key]}) AS {quoted(names[key])}")
+            for key, cell in zip(named, row, strict=True)
+        ]
+        selects.append(Composed("SELECT ", joined(cells, ", ")))
+    return sql_frame(spark, joined(selects, " UNION ALL "), writing)

@@ -1,0 +1,184 @@
+"""The persistent queries that the catalog says are running."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from moldau.errors import MoldauError
+from moldau.products.pipelines.core.failures import what_failed
+from moldau.products.pipelines.running.progress import Rate
+from moldau.products.pipelines.running.running_pipeline import RunningPipeline
+from moldau.products.pipelines.running.stopping import StopRequest
+from moldau.products.sql.catalog.catalog import Catalog, PersistentQuery, QueryState, Relation
+from moldau.products.sql.compiling.plan import query_of
+from moldau.products.sql.engine.answers import QueryStatus
+from moldau.products.sql.engine.compiled import Compiled, Place
+from moldau.products.sql.engine.running import spec_of, start_query
+from moldau.spark import spark_error
+from moldau.spark.queries.query_set import QuerySet
+from moldau.spark.queries.supervised_state import SupervisedState
+from moldau.spark.queries.supervision import STOP_WITHIN_SECONDS
+
+if TYPE_CHECKING:
+    from moldau.spark import SparkSession
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
+"""Between two attempts to start a query that could not be started."""
+
+
+class Maintained:
+    """Owns the queries of a session. `follow` and `close` are not called at the same time as each other; the others
+    may be called from any thread."""
+
+    def __init__(self, spark: SparkSession, service: str, directory: Path, place: Place, *, once: bool) -> None:
+        self._spark, self._service, self._directory, self._place, self._once = spark, service, directory, place, once
+        self._set = QuerySet()
+        self._lock = threading.RLock()
+        self._kept: dict[str, _Kept] = {}
+        self._stop = StopRequest()
+
+    def follow(self, catalog: Catalog) -> None:
+        """Stops and starts queries, so that those run that are to run. Raises nothing for a query that cannot be
+        started: it is tried again."""
+        with self._lock:
+            for id, kept in list(self._kept.items()):
+                wanted = catalog.queries.get(id)
+                if wanted != kept.query:
+                    kept.end()
+                    del self._kept[id]
+            for id, query in catalog.queries.items():
+                if id not in self._kept and query.state is QueryState.RUNNING:
+                    self._kept[id] = kept = _Kept(query, self)
+                    kept.start(catalog)
+            self._catalog = catalog
+
+    def supervise(self) -> None:
+        self._set.supervise(also_given_up=not self._once)
+        with self._lock:
+            for kept in self._kept.values():
+                kept.look(self._catalog)
+
+    def statuses(self, catalog: Catalog) -> list[QueryStatus]:
+        """Of all queries of the catalog."""
+        with self._lock:
+            kept = dict(self._kept)
+        return [
+            kept[id].status() if id in kept else QueryStatus(query=query, state=query.state.value)
+            for id, query in catalog.queries.items()
+        ]
+
+    @property
+    def is_kept(self) -> bool:
+        with self._lock:
+            return any(one.is_kept for one in self._kept.values())
+
+    def states(self) -> list[SupervisedState]:
+        """For a table of progress."""
+        return self._set.states()
+
+    def failures(self) -> list[str]:
+        with self._lock:
+            return [f"{id}: {one.error}" for id, one in self._kept.items() if one.error is not None and not one.is_kept]
+
+    def close(self) -> None:
+        self._stop.ask()
+        with self._lock:
+            for kept in self._kept.values():
+                kept.withdraw()
+            for kept in self._kept.values():
+                kept.end()
+            self._kept.clear()
+        self._set.close()
+
+
+class _Kept:
+    """One query that is to run."""
+
+    def __init__(self, query: PersistentQuery, owner: Maintained) -> None:
+        self.query = query
+        self._owner = owner
+        self._running: RunningPipeline | None = None
+        self._error: str | None = None
+        self._due = 0.0
+        self._pause_s = FIRST_PAUSE_S
+        self._rate = Rate()
+
+    @property
+    def is_kept(self) -> bool:
+        if self._running is not None:
+            return self._running.is_kept
+        return not self._owner._once
+
+    @property
+    def error(self) -> str | None:
+        if self._running is None:
+            return self._error
+        failed = self._owner._set.errors([self._name])
+        return failed[0] if failed and failed[0] is not None else None
+
+    def start(self, catalog: Catalog) -> None:
+        owner = self._owner
+        try:
+            read, writing = query_of(self.query)
+            compiled = Compiled(catalog, read, writing, is_live=True)
+            sink: Relation = catalog.relations[self.query.sink]
+            spec = spec_of(
+                self.query, compiled, sink, owner._place, service=owner._service, directory=owner._directory
+            )
+            stop = StopRequest(owner._stop)
+            self._running = start_query(spec, owner._spark, owner._set, stop, once=owner._once)
+            self._error, self._pause_s = None, FIRST_PAUSE_S
+        except (MoldauError, *spark_error()) as error:  # type: ignore[misc]
+            self._error = what_failed(str(error))
+            self._due = time.monotonic() + self._pause_s
+            self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+
+    def look(self, catalog: Catalog) -> None:
+        if self._running is None and not self._owner._once and time.monotonic() >= self._due:
+            self.start(catalog)
+
+    def status(self) -> QueryStatus:
+        if self._running is None:
+            return QueryStatus(query=self.query, state="retrying", error=self._error)
+        states = self._running.states
+        if not states:
+            return QueryStatus(query=self.query, state="starting")
+        state = states[0]
+        return QueryStatus(
+            query=self.query,
+            state=_STATES.get(state.state, state.state),
+            records_read=state.records_read,
+            batches=state.batches,
+            lag=state.lag,
+            batch_ms=state.batch_ms,
+            records_per_second=self._rate.per_second(time.monotonic(), state.records_read),
+            dead_letters=state.dead_letters,
+            state_rows=state.report.state_rows if state.report is not None else None,
+            error=self.error or state.trouble,
+        )
+
+    def withdraw(self) -> None:
+        if self._running is not None:
+            self._running.stop_request.ask()
+            self._running.withdraw()
+
+    def end(self) -> None:
+        """After the batch that is being written."""
+        running, self._running = self._running, None
+        if running is not None:
+            running.stop_request.ask()
+            running.withdraw()
+            running.stop(STOP_WITHIN_SECONDS)
+            running.close()
+
+    @property
+    def _name(self) -> str:
+        return f"{self._owner._service}.{self.query.id}"
+
+
+_STATES: Mapping[str, str] = {}
+"""Words of the supervision, and those of SQL."""
