@@ -13,15 +13,18 @@ from moldau.products.sql.language.queries import Fragment, Item, Select
 from moldau.products.sql.language.rewrites import Dialect, Rewritten, rewrite
 from moldau.products.sql.language.tokens import Token
 
-_OF_SPARK = """
-any any_value approx_count_distinct approx_percentile array_agg avg bit_and bit_or bit_xor bool_and bool_or
-collect_list collect_set corr count count_if count_min_sketch covar_pop covar_samp every first first_value
-histogram_numeric hll_sketch_agg kurtosis last last_value listagg max max_by mean median min min_by mode percentile
-percentile_approx percentile_cont percentile_disc regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope
-regr_sxx regr_sxy regr_syy skewness some std stddev stddev_pop stddev_samp string_agg sum try_avg try_sum var_pop
-var_samp variance
-""".split()
-AGGREGATES = frozenset(_OF_SPARK) | {name.lower() for name, one in FUNCTIONS.items() if one.kind is FunctionKind.AGGREGATE}
+_OF_SPARK = (
+    "any", "any_value", "approx_count_distinct", "approx_percentile", "array_agg", "avg", "bit_and", "bit_or",
+    "bit_xor", "bool_and", "bool_or", "collect_list", "collect_set", "corr", "count", "count_if",
+    "count_min_sketch", "covar_pop", "covar_samp", "every", "first", "first_value", "histogram_numeric",
+    "hll_sketch_agg", "kurtosis", "last", "last_value", "listagg", "max", "max_by", "mean", "median", "min",
+    "min_by", "mode", "percentile", "percentile_approx", "percentile_cont", "percentile_disc", "regr_avgx",
+    "regr_avgy", "regr_count", "regr_intercept", "regr_r2", "regr_slope", "regr_sxx", "regr_sxy", "regr_syy",
+    "skewness", "some", "std", "stddev", "stddev_pop", "stddev_samp", "string_agg", "sum", "try_avg", "try_sum",
+    "var_pop", "var_samp", "variance",
+)  # fmt: skip
+_OF_KSQL = {name.lower() for name, one in FUNCTIONS.items() if one.kind is FunctionKind.AGGREGATE}
+AGGREGATES = frozenset(_OF_SPARK) | _OF_KSQL
 """The names of aggregate functions, of Spark and of ksqlDB, in lower case."""
 
 

@@ -14,7 +14,6 @@ from moldau.products.sql.compiling.expressions import Writing
 from moldau.products.sql.compiling.over_tables import frame_over_tables
 from moldau.products.sql.compiling.plan import HOLDS, QueryPlan, rows_view
 from moldau.products.sql.compiling.scope import EVENT_TIME, HIDDEN, names_of
-from moldau.products.sql.language.errors import SqlError
 from moldau.spark import spark_error
 from moldau.spark.tables.aggregates import having
 
@@ -29,10 +28,7 @@ def make_frame(spark: SparkSession, plan: QueryPlan, writing: Writing) -> DataFr
         rows = spark.table(quoted(rows_view(relation)))
         plain = rows.select(*map(quoted, names_of(relation.columns or ())))
         plain.createOrReplaceTempView(quoted(relation.name))
-    if plan.text is None:
-        frame = frame_over_tables(spark, plan, writing)
-    else:
-        frame = sql_frame(spark, plan.text, writing)
+    frame = frame_over_tables(spark, plan, writing) if plan.text is None else sql_frame(spark, plan.text, writing)
     if plan.deletes:
         frame = having(frame, plan.key, HOLDS).drop(HOLDS)
     kept = {one.name.lower() for one in plan.outputs}
@@ -46,8 +42,3 @@ def sql_frame(spark: SparkSession, text: Composed, writing: Writing) -> DataFram
         return spark.sql(text.text)
     except spark_error() as error:
         raise text.error(writing.source, str(error)) from error
-
-
-def error_of(writing: Writing, error: Exception) -> SqlError:
-    """An error of an operator, about the whole statement."""
-    return Composed().error(writing.source, str(error))

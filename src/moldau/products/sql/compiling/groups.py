@@ -51,9 +51,7 @@ class _Groups:
         items = [self._output(one) for one in self._plan.outputs]
         condition = None if select.having is None else self._rewritten(select.having)
         by = [f"_by{place}" for place in range(len(select.group_by))]
-        parts = [
-            Composed("(", writing.sql(one), f") AS {name}") for one, name in zip(select.group_by, by, strict=True)
-        ]
+        parts = [Composed("(", writing.sql(one), f") AS {name}") for one, name in zip(select.group_by, by, strict=True)]
         parts += [Composed(f"({sql}) AS {name}") for sql, name in self._arguments.items()]
         read = Composed("SELECT ", joined([*parts, DELETED], ", "), " FROM ", from_)
         if select.where is not None:

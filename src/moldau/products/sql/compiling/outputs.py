@@ -39,7 +39,9 @@ def outputs_of(select: Select, scope: Scope, writing: Writing) -> tuple[Output, 
 def _all(scope: Scope, called: str | None, star: Fragment, writing: Writing) -> Iterator[Output]:
     """`called`: of `name.*`."""
     chosen = [
-        (place, one) for place, one in enumerate(scope.sources) if called is None or one.called.lower() == called.lower()
+        (place, one)
+        for place, one in enumerate(scope.sources)
+        if called is None or one.called.lower() == called.lower()
     ]
     if not chosen:
         names = [one.called for one in scope.sources]

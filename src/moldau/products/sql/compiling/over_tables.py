@@ -23,7 +23,6 @@ from moldau.products.sql.compiling.select_text import (
     select_sql,
     window_columns,
 )
-from moldau.products.sql.language.queries import Fragment
 from moldau.spark import expression, spark_error
 from moldau.spark.tables.buckets import DELETED, Side
 from moldau.spark.tables.joins import join
@@ -204,5 +203,3 @@ _WHOLE = frozenset({"tinyint", "smallint", "int", "bigint"})
 
 def _with_columns(rows: DataFrame, columns: dict[str, str]) -> DataFrame:
     return rows.select("*", *(expression(f"{sql} AS {quoted(name)}") for name, sql in columns.items()))
-
-

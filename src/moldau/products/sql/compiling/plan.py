@@ -26,7 +26,6 @@ from moldau.products.sql.language.queries import Emit, Name, Query, Select, Wind
 from moldau.products.sql.language.queries import Relation as Named
 from moldau.products.sql.language.rewrites import dialect_of
 from moldau.products.sql.language.statements import Kind
-from moldau.types import nearest
 
 GRACE_MS = 24 * 3_600_000
 """How late rows may be for a window or a join without GRACE PERIOD, as in ksqlDB."""

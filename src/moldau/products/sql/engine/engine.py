@@ -13,7 +13,7 @@ from moldau.client.protocol.access import ClusterAccess
 from moldau.errors import MoldauError
 from moldau.products.pipelines.core.commit_metadata import DEAD_LETTERS_SUFFIX
 from moldau.products.pipelines.core.failures import what_failed
-from moldau.products.sql.catalog.catalog import Catalog, PersistentQuery, QueryState, Relation
+from moldau.products.sql.catalog.catalog import Catalog, PersistentQuery, Relation
 from moldau.products.sql.catalog.deciding import (
     Change,
     Decision,
@@ -164,7 +164,9 @@ class Engine:
             case RunQuery(query):
                 return self._select(query, parsed, session)
             case Print():
-                return self._kept_live(Rows(stream=print_topic(statement, self._settings.access, self._cluster), is_live=True))
+                return self._kept_live(
+                    Rows(stream=print_topic(statement, self._settings.access, self._cluster), is_live=True)
+                )
             case Explain():
                 return self._explain(statement, parsed, session)
             case RunScript():
@@ -207,7 +209,9 @@ class Engine:
             return explained(self._spark, compiled, self._settings.place)
         query = catalog.queries.get(getattr(what, "text", "").upper())
         if query is None:
-            raise SqlError("EXPLAIN takes the id of a query, or a statement with one", line=parsed.line, column=parsed.column)
+            raise SqlError(
+                "EXPLAIN takes the id of a query, or a statement with one", line=parsed.line, column=parsed.column
+            )
         read, writing = query_of(query)
         compiled = Compiled(catalog, read, writing, is_live=True)
         status = next((one for one in self.statuses() if one.query.id == query.id), None)
@@ -243,7 +247,9 @@ class Engine:
         for one in decision.outside:
             if isinstance(one, TopicDeleted):
                 drop_topic(one.topic, self._settings.access)
-        started = [change.item.id for change in changes if isinstance(change, Put) and isinstance(change.item, PersistentQuery)]
+        started = [
+            change.item.id for change in changes if isinstance(change, Put) and isinstance(change.item, PersistentQuery)
+        ]
         is_new = isinstance(statement, (CreateAs, InsertQuery))
         return Done(message=decision.message, warnings=warnings, query_id=started[0] if started and is_new else None)
 

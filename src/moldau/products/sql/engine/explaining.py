@@ -27,6 +27,6 @@ def explained(spark: SparkSession, compiled: Compiled, place: Place) -> Explaine
         steps=plan.steps,
         text=plan.text.text if plan.text is not None else "",
         rewrites=tuple(compiled.writing.rewrites),
-        plan=str(frame._jdf.queryExecution().analyzed().treeString()),  # type: ignore[operator]
+        plan=str(frame._jdf.queryExecution().analyzed().treeString()),
         warnings=tuple(compiled.writing.warnings),
     )

@@ -126,9 +126,7 @@ class _Kept:
             read, writing = query_of(self.query)
             compiled = Compiled(catalog, read, writing, is_live=True)
             sink: Relation = catalog.relations[self.query.sink]
-            spec = spec_of(
-                self.query, compiled, sink, owner._place, service=owner._service, directory=owner._directory
-            )
+            spec = spec_of(self.query, compiled, sink, owner._place, service=owner._service, directory=owner._directory)
             stop = StopRequest(owner._stop)
             self._running = start_query(spec, owner._spark, owner._set, stop, once=owner._once)
             self._error, self._pause_s = None, FIRST_PAUSE_S

@@ -53,17 +53,14 @@ def _records(statement: Print, access: ClusterAccess, stream: BufferedRows) -> I
     settings = ReaderSettings(on_data_loss="skip")
     with open_client(access) as client:
         ranges = resolve_ranges(client, topic)
-        starts = {
-            one.topic_partition.partition: one.start_offset if statement.from_beginning else one.end_offset
-            for one in ranges
-        }
+        starts = {one.partition: one.start_offset if statement.from_beginning else one.end_offset for one in ranges}
         while True:
             stream.check()
             ranges = resolve_ranges(client, topic, start=starts, end="latest", on_data_loss="skip")
             with RangeReader(client, ranges, settings) as reader:
                 for _, batch in reader:
                     yield from _rows(batch)
-            starts = {one.topic_partition.partition: one.end_offset for one in ranges}
+            starts = {one.partition: one.end_offset for one in ranges}
             stream.wait(LOOK_MS / 1_000)
 
 

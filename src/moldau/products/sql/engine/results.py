@@ -64,7 +64,9 @@ def _is_plain(columns: tuple[Column, ...]) -> bool:
     return len(keys) == 1 and keys[0] in ("string", "int", "bigint", "double", "binary")
 
 
-def check_insert(target: Relation, place: tuple[int, int], plan: QueryPlan, result: DataFrame, writing: Writing) -> None:
+def check_insert(
+    target: Relation, place: tuple[int, int], plan: QueryPlan, result: DataFrame, writing: Writing
+) -> None:
     """`place`: of the target's name. Raises SqlError if the rows of the query are not those of the target."""
     if target.kind is not plan.kind:
         raise writing.error(place, f"the query gives a {plan.kind.value}, and {target.name} is a {target.kind.value}")

@@ -1,4 +1,4 @@
-"""A persistent query as a pipeline of one query: its lease, checkpoint, group and supervision are those of pipelines."""
+"""A persistent query as a pipeline of one query, with its lease, checkpoint, group and supervision."""
 
 from __future__ import annotations
 

@@ -19,7 +19,6 @@ from moldau.products.sql.language.expressions import Expressions
 from moldau.products.sql.language.pieces import Place, offset_of, places_of, source_offset, stripped, text_of_pieces
 from moldau.products.sql.language.tokens import Kind, Token
 
-
 DIALECT = "sql.dialect"
 
 
