@@ -45,7 +45,6 @@ from moldau.products.sql.language.queries import Query
 from moldau.products.sql.language.statements import (
     CreateAs,
     CreateFunction,
-    CreateSource,
     CreateView,
     Explain,
     InsertQuery,
@@ -53,7 +52,6 @@ from moldau.products.sql.language.statements import (
     RunQuery,
     RunScript,
 )
-from moldau.products.sql.records.layout import resolved
 from moldau.spark import spark_error
 from moldau.spark.queries.namespace import as_active, open_namespace
 
@@ -231,8 +229,6 @@ class Engine:
         statement = parsed.statement
         if isinstance(statement, (CreateAs, InsertQuery)) and changes:
             changes, warnings, reads = self._analysed(statement, decision, parsed, session)
-        elif isinstance(statement, CreateSource):
-            changes = tuple(self._resolved(change) for change in changes)
         elif isinstance(statement, CreateFunction):
             self._check_function(decision)
         elif isinstance(statement, CreateView):
@@ -274,12 +270,6 @@ class Engine:
             changes.append(change)
         return tuple(changes), tuple(writing.warnings), compiled.plan.reads
 
-    def _resolved(self, change: Change) -> Change:
-        """With the columns of the registry's schema, if the statement has none."""
-        if isinstance(change, Put) and isinstance(change.item, Relation) and change.item.columns is None:
-            return Put(resolved(change.item, self._settings.registry))
-        return change
-
     def _check_function(self, decision: Decision) -> None:
         """Raises SqlError, and Spark's errors."""
         for change in decision.changes:
@@ -308,6 +298,7 @@ class Engine:
 def _moved(error: SqlError, parsed: Parsed) -> SqlError:
     """The error of a statement, with its place in the script."""
     is_first = error.line == 1
+    line = parsed.text.split("\n")[error.line - 1] if error.line <= parsed.text.count("\n") + 1 else ""
     return SqlError(
         error.problem,
         line=error.line + parsed.line - 1,
@@ -315,5 +306,5 @@ def _moved(error: SqlError, parsed: Parsed) -> SqlError:
         expected=error.expected,
         found=error.found,
         nearest=error.nearest,
-        source_line=(" " * (parsed.column - 1) if is_first else "") + error.source_line,
+        source_line=" " * (parsed.column - 1 if is_first else 0) + line,
     )

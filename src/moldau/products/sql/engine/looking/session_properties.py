@@ -8,7 +8,8 @@ import msgspec
 
 from moldau.products.sql.engine.answers import Answer, Done
 from moldau.products.sql.engine.looking.sight import Sight, error_of
-from moldau.products.sql.engine.session import DIALECT, START
+from moldau.products.sql.engine.session import START
+from moldau.products.sql.language.rewrites import DIALECT
 from moldau.products.sql.language.statements import Define, SetProperty
 from moldau.types import nearest
 
