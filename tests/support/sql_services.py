@@ -1,6 +1,6 @@
 """A service of streaming SQL without Spark: an engine that only keeps the catalog, in this process or in another.
 
-`python -m tests.support.sql_services SERVERS SERVICE_ID ADDRESS` reads scripts from standard input, one in each line.
+`python -m tests.support.sql_services SERVERS SERVICE_ID` prints its address, a line when it leads, and one at its end.
 """
 
 from __future__ import annotations
@@ -9,14 +9,16 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 
+from moldau.cli.services.service import address_of, listen
 from moldau.client.protocol.access import ClusterAccess
-from moldau.errors import MoldauError
+from moldau.products.service.logins.opened import Opening
 from moldau.products.sql.catalog.catalog import Catalog
 from moldau.products.sql.catalog.deciding import Change, apply, decide
 from moldau.products.sql.catalog.journal import Journal
 from moldau.products.sql.engine.answers import Answer, Done, QueryStatus
 from moldau.products.sql.engine.session import Session
 from moldau.products.sql.language.parser.script import Parsed, parse_script
+from moldau.products.sql.serving.served import serve
 from moldau.products.sql.serving.service import SqlService
 
 
@@ -56,21 +58,12 @@ class CatalogEngine:
 
 
 def main() -> None:
-    servers, service_id, address = sys.argv[1:]
-    service = SqlService(ClusterAccess(servers), service_id, address, _opened)
-    service.start()
-    for line in sys.stdin:
-        engine = service.engine
-        if engine is None:
-            print(f"no leader here; {service.leader_address}", flush=True)
-            continue
-        try:
-            for answer in engine.execute(line, Session()):
-                assert isinstance(answer, Done)
-                print(f"done: {answer.message}", flush=True)
-        except MoldauError as error:
-            print(f"error: {error}", flush=True)
-    service.close()
+    servers, service_id = sys.argv[1:]
+    access = ClusterAccess(servers)
+    listening = listen(0)
+    address = address_of(listening, Opening())
+    print(address, flush=True)
+    serve(SqlService(access, service_id, address, _opened), listening, access, Opening())
     print("closed", flush=True)
 
 

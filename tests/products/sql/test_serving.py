@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import queue
 import subprocess
 import sys
 import threading
+import urllib.error
+import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -113,20 +117,46 @@ def test_a_statement_is_one_transaction_of_one_record_for_each_item(servers: str
     assert keys_in(servers, f"_moldau_sql_{service_id}") == [*expected, b"query/CTAS_PAGES_0"]
 
 
-def test_another_instance_takes_over_from_a_killed_one(servers: str, service_id: str) -> None:
-    command = [sys.executable, "-m", "tests.support.sql_services", servers, service_id, "http://killed/"]
-    with running(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process, ExitStack() as stack:
-        assert line_of(process.stdout) == "leading 0 relations\n"
-        other = stack.enter_context(instance(servers, service_id))
-        assert process.stdin is not None
-        for script, answer in ((CLICKS, "stream clicks is created"), (PAGES, "made by the query CTAS_PAGES_0")):
-            process.stdin.write(f"{script}\n")
-            process.stdin.flush()
-            assert answer in line_of(process.stdout)
-        process.kill()
-        catalog = other.leads().catalog
-        assert other.service.leader_address is None
-    assert (list(catalog.relations), list(catalog.queries)) == (["clicks", "pages"], ["CTAS_PAGES_0"])
+@contextmanager
+def other_process(servers: str, service_id: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """An instance, and its address."""
+    command = [sys.executable, "-m", "tests.support.sql_services", servers, service_id]
+    with running(command, stdout=subprocess.PIPE) as process:
+        yield process, line_of(process.stdout).strip()
+
+
+def ask(address: str, script: str) -> tuple[int, Any]:
+    """The status and the body of the answer to statements."""
+    request = urllib.request.Request(f"{address}ksql", json.dumps({"ksql": script}).encode())
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.loads(error.read())
+
+
+def test_a_stand_by_takes_over_from_a_killed_leader(servers: str, service_id: str) -> None:
+    with other_process(servers, service_id) as (leader, first), other_process(servers, service_id) as (waiting, second):
+        assert line_of(leader.stdout) == "leading 0 relations\n"
+        assert ask(first, f"{CLICKS};")[0] == 200
+        assert ask(first, f"{PAGES};")[0] == 200
+        leader.kill()
+        assert line_of(waiting.stdout) == "leading 2 relations\n"
+        status, body = ask(second, "TERMINATE CTAS_PAGES_0;")
+        assert (status, body[0]["commandStatus"]["status"]) == (200, "SUCCESS")
+        waiting.terminate()
+        assert line_of(waiting.stdout) == "closed\n"
+        assert waiting.wait(60) == 0
+
+
+def test_a_stand_by_names_the_leader(servers: str, service_id: str) -> None:
+    with instance(servers, service_id, "http://leader:8088/") as first:
+        run(first.leads(), CLICKS)
+        with other_process(servers, service_id) as (_, address):
+            expected = "this instance does not run statements: send it to http://leader:8088/"
+            answers = (ask(address, f"{PAGES};") for _ in range(200))  # it may not have read the topic yet
+            assert (503, expected) in ((status, body["message"]) for status, body in answers)
 
 
 def test_a_stand_by_knows_the_leader_and_takes_nothing_from_it(servers: str, service_id: str) -> None:
