@@ -1,6 +1,6 @@
 """A service of streaming SQL without Spark: an engine that only keeps the catalog, in this process or in another.
 
-`python -m tests.support.sql_services SERVERS SERVICE_ID` prints its address, a line when it leads, and one at its end.
+`python -m tests.support.sql_services SERVERS SERVICE_ID` prints its address, and a line when it begins and ends to lead.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from moldau.cli.services.service import address_of, listen
 from moldau.client.protocol.access import ClusterAccess
@@ -63,14 +64,9 @@ def main() -> None:
     listening = listen(0)
     address = address_of(listening, Opening())
     print(address, flush=True)
-    serve(SqlService(access, service_id, address, _opened), listening, access, Opening())
-    print("closed", flush=True)
-
-
-def _opened(journal: Journal, kept: Sequence[Change]) -> CatalogEngine:
-    engine = CatalogEngine(journal, kept)
-    print(f"leading {len(engine.catalog.relations)} relations", flush=True)
-    return engine
+    say = partial(print, flush=True)
+    serve(SqlService(access, service_id, address, CatalogEngine, say), listening, access, Opening())
+    say("closed")
 
 
 if __name__ == "__main__":

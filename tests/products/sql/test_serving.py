@@ -139,14 +139,15 @@ def ask(address: str, script: str) -> tuple[int, Any]:
 
 def test_a_stand_by_takes_over_from_a_killed_leader(servers: str, service_id: str) -> None:
     with other_process(servers, service_id) as (leader, first), other_process(servers, service_id) as (waiting, second):
-        assert line_of(leader.stdout) == "leading 0 relations\n"
+        assert line_of(leader.stdout) == f"runs the statements of {service_id}: 0 queries\n"
         assert ask(first, f"{CLICKS};")[0] == 200
         assert ask(first, f"{PAGES};")[0] == 200
         leader.kill()
-        assert line_of(waiting.stdout) == "leading 2 relations\n"
+        assert line_of(waiting.stdout) == f"runs the statements of {service_id}: 1 queries\n"
         status, body = ask(second, "TERMINATE CTAS_PAGES_0;")
         assert (status, body[0]["commandStatus"]["status"]) == (200, "SUCCESS")
         waiting.terminate()
+        assert line_of(waiting.stdout) == f"does not run the statements of {service_id} any more\n"
         assert line_of(waiting.stdout) == "closed\n"
         assert waiting.wait(60) == 0
 

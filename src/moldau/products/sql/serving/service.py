@@ -48,14 +48,22 @@ class SqlService:
     """From `start` to `close` a candidate; `engine` is there while it leads. Its properties may be read in any
     thread."""
 
-    def __init__(self, access: ClusterAccess, service_id: str, address: str, open_engine: OpenEngine) -> None:
-        """`address`: the URL at which the other instances and people reach this one. Raises TopicError, and ValueError
-        as `check_service_id`."""
+    def __init__(
+        self,
+        access: ClusterAccess,
+        service_id: str,
+        address: str,
+        open_engine: OpenEngine,
+        say: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        """`address`: the URL at which the other instances and people reach this one. `say`: gets a line when it begins
+        to lead, when it ends, and when it cannot. Raises TopicError, and ValueError as `check_service_id`."""
         self.service_id = service_id
         self._access = access.named("moldau-sql")
         self._topic = StatementTopic(self._access, service_id)
         self._own = Leader(str(uuid.uuid4()), address)
         self._open_engine = open_engine
+        self._say = say
         self._term: Term | None = None
         self._engine: RunningEngine | None = None
         self._trouble: str | None = None
@@ -106,10 +114,7 @@ class SqlService:
                 if not isinstance(error, MoldauError):
                     _log.exception("the service %s", self.service_id)
                 self._trouble = str(error)
-                _log.warning(
-                    "this instance cannot run the statements of %s, and tries again in %d s: %s",
-                    self.service_id, pause_s, error,
-                )  # fmt: skip
+                self._say(f"cannot run the statements of {self.service_id}, tries again in {pause_s:.0f} s: {error}")
                 self._closing.wait(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
@@ -139,7 +144,7 @@ class SqlService:
     def _take_over(self) -> None:
         self._term = self._topic.lead(self._own)
         self._engine = self._open_engine(self._term, self._term.kept)
-        _log.info("this instance runs the statements of %s", self.service_id)
+        self._say(f"runs the statements of {self.service_id}: {len(self._engine.catalog.queries)} queries")
 
     def _step_down(self) -> None:
         term, engine = self._term, self._engine
@@ -148,4 +153,4 @@ class SqlService:
             term.end()
         if engine is not None:
             engine.close()
-            _log.info("this instance does not run the statements of %s any more", self.service_id)
+            self._say(f"does not run the statements of {self.service_id} any more")

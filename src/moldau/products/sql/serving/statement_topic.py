@@ -7,7 +7,6 @@ that back, it has all statements, and only it can add more.
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Sequence
 
@@ -19,6 +18,7 @@ from moldau.errors import MoldauError
 from moldau.products.compacted_topic import CompactedTopic, TopicError, TopicWriter, is_fenced
 from moldau.products.sql.catalog.deciding import Change
 from moldau.products.sql.catalog.journal import read_change, stored_change
+from moldau.products.sql.serving.service_ids import check_service_id
 
 PREFIX = "_moldau_sql_"
 MOST_ID_CHARACTERS = 100
@@ -27,7 +27,6 @@ MOST_BYTES = 900_000
 """Of a stored item; a topic takes 1 MiB by default."""
 
 _LEADER_KEY = b"leader"
-_ID = re.compile(rf"[A-Za-z0-9_-][A-Za-z0-9._-]{{0,{MOST_ID_CHARACTERS - 1}}}")
 
 
 class NotLeadingError(MoldauError):
@@ -39,16 +38,6 @@ class Leader(msgspec.Struct, frozen=True):
 
     instance: str
     address: str
-
-
-def check_service_id(service_id: str) -> str:
-    """Raises ValueError for one that cannot be a part of the names of topics, groups and directories."""
-    if _ID.fullmatch(service_id) is None:
-        raise ValueError(
-            f"a service id has letters, digits, `.`, `_` and `-`, does not begin with `.`, and has at most "
-            f"{MOST_ID_CHARACTERS} characters"
-        )
-    return service_id
 
 
 class StatementTopic:
