@@ -1,6 +1,6 @@
 """A service of streaming SQL without Spark: an engine that only keeps the catalog, in this process or in another.
 
-`python -m tests.support.sql_services SERVERS SERVICE_ID` prints its address, and a line when it begins and ends to lead.
+`python -m tests.support.sql_services SERVERS SERVICE_ID` prints its address, and lines about what it does.
 """
 
 from __future__ import annotations
