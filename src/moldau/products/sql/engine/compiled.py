@@ -25,8 +25,12 @@ from moldau.spark.tables.start import SETTINGS as TABLE_SETTINGS
 if TYPE_CHECKING:
     from moldau.spark import DataFrame, SparkSession
 
-NAMESPACE_SETTINGS: Mapping[str, str] = {**SESSION_SETTINGS, **TABLE_SETTINGS}
-"""Of the session of each query."""
+NAMESPACE_SETTINGS: Mapping[str, str] = {
+    **SESSION_SETTINGS,
+    **TABLE_SETTINGS,
+    "spark.sql.variable.substitute": "false",
+}
+"""Of the session of each query. `${name}` in a string is text: the parser has put in the variables."""
 
 
 class Place(msgspec.Struct, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import count
 
 import pyarrow as pa
 
@@ -25,6 +26,7 @@ COLUMNS = (
     ("value", "string"),
 )
 LOOK_MS = 200
+_NUMBERS = count()
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -36,7 +38,7 @@ def print_topic(statement: Print, access: ClusterAccess, cluster: ClusterView) -
     if topic.text not in topics:
         near = nearest(topic.text, topics)
         raise SqlError(f"there is no topic {topic.text}", line=topic.line, column=topic.column, nearest=near)
-    stream = BufferedRows(f"print_{topic.text}", COLUMNS, (), limit=statement.limit)
+    stream = BufferedRows(f"print_{topic.text}_{next(_NUMBERS)}", COLUMNS, (), limit=statement.limit)
 
     def read() -> None:
         for number, row in enumerate(_records(statement, access, stream)):

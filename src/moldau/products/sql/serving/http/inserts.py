@@ -95,7 +95,7 @@ def _literal(value: object, kind: KsqlType, place: str) -> str:
             return f"CAST(array({', '.join(parts)}) AS {kind.spark})"
         case "BYTES", _:
             return _bytes(value, place)
-    return f"CAST({_quoted_text(_scalar(value, kind, place))} AS {kind.spark})"
+    return f"CAST({text_literal(_scalar(value, kind, place))} AS {kind.spark})"
 
 
 def _struct(value: dict[str, object], kind: KsqlType, place: str) -> str:
@@ -105,7 +105,7 @@ def _struct(value: dict[str, object], kind: KsqlType, place: str) -> str:
         if name.lower() not in fields:
             raise RejectedRequest(BAD_REQUEST, f"{place} has no field {name}")
     parts = [
-        f"{_quoted_text(name)}, {_literal(given.get(key), one, f'{place}.{name}')}"
+        f"{text_literal(name)}, {_literal(given.get(key), one, f'{place}.{name}')}"
         for key, (name, one) in fields.items()
     ]
     return f"named_struct({', '.join(parts)})"
@@ -153,6 +153,7 @@ def _quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
-def _quoted_text(text: str) -> str:
+def text_literal(text: str) -> str:
+    """A string of SQL."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"

@@ -12,7 +12,6 @@ from moldau.products.sql.engine.answers import Answer, QueryStatus
 from moldau.products.sql.engine.session import Session, session_of
 from moldau.products.sql.language.errors import SqlError
 from moldau.products.sql.language.parser.script import Parsed, parse_script
-from moldau.products.sql.language.queries import Name
 from moldau.products.sql.language.statements import (
     AssertSchema,
     AssertSource,
@@ -39,6 +38,7 @@ from moldau.products.sql.serving.http.errors import (
     statement_error,
     statement_text,
 )
+from moldau.products.sql.serving.http.inserts import text_literal
 
 _LOOKS = (
     Show, Describe, DescribeFunction, Explain, SetProperty, Define, AssertTopic, AssertSchema, AssertSource,
@@ -79,8 +79,9 @@ def session_for(engine: Statements, asked: Asked) -> Session:
 
 def set_property(engine: Statements, session: Session, name: str, value: str | None) -> None:
     """As SET, or UNSET without a value. Raises RejectedRequest."""
+    text = f"UNSET {text_literal(name)}" if value is None else f"SET {text_literal(name)} = {text_literal(value)}"
     try:
-        engine.run(Parsed(SetProperty(Name(name, 1, 1), value), f"SET '{name}'", 1, 1), session)
+        engine.run(parse_script(text, substitutes=False)[0], session)
     except SqlError as error:
         raise RejectedRequest(BAD_REQUEST, error.problem) from error
 
