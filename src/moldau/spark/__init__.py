@@ -56,6 +56,7 @@ __all__ = [
     "register",
     "spark_error",
     "spark_loggers",
+    "spark_type",
     "watch",
 ]
 
@@ -95,6 +96,13 @@ def lacks_type(kind: pa.DataType) -> bool:
     except PySparkException:
         return True
     return False
+
+
+def spark_type(kind: pa.DataType) -> str:
+    """The name of Spark's column type for Arrow's `kind`, as in DDL."""
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    return from_arrow_type(kind).simpleString()
 
 
 def spark_loggers() -> list[logging.Logger]:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from confluent_kafka.serialization import (
+    DoubleDeserializer,
+    DoubleSerializer,
+    IntegerDeserializer,
+    IntegerSerializer,
+    StringDeserializer,
+    StringSerializer,
+)
 
 from moldau.client.protocol.access import ClusterAccess
 from moldau.products.pipelines.checkpoints.checkpoint import BatchSpan
@@ -23,6 +32,7 @@ from moldau.products.sql.records.inserts import insert_rows
 from moldau.products.sql.records.source import RelationSource, snapshot, source_of
 from moldau.products.sql.records.target import RelationTarget, target_of
 from moldau.types import TopicPartition as Partition
+from tests.support.schema_registry import SchemaRegistry
 
 pytestmark = pytest.mark.slow
 
@@ -169,3 +179,72 @@ def test_changes_of_a_table(world: World, new_topic, read_back) -> None:
         world.copy(source, into, "id", "1 as x")
     with pytest.raises(FlowError, match="has no key"):
         world.insert(target, "select cast(null as int) as id")
+
+
+MANY = (
+    "v BOOLEAN, w DOUBLE, x STRING, y TIMESTAMP, z DATE, d DECIMAL(9, 2), l ARRAY<BIGINT>, m MAP<STRING, INT>, "
+    "r STRUCT<a: INT, b: STRING>, bytes BYTES"
+)
+OF_PROTOBUF = ", ".join(one for one in MANY.split(", ") if one[0] not in "zd2")
+FORMATS = {
+    "json": ("json", "j STRING", "json", MANY),
+    "kafka": ("kafka", "w DOUBLE", "kafka", "k BIGINT"),
+    "delimited": ("json", "k BIGINT, j STRING", "delimited", "w DOUBLE, x STRING, y TIMESTAMP, d DECIMAL(9, 2)"),
+    "avro": ("avro", "j STRING", "avro", MANY),
+    "json_sr": ("json_sr", "k BIGINT", "json_sr", MANY),
+    "protobuf": ("protobuf", "k BIGINT, j STRING", "protobuf", OF_PROTOBUF),
+}
+ROWS = (
+    "select * from values "
+    "(-7L, 'ann', -0.1D, true, 'a, \"b\"', timestamp'2026-01-02 03:04:05.678901Z', date'1969-12-31', -1.50BD, "
+    "array(1L, -2L), map('a', 1), named_struct('a', 1, 'b', 'x'), x'00ff'), "
+    "(9L, 'ÿ😀', 1e300D, null, '', null, null, null, array(), map(), named_struct('a', null, 'b', null), x'') "
+    "as t(k, j, w, v, x, y, z, d, l, m, r, bytes)"
+)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_format_to_records_and_back(
+    name: str, world: World, registry: SchemaRegistry, new_topic, produce, read_back
+) -> None:
+    key_format, key, value_format, value = FORMATS[name]
+    world.registry = registry.url
+    keys = ", ".join(f"{one} PRIMARY KEY" for one in key.split(", "))
+    table = (
+        f"CREATE TABLE t ({keys}, {value}) "
+        f"WITH (kafka_topic = '%s', key_format = '{key_format}', value_format = '{value_format}')"
+    )
+    relation, copied = relation_of(table % new_topic()), relation_of(table % new_topic())
+    columns = [column.name.text for column in relation.columns or ()]
+    given = world.spark.sql(ROWS).select(*columns)
+    assert insert_rows(given, relation, world.access, world.registry) == 2
+    (first, _), (second, value_of_second), *_ = read_back(relation.topic)
+    produce(relation.topic, [(first, None), (b"?", value_of_second), (None, value_of_second), (second, b"?")])
+
+    world.copy(relation, target_of(copied, None, registry=registry.url), *columns, "_moldau_deleted")
+
+    (_, row) = map(tuple, given.collect())
+    assert world.now(copied, *columns) == [row]
+    assert len(read_back(copied.topic)) == 3
+    letters = world.letters(relation, {0: 100})
+    assert [(key, value) for key, value, _ in letters] == sorted(
+        [(b"?", value_of_second), (None, value_of_second), (second, b"?")], key=repr
+    )
+    assert all(reason for *_, reason in letters)
+
+
+def test_keys_of_kafkas_own_serializers(world: World, new_topic, produce, read_back) -> None:
+    kinds = {
+        "INT": (-5, IntegerSerializer(), IntegerDeserializer()),
+        "DOUBLE": (-0.5, DoubleSerializer(), DoubleDeserializer()),
+        "STRING": ("ÿ😀", StringSerializer(), StringDeserializer()),
+        "BIGINT": (-5, lambda value: struct.pack(">q", value), lambda value: struct.unpack(">q", value)[0]),
+    }
+    for kind, (value, to_bytes, from_bytes) in kinds.items():
+        relation = relation_of(f"CREATE STREAM s (k {kind} KEY, v {kind}) WITH (kafka_topic = '{new_topic()}', "
+                               "value_format = 'kafka')")  # fmt: skip
+        produce(relation.topic, [(to_bytes(value), to_bytes(value))])
+        assert world.now(relation, "k", "v") == [(value, value)]
+        world.insert(relation, f"select cast({value!r} as {kind}) as k, cast(null as {kind}) as v")
+        key, nothing = read_back(relation.topic)[1]
+        assert (from_bytes(key), nothing) == (value, None)

@@ -57,6 +57,10 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
         """SQL over `decoded`. A part that is null is not corrupt."""
         return f"({into}.{CORRUPT_COLUMN} is not null or ({into} is null and {self.name} is not null))"
 
+    def is_absent(self, into: str) -> str:
+        """SQL over `decoded`: whether the part is null."""
+        return f"{self.name} is null"
+
     def field(self, struct: str) -> str:
         """The value of the only column."""
         return f"{struct}.{quoted(self.columns[0].name.text)}"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from moldau.products.pipelines.core.failures import FlowError
+from moldau.products.pipelines.formats.registry import Registry
 from moldau.products.sql.catalog.catalog import Relation
 from moldau.products.sql.language.statements import Column
 from moldau.products.sql.records.kafka_bytes import KafkaPart
 from moldau.products.sql.records.layout import is_table, key_columns, value_columns
 from moldau.products.sql.records.part import KEY, VALUE, Part
+from moldau.products.sql.records.registered import FORMATS, RegisteredPart
 from moldau.products.sql.records.texts import DelimitedPart, JsonPart
 
 
@@ -16,8 +18,6 @@ def key_part(relation: Relation, registry: str | None) -> Part | None:
     columns = key_columns(relation)
     if is_table(relation) and (not columns or relation.storage.key_format == "none"):
         raise FlowError(f"the table {relation.name} has no key: a column PRIMARY KEY, and a key format")
-    if columns and relation.storage.key_format == "none":
-        raise FlowError(f"the key of {relation.name} has columns, so its format is not NONE")
     return _part(relation, KEY, relation.storage.key_format, columns, registry) if columns else None
 
 
@@ -35,7 +35,12 @@ def _part(relation: Relation, name: str, kind: str, columns: tuple[Column, ...],
         part = JsonPart(name=name, columns=columns)
     elif kind == "delimited":
         part = DelimitedPart(name=name, columns=columns, delimiter=relation.storage.delimiter)
+    elif kind in FORMATS:
+        if registry is None:
+            raise FlowError(f"the format {kind.upper()} of the {name} of {relation.name} needs a schema registry")
+        subject = f"{relation.topic}-{name}"
+        part = RegisteredPart(name=name, columns=columns, format=kind, registry=Registry(registry), subject=subject)
     else:
-        raise FlowError(f"the format {kind.upper()} of the {name} of {relation.name} is not built yet")
+        raise FlowError(f"the {name} of {relation.name} has columns, so its format is not {kind.upper()}")
     part.check()
     return part

@@ -84,8 +84,7 @@ class RecordFormat(Format, frozen=True, kw_only=True):
         return f"{_KEY}.{name}"
 
     def _is_null(self) -> str:
-        """Whether the record has no value. In a decoded row the value may have been left out (`Decoding`)."""
-        return "value is null" if self.value is None else f"(value is null and {_VALUE} is null)"
+        return "value is null" if self.value is None else self.value.is_absent(_VALUE)
 
     def _time(self) -> str:
         column = time_column(self.relation)

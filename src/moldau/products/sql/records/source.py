@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+import msgspec
+
 from moldau.client.protocol.access import ClusterAccess
 from moldau.products.pipelines.core.statement import quoted
 from moldau.products.pipelines.core.times import DEFAULT_TIMES
@@ -12,6 +14,7 @@ from moldau.products.pipelines.formats.format import Format
 from moldau.products.pipelines.sources.source import DEAD_LETTERS_METRIC
 from moldau.products.pipelines.sources.topic import TopicSource
 from moldau.products.sql.catalog.catalog import Relation
+from moldau.products.sql.records.given import given_record
 from moldau.products.sql.records.layout import (
     EVENT_TIME,
     ROW_OFFSET,
@@ -63,6 +66,18 @@ class RelationSource(TopicSource, frozen=True, kw_only=True):
         value = self._format_of_records.value
         return value.format if isinstance(value, JsonPart) else None
 
+    def given(self, records: Sequence[object], first: int) -> list[dict[str, object]]:
+        """A record is a mapping of columns. `_key`: those of the key, as a mapping, or the value of the only one.
+        `_value`: null for a record without a value, or the text of one. Also `_timestamp`, `_partition`, `_offset`, and
+        `_headers`, a mapping of texts."""
+        return [given_record(self.relation, record, first + place) for place, record in enumerate(records)]
+
+    def offline(self) -> RelationSource:
+        """Keys and values are JSON in a test, whatever the format is."""
+        storage = msgspec.structs.replace(self.relation.storage, key_format="json", value_format="json")
+        relation = msgspec.structs.replace(self.relation, storage=storage)
+        return msgspec.structs.replace(self, relation=relation, decoder=_decoder(relation, None))
+
     def rows(self, loaded: DataFrame, counted_as: str) -> DataFrame:
         if "headers" not in loaded.columns:
             loaded = loaded.selectExpr("*", f"cast(null as {HEADERS_TYPE}) as headers")
@@ -95,11 +110,15 @@ def source_of(
         relation=relation,
         topic=relation.topic,
         format=relation.storage.value_format,
-        decoder=RecordFormat(relation=relation, key=key_part(relation, registry), value=value_part(relation, registry)),
+        decoder=_decoder(relation, registry),
         start=start,
         watermark=watermark,
         dead_letters=dead_letters,
     )
+
+
+def _decoder(relation: Relation, registry: str | None) -> RecordFormat:
+    return RecordFormat(relation=relation, key=key_part(relation, registry), value=value_part(relation, registry))
 
 
 def snapshot(spark: SparkSession, source: RelationSource) -> DataFrame:

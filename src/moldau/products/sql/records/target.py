@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau.client.protocol.access import ClusterAccess
 from moldau.products.pipelines.core.section import Section
+from moldau.products.pipelines.core.statement import quoted
 from moldau.products.pipelines.targets.target import TargetQuery, refuse_double_columns
 from moldau.products.pipelines.targets.topic import TopicTarget
 from moldau.products.sql.catalog.catalog import Relation
@@ -19,7 +19,8 @@ from moldau.products.sql.records.record_format import DELETED
 if TYPE_CHECKING:
     from moldau.spark import DataFrame
 
-logger = logging.getLogger("moldau.sql")
+ROWS_WITHOUT_KEY = "rows_without_key"
+"""An observed metric of a query, and its only column."""
 
 
 class RelationTarget(TopicTarget, frozen=True, kw_only=True):
@@ -27,7 +28,8 @@ class RelationTarget(TopicTarget, frozen=True, kw_only=True):
     timestamp; a row with DELETED becomes a record without a value. `is_changes`: the rows are changes of a table, of
     which each batch writes one record for each key. `registry`: its address.
 
-    A table's row without a key is left out, with a warning: Kafka's compaction needs keys."""
+    A table's row whose key is null is left out, because Kafka's compaction needs keys. The query's metric
+    ROWS_WITHOUT_KEY counts such rows in each batch."""
 
     relation: Relation
     registry: str | None = None
@@ -40,6 +42,8 @@ class RelationTarget(TopicTarget, frozen=True, kw_only=True):
 
     def rows_of(self, result: DataFrame) -> DataFrame:
         refuse_double_columns(result.columns)
+        if needs_key(self.relation):
+            result = self._counted(result)
         records = self._records(result)  # refuses columns before the query starts
         return result if self.is_changes else records
 
@@ -58,6 +62,14 @@ class RelationTarget(TopicTarget, frozen=True, kw_only=True):
             write(self._records(changes), batch_id)
 
         return write_changes
+
+    def _counted(self, result: DataFrame) -> DataFrame:
+        """With the metric ROWS_WITHOUT_KEY."""
+        from moldau.spark import expression  # a statement is checked without Spark
+
+        found = (nearest_name(result.columns, column.name.text) for column in key_columns(self.relation))
+        nulls = " and ".join(f"{quoted(name)} is null" for name in found if name is not None)
+        return result.observe(ROWS_WITHOUT_KEY, expression(f"count_if({nulls or 'true'}) as {ROWS_WITHOUT_KEY}"))
 
     def _records(self, rows: DataFrame) -> DataFrame:
         records = encode(rows, self.relation, self.registry).in_tasks()

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from moldau.spark import DataFrame
 
 _BARE = "v"
+_NULL = "\u0001null"
+"""What Spark's parser makes of a field without text or quotes; `""` is an empty text."""
 _NESTED = ("array", "map", "struct", "binary", "variant")
 
 
@@ -43,6 +45,10 @@ class JsonPart(Part, frozen=True, kw_only=True):
         if self.name == VALUE:
             return self.format.decoded(records).withColumnRenamed("_value", into)
         return records.selectExpr("*", f"{parse_call('from_json', self.format.schema, {}, self.name)} as {into}")
+
+    def is_absent(self, into: str) -> str:
+        # the tasks that decode a value leave out its bytes (`Decoding`)
+        return f"({self.name} is null and {into} is null)"
 
     def reason(self, into: str) -> str:
         return (
@@ -75,7 +81,7 @@ class DelimitedPart(Part, frozen=True, kw_only=True):
                 )
 
     def decoded(self, records: DataFrame, into: str) -> DataFrame:
-        call = parse_call("from_csv", ddl(self.columns), self._options(), self.name)
+        call = parse_call("from_csv", ddl(self.columns), {**self._options(), "nullValue": _NULL}, self.name)
         return records.selectExpr("*", f"if({self.name} is null, null, {call}) as {into}")
 
     def reason(self, into: str) -> str:
