@@ -17,4 +17,5 @@ pipelines/: `moldau pipeline` and `moldau demo`
 records/: `moldau produce` and `moldau consume`
 reference: writes docs/reference/command-line.md
 services/: the web console, the registry, and parts common to HTTP services
+sql/: `moldau sql`
 """

@@ -28,6 +28,7 @@ from moldau.cli.parser import CommandParser
 from moldau.cli.pipelines import demo, pipeline
 from moldau.cli.records import consume, produce
 from moldau.cli.services import console, machine, registry
+from moldau.cli.sql import sql
 
 MODULES = (
     up,
@@ -39,6 +40,7 @@ MODULES = (
     offsets,
     console,
     pipeline,
+    sql,
     registry,
     node,
     storage,
@@ -63,7 +65,7 @@ COMMAND_GROUPS = (
     ("start here", ("up", "demo")),
     ("topics and records", ("topics", "produce", "consume")),
     ("who reads what", ("groups", "offsets", "console")),
-    ("pipelines on Spark", ("pipeline",)),
+    ("pipelines on Spark", ("pipeline", "sql")),
     ("schemas", ("registry",)),
     ("a cluster of several", ("node", "storage", "brokers", "partitions", "quorum", "events")),
     ("operating a cluster", ("configs", "quotas", "acls", "tokens", "certs", "machine", "transactions", "doctor")),

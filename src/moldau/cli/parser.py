@@ -17,6 +17,7 @@ from moldau.types import hint
 USAGE_EXIT_CODE = 2
 _NEGATIVE_NUMBER = re.compile(r"-\d+|-\d*\.\d+")
 _REQUIRED = "the following arguments are required: "
+_HELP = ("-h", "--help")
 _UNKNOWN_FLAG = re.compile(r"--?[^\s=]+")
 
 
@@ -30,11 +31,15 @@ class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
 
 
 class CommandParser(argparse.ArgumentParser):
-    """`examples`: command lines at the end of the help, each with an optional comment after two blanks and a #."""
+    """`examples`: command lines at the end of the help, each with an optional comment after two blanks and a #.
+    `default_command`: the subcommand that runs if none is named; None shows the help."""
 
-    def __init__(self, *words: Any, examples: Sequence[str] = (), **settings: Any) -> None:
+    def __init__(
+        self, *words: Any, examples: Sequence[str] = (), default_command: str | None = None, **settings: Any
+    ) -> None:
         super().__init__(*words, **settings)
         self.examples = tuple(examples)
+        self._default_command = default_command
         self.register("action", "parsers", _Commands)
         self._positionals.title = "words"
         self._optionals.title = "flags"
@@ -51,6 +56,8 @@ class CommandParser(argparse.ArgumentParser):
         """As argparse's; a command without subcommands leaves no word unread."""
         words = list(sys.argv[1:] if args is None else args)
         if commands_of(self):
+            if self._default_command is not None and (not words or (is_flag(words[0]) and words[0] not in _HELP)):
+                words = [self._default_command, *words]
             if not words:
                 self.print_help(sys.stderr)
                 self.exit(USAGE_EXIT_CODE)

@@ -101,9 +101,12 @@ class ProgressDisplay:
         facts: Mapping[str, str],
         console: Console | None = None,
         *,
+        title: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`title`: of the table; by default that of the pipeline in `facts`."""
         self._facts = facts
+        self._title = title
         self._clock = clock
         self._console = console or Console()
         self._rates: defaultdict[str, Rate] = defaultdict(Rate)
@@ -166,7 +169,7 @@ class ProgressDisplay:
     def _table(self, states: Sequence[SupervisedState], rates: Mapping[str, float]) -> Table:
         facts = "\n".join(f"{name}: {fact}" for name, fact in self._facts.items() if name != "pipeline")
         table = Table(
-            title=f"moldau pipeline · {self._facts['pipeline']}",
+            title=self._title or f"moldau pipeline · {self._facts['pipeline']}",
             caption=Text(facts, style="dim"),
             caption_justify="left",
         )

@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from moldau.products.sql.catalog.catalog import Catalog
 from moldau.products.sql.catalog.storage import PROPERTIES as STORAGE_PROPERTIES
 from moldau.products.sql.engine.looking.session_properties import PROPERTIES
 from moldau.products.sql.language.errors import SqlError
 from moldau.products.sql.language.functions.table import FUNCTIONS
+from moldau.products.sql.language.parser.administration import READERS
+from moldau.products.sql.language.statements import Subject
 from moldau.products.sql.language.tokens import Token, tokenize
 from moldau.products.sql.terminal.words import KEYWORDS
 
 _LAST_WORD = re.compile(r"[\w.]*$")
 _RELATION_AFTER = ("FROM", "JOIN", "INTO", "DESCRIBE", "DESC", "STREAM", "TABLE", "STREAM(")
 _QUERY_AFTER = ("TERMINATE", "PAUSE", "RESUME", "EXPLAIN")
+_WORDS_AFTER: Mapping[str, Sequence[str]] = {
+    "": tuple(dict.fromkeys((*READERS, "SELECT", "WITH", "CREATE", "DROP", "EXPLAIN", "ASSERT"))),
+    "SHOW": [one.name for one in Subject],
+    "LIST": [one.name for one in Subject],
+    "CREATE": ["STREAM", "TABLE", "OR", "SOURCE", "TYPE", "VIEW", "FUNCTION", "FLOW", "MATERIALIZED", "STREAMING"],
+    "DROP": ["STREAM", "TABLE", "TYPE", "VIEW", "FUNCTION"],
+    "INSERT": ["INTO"],
+    "EMIT": ["CHANGES", "FINAL"],
+    "RUN": ["SCRIPT"],
+    "ASSERT": ["STREAM", "TABLE", "VALUES", "NULL", "TOPIC", "SCHEMA", "NOT"],
+}
+"""By the word before; "" is the beginning of a statement."""
 
 Candidate = tuple[str, str]
 """A word, and its kind for people."""
@@ -45,7 +59,9 @@ def _candidates(tokens: list[Token], catalog: Catalog) -> Iterator[Candidate]:
     relations = [(one.name, one.kind.value) for one in catalog.relations.values()]
     relations += [(one.name, "view") for one in catalog.views.values()]
     functions = [(name, "function") for name in (*FUNCTIONS, *(one.name for one in catalog.functions.values()))]
-    if last == "FUNCTION":
+    if last in _WORDS_AFTER:
+        yield from ((word, "") for word in _WORDS_AFTER[last])
+    elif last == "FUNCTION":
         yield from functions
     elif last in _QUERY_AFTER:
         yield from ((id, "query") for id in catalog.queries)
@@ -62,8 +78,7 @@ def _candidates(tokens: list[Token], catalog: Catalog) -> Iterator[Candidate]:
         yield from _columns(catalog, named)
         yield from relations
         yield from ((word, "") for word in KEYWORDS)
-        if tokens:
-            yield from functions
+        yield from functions
 
 
 def _matching(start: str, candidates: Iterable[Candidate]) -> list[tuple[str, str, int]]:

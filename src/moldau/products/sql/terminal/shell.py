@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
@@ -20,7 +20,7 @@ from pygments.token import Keyword, Name
 from pygments.token import Token as AnyToken
 
 from moldau.errors import MoldauError
-from moldau.products.sql.engine.session import Session
+from moldau.products.sql.engine.session import session_of
 from moldau.products.sql.language.errors import SqlError
 from moldau.products.sql.language.tokens import tokenize
 from moldau.products.sql.terminal.answers import Printer
@@ -55,11 +55,12 @@ class Shell:
         printer_for: Callable[[Callable[[], bool]], Printer],
         history: Path,
         status: Callable[[], str],
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         """`printer_for`: a printer that asks this function whether to end a live query. `history`: the file. `status`:
         a line below the prompt, asked every second."""
         self._service = service
-        self._session = Session()
+        self._session = session_of(variables or {}, {})
         self._interrupts = Interrupts()
         self._printer = printer_for(lambda: self._interrupts.is_pressed)
         prepare_history(history)

@@ -7,33 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from moldau.products.sql.catalog.catalog import Catalog
-from moldau.products.sql.catalog.deciding import apply, decide, decides
-from moldau.products.sql.engine.answers import Answer, Done
 from moldau.products.sql.engine.session import Session
-from moldau.products.sql.language.parser.script import Parsed
 from moldau.products.sql.terminal.completion import completions
 from moldau.products.sql.terminal.shell import MAX_HISTORY_BYTES, is_whole, prepare_history
 from moldau.products.sql.terminal.statements import ScriptError, check_text, run_text
+from tests.support.sql_service import ListedService
 
 CLICKS = "CREATE STREAM clicks (user STRING KEY, page STRING) WITH (kafka_topic='c')"
 PAGES = "CREATE TABLE pages AS SELECT page, count(*) AS n FROM clicks GROUP BY page"
-
-
-class Deciding:
-    """Runs statements on a catalog alone."""
-
-    def __init__(self, *statements: str) -> None:
-        self.catalog = Catalog()
-        self.ran: list[str] = []
-        run_text("; ".join(statements), self, Session(), lambda answer: None)
-
-    def run(self, parsed: Parsed, session: Session) -> Answer:
-        if decides(parsed.statement):
-            for change in decide(self.catalog, parsed, session.properties).changes:
-                self.catalog = apply(self.catalog, change)
-        self.ran.append(parsed.text)
-        return Done(message=parsed.text)
 
 
 @pytest.mark.parametrize(
@@ -56,12 +37,12 @@ def test_enter_ends_a_whole_statement(text: str, is_it: bool):
     assert is_whole(text) is is_it
 
 
-def words(before: str, service: Deciding) -> Sequence[str]:
+def words(before: str, service: ListedService) -> Sequence[str]:
     return [word for word, _, _ in completions(before, service.catalog)]
 
 
 def test_completion_knows_where_the_cursor_is():
-    service = Deciding(CLICKS, PAGES, "CREATE FUNCTION twice(x INT) RETURN x * 2")
+    service = ListedService(CLICKS, PAGES, "CREATE FUNCTION twice(x INT) RETURN x * 2")
     assert words("select * from cl", service) == ["clicks"]
     assert words("SELECT * FROM clicks WHERE pa", service)[:2] == ["page", "pages"]
     assert words("SELECT * FROM clicks c WHERE c.", service) == ["page", "user"]
@@ -82,18 +63,18 @@ def test_a_script_runs_a_script_next_to_it(tmp_path: Path):
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "a.sql").write_text(f"{CLICKS};\nRUN SCRIPT 'b.sql';")
     (tmp_path / "inner" / "b.sql").write_text(PAGES)
-    service = Deciding()
+    service = ListedService()
     run_text("RUN SCRIPT 'inner/a.sql'; SHOW STREAMS", service, Session(), lambda answer: None, tmp_path / "x.sql")
     assert service.ran == [CLICKS, PAGES, "SHOW STREAMS"]
 
 
 def test_an_error_of_a_script_names_its_file(tmp_path: Path):
     (tmp_path / "a.sql").write_text("SHOW STREAMS;\nDROP STREAM nothing;")
-    service = Deciding()
+    service = ListedService()
     with pytest.raises(ScriptError, match=r"a\.sql: line 2, column 13: there is no stream") as caught:
         run_text("RUN SCRIPT 'a.sql'", service, Session(), lambda answer: None, tmp_path / "x.sql")
     assert caught.value.text == (tmp_path / "a.sql").read_text()
-    assert service.ran == ["SHOW STREAMS"]
+    assert service.ran == ["SHOW STREAMS", "DROP STREAM nothing"]
     for name, data, problem in (
         ("loop.sql", b"RUN SCRIPT 'loop.sql'", "more than 10 deep"),
         ("bad.sql", b"\xff", "is not UTF-8"),

@@ -1,0 +1,95 @@
+"""`moldau sql run`: runs a script, and the queries that it starts."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from moldau.cli.arguments import STANDARD_INPUT, Subparsers, input_path
+from moldau.cli.sql.engines import (
+    add_engine_arguments,
+    add_output_argument,
+    add_variables_argument,
+    consoles,
+    engine_settings,
+    has_extra,
+)
+
+if TYPE_CHECKING:
+    from moldau.products.sql.terminal.script_run import Script
+
+
+def add_verb(verbs: Subparsers[argparse.ArgumentParser]) -> None:
+    run = verbs.add_parser(
+        "run",
+        help="run a script, and its queries until Ctrl-C",
+        description="Runs the statements of a file, one after the other, up to the first error. If they have started "
+        "queries, runs these until Ctrl-C, and shows their progress. The exit code is 0 after a clean end, 1 when a "
+        "statement or a query failed, and 2 when the script was rejected before any of its statements ran.",
+        examples=(
+            "moldau sql run pageviews.sql",
+            "moldau sql run pageviews.sql --once -D country=ro",
+            "moldau sql run pageviews.sql --spark spark.master=spark://10.0.0.1:7077",
+        ),
+    )
+    run.add_argument("file", type=input_path, metavar="FILE", help="a file of SQL statements (- is standard input)")
+    run.add_argument("--once", action="store_true", help="end when all records that are there have been processed")
+    add_engine_arguments(run)
+    add_variables_argument(run)
+    add_output_argument(run)
+    run.set_defaults(run=run_file)
+
+
+def run_file(arguments: argparse.Namespace) -> int:
+    """The exit code, as the command describes it."""
+    if not has_extra():
+        return 2
+    from moldau.errors import MoldauError
+    from moldau.products.sql.terminal.script_run import Script
+    from moldau.products.sql.terminal.statements import read_script
+
+    try:
+        text = read_script(arguments.file)
+    except MoldauError as error:
+        print(f"moldau sql: {error}", file=sys.stderr)
+        return 2
+    return _run(Script(text, arguments.file, dict(arguments.define), arguments.once), arguments)
+
+
+def run_standard_input(arguments: argparse.Namespace) -> int:
+    """As `run_file`, of the script in standard input, for the shell."""
+    arguments.file, arguments.once = input_path(STANDARD_INPUT), False
+    return run_file(arguments)
+
+
+def _run(script: Script, arguments: argparse.Namespace) -> int:
+    from moldau.errors import MoldauError
+    from moldau.products.pipelines.running.stopping import StopRequest, signals
+    from moldau.products.sql.terminal.answers import Printer
+    from moldau.products.sql.terminal.embedded import open_engine
+    from moldau.products.sql.terminal.script_run import keep_running, run_script
+    from moldau.products.sql.terminal.statements import ScriptError
+
+    as_json = arguments.output == "json"
+    console, errors = consoles(arguments)
+    stop = StopRequest()
+    printer = Printer(console, errors, as_json=as_json, is_cut=lambda: stop.is_asked)
+    try:
+        script.check()
+    except ScriptError as error:
+        printer.error(error.cause, error.text)
+        return 2
+    failures = []
+    try:
+        settings = engine_settings(arguments)
+        with signals(stop), open_engine(settings, dict(arguments.spark), errors) as embedded:
+            code = run_script(script, embedded, printer, stop)
+            if code == 0 and embedded.catalog.queries and not stop.is_asked:
+                failures = [*keep_running(script, embedded, None if as_json else console, stop)]
+    except MoldauError as error:
+        failures = [str(error)]
+        code = 1
+    for failure in failures:
+        print(f"moldau sql: {failure}", file=sys.stderr)
+    return 1 if failures else code

@@ -1,0 +1,63 @@
+"""`moldau sql`: the shell."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from moldau.cli.arguments import Subparsers
+from moldau.cli.sql.engines import (
+    add_engine_arguments,
+    add_output_argument,
+    add_variables_argument,
+    consoles,
+    engine_settings,
+    has_extra,
+)
+
+
+def add_verb(verbs: Subparsers[argparse.ArgumentParser]) -> None:
+    shell = verbs.add_parser(
+        "shell",
+        help="enter statements and see their answers; `moldau sql` alone does the same",
+        description="Reads statements from the terminal and shows their answers. Rows appear as they come, and a table "
+        "updates in place; Ctrl-C ends it. Streams, tables and queries live as long as the shell. Topics, and what the "
+        "queries have written, stay. Standard input that is no terminal is read as a script.",
+        examples=("moldau sql", "moldau sql -b 10.0.0.1:9092", "echo 'SHOW TOPICS;' | moldau sql --output json"),
+    )
+    add_engine_arguments(shell)
+    add_variables_argument(shell)
+    add_output_argument(shell)
+    shell.set_defaults(run=open_shell)
+
+
+def open_shell(arguments: argparse.Namespace) -> int:
+    """The exit code: 0 after `exit`, 1 if the engine does not start, 2 for a missing extra."""
+    if not has_extra():
+        return 2
+    if not sys.stdin.isatty():
+        from moldau.cli.sql.scripts import run_standard_input
+
+        return run_standard_input(arguments)
+    from moldau.errors import MoldauError
+    from moldau.products.sql.terminal.answers import Printer
+    from moldau.products.sql.terminal.embedded import open_engine, summary
+    from moldau.products.sql.terminal.shell import Shell, history_path
+
+    console, _ = consoles(arguments)
+    as_json = arguments.output == "json"
+    try:
+        with open_engine(engine_settings(arguments), dict(arguments.spark), console) as embedded:
+            shell = Shell(
+                embedded,
+                lambda is_cut: Printer(console, as_json=as_json, is_cut=is_cut),
+                history_path(),
+                lambda: summary(embedded.statuses()),
+                variables=dict(arguments.define),
+            )
+            console.print("help shows some statements, Ctrl-D ends", style="dim")
+            shell.run()
+    except MoldauError as error:
+        print(f"moldau sql: {error}", file=sys.stderr)
+        return 1
+    return 0
