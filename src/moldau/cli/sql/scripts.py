@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moldau.cli.arguments import STANDARD_INPUT, Subparsers, input_path
+from moldau.cli.arguments import Subparsers, input_path
 from moldau.cli.sql.engines import (
     add_engine_arguments,
     add_output_argument,
@@ -43,6 +44,11 @@ def add_verb(verbs: Subparsers[argparse.ArgumentParser]) -> None:
 
 def run_file(arguments: argparse.Namespace) -> int:
     """The exit code, as the command describes it."""
+    return run_path(arguments.file, arguments, once=arguments.once)
+
+
+def run_path(path: Path, arguments: argparse.Namespace, *, once: bool = False) -> int:
+    """As `run_file`, with `arguments` of this verb or of the shell."""
     if not has_extra():
         return 2
     from moldau.errors import MoldauError
@@ -50,17 +56,11 @@ def run_file(arguments: argparse.Namespace) -> int:
     from moldau.products.sql.terminal.statements import read_script
 
     try:
-        text = read_script(arguments.file)
+        text = read_script(path)
     except MoldauError as error:
         print(f"moldau sql: {error}", file=sys.stderr)
         return 2
-    return _run(Script(text, arguments.file, dict(arguments.define), arguments.once), arguments)
-
-
-def run_standard_input(arguments: argparse.Namespace) -> int:
-    """As `run_file`, of the script in standard input, for the shell."""
-    arguments.file, arguments.once = input_path(STANDARD_INPUT), False
-    return run_file(arguments)
+    return _run(Script(text, path, dict(arguments.define), once), arguments)
 
 
 def _run(script: Script, arguments: argparse.Namespace) -> int:

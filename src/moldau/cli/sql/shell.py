@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from moldau.cli.arguments import Subparsers
+from moldau.cli.arguments import STANDARD_INPUT, Subparsers, input_path
 from moldau.cli.sql.engines import (
     add_engine_arguments,
     add_output_argument,
@@ -14,6 +14,7 @@ from moldau.cli.sql.engines import (
     engine_settings,
     has_extra,
 )
+from moldau.cli.sql.scripts import run_path
 
 
 def add_verb(verbs: Subparsers[argparse.ArgumentParser]) -> None:
@@ -36,9 +37,7 @@ def open_shell(arguments: argparse.Namespace) -> int:
     if not has_extra():
         return 2
     if not sys.stdin.isatty():
-        from moldau.cli.sql.scripts import run_standard_input
-
-        return run_standard_input(arguments)
+        return run_path(input_path(STANDARD_INPUT), arguments)
     from moldau.errors import MoldauError
     from moldau.products.sql.terminal.answers import Printer
     from moldau.products.sql.terminal.embedded import open_engine, summary

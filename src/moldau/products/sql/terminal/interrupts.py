@@ -16,6 +16,7 @@ class Interrupts:
         self._before: Any = None
 
     def __enter__(self) -> Interrupts:
+        self.is_pressed = False
         self._before = signal.signal(signal.SIGINT, self._handle)
         return self
 

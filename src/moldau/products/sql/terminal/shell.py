@@ -9,7 +9,6 @@ from pathlib import Path
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
-from prompt_toolkit.filters import completion_is_selected
 from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.lexers import PygmentsLexer
@@ -97,7 +96,6 @@ class Shell:
 
     def execute(self, text: str) -> None:
         """Runs the statements, and shows the first error."""
-        self._interrupts.is_pressed = False
         try:
             with self._interrupts:
                 run_text(text, self._service, self._session, self._printer.show)
@@ -165,11 +163,7 @@ def _style() -> BaseStyle:
 def _keys() -> KeyBindings:
     keys = KeyBindings()
 
-    @keys.add("enter", filter=completion_is_selected)
-    def _(event: KeyPressEvent) -> None:
-        event.current_buffer.complete_state = None
-
-    @keys.add("enter", filter=~completion_is_selected)
+    @keys.add("enter")
     def _(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
         if is_whole(buffer.text):

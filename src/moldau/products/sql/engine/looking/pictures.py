@@ -12,8 +12,9 @@ MAX_WIDTH = 76
 
 def picture_of(explained: Explained) -> list[str]:
     """The lines of the picture. Empty for an answer without steps."""
-    boxes = [f"reads {', '.join(explained.reads)}"] if explained.reads else []
-    boxes += explained.steps
+    boxes = list(explained.steps)
+    if not boxes and explained.reads:
+        boxes.append(f"reads {', '.join(explained.reads)}")
     if explained.writes is not None:
         boxes.append(f"writes {explained.writes}")
     if not boxes:
