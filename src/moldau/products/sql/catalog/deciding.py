@@ -49,6 +49,8 @@ from moldau.products.sql.language.statements import (
 from moldau.products.sql.language.tokens import tokenize
 from moldau.types import nearest
 
+ROW_TIME = "rowtime"
+"""ksqlDB's own column that an INSERT may name: the time of the record, in milliseconds."""
 MAX_QUERIES = 200
 """Each costs memory in the Spark session."""
 
@@ -122,6 +124,12 @@ def place_of(item: AnyItem) -> tuple[What, str]:
     if isinstance(item, PersistentQuery):
         return What.QUERY, item.id
     return _KINDS[type(item)], item.name.lower()
+
+
+def items_of(catalog: Catalog) -> list[tuple[What, str]]:
+    """The kind and key of everything that the catalog holds, queries first."""
+    order = (What.QUERY, What.VIEW, What.RELATION, What.FUNCTION, What.TYPE)
+    return [(what, key) for what in order for key in getattr(catalog, _FIELDS[what])]
 
 
 _FIELDS = {
@@ -233,7 +241,7 @@ def _insert_query(asked: _Asked, statement: InsertQuery) -> Decision:
 def _insert_values(asked: _Asked, statement: InsertValues) -> Decision:
     catalog = asked.catalog
     target = _writable(catalog, statement.target)
-    _check_named(target, statement.columns)
+    _check_named(target, [one for one in statement.columns if one.key != ROW_TIME])
     width = len(statement.columns) or (None if target.columns is None else len(target.columns))
     for row in statement.rows:
         if width is not None and len(row) != width:

@@ -28,7 +28,12 @@ def make_frame(spark: SparkSession, plan: QueryPlan, writing: Writing) -> DataFr
         rows = spark.table(quoted(rows_view(relation)))
         plain = rows.select(*map(quoted, names_of(relation.columns or ())))
         plain.createOrReplaceTempView(quoted(relation.name))
-    frame = frame_over_tables(spark, plan, writing) if plan.text is None else sql_frame(spark, plan.text, writing)
+    if plan.text is not None:
+        frame = sql_frame(spark, plan.text, writing)
+    elif plan.select is not None:
+        frame = frame_over_tables(spark, plan, plan.select, writing)
+    else:
+        raise TypeError(plan)
     if plan.deletes:
         frame = having(frame, plan.key, HOLDS).drop(HOLDS)
     kept = {one.name.lower() for one in plan.outputs}

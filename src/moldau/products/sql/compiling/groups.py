@@ -17,7 +17,7 @@ from moldau.products.sql.compiling.expressions import (
 )
 from moldau.products.sql.compiling.outputs import Output
 from moldau.products.sql.compiling.plan import QueryPlan
-from moldau.products.sql.language.queries import Fragment
+from moldau.products.sql.language.queries import Fragment, Select
 from moldau.products.sql.language.tokens import Kind, Token, text_of, tokenize
 from moldau.spark import spark_error
 from moldau.spark.tables.aggregates import Aggregate, AggregateError, aggregate
@@ -31,16 +31,17 @@ _KINDS = {**{kind: kind for kind in get_args(AggregateKind)}, "mean": "avg", "ar
 _GROUPS = "_moldau_groups"
 
 
-def frame_of_groups(spark: SparkSession, plan: QueryPlan, writing: Writing, from_: Composed) -> DataFrame:
+def frame_of_groups(
+    spark: SparkSession, plan: QueryPlan, select: Select, writing: Writing, from_: Composed
+) -> DataFrame:
     """`from_`: the view of the changes. Raises SqlError."""
-    return _Groups(spark, plan, writing).frame(from_)
+    return _Groups(spark, plan, select, writing).frame(from_)
 
 
 class _Groups:
-    def __init__(self, spark: SparkSession, plan: QueryPlan, writing: Writing) -> None:
-        assert plan.select is not None
+    def __init__(self, spark: SparkSession, plan: QueryPlan, select: Select, writing: Writing) -> None:
         self._spark, self._plan, self._writing = spark, plan, writing
-        self._select, self._scope = plan.select, plan.scope
+        self._select, self._scope = select, plan.scope
         self._arguments: dict[str, str] = {}
         """Names of columns, by the SQL of arguments of aggregates."""
         self._aggregates: dict[tuple[str, str | None], str] = {}

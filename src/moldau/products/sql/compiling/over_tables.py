@@ -23,6 +23,7 @@ from moldau.products.sql.compiling.select_text import (
     select_sql,
     window_columns,
 )
+from moldau.products.sql.language.queries import Select
 from moldau.spark import expression, spark_error
 from moldau.spark.tables.buckets import DELETED, Side
 from moldau.spark.tables.joins import join
@@ -38,16 +39,15 @@ JOINED = "_moldau_joined"
 _LEFT = "_moldau_left"
 
 
-def frame_over_tables(spark: SparkSession, plan: QueryPlan, writing: Writing) -> DataFrame:
+def frame_over_tables(spark: SparkSession, plan: QueryPlan, select: Select, writing: Writing) -> DataFrame:
     """Raises SqlError."""
-    return _Making(spark, plan, writing).frame()
+    return _Making(spark, plan, select, writing).frame()
 
 
 class _Making:
-    def __init__(self, spark: SparkSession, plan: QueryPlan, writing: Writing) -> None:
-        assert plan.select is not None
+    def __init__(self, spark: SparkSession, plan: QueryPlan, select: Select, writing: Writing) -> None:
         self._spark, self._plan, self._writing = spark, plan, writing
-        self._select, self._sources = plan.select, plan.scope.sources
+        self._select, self._sources = select, plan.scope.sources
         self._is_changes = plan.links[-1].is_changes if plan.links else True
 
     def frame(self) -> DataFrame:
@@ -58,7 +58,7 @@ class _Making:
         rows.createOrReplaceTempView(JOINED)
         from_ = Composed(JOINED if plan.links else f"{JOINED} AS {quoted(self._sources[0].called)}")
         if self._is_changes and is_aggregated(select):
-            return frame_of_groups(self._spark, plan, writing, from_)
+            return frame_of_groups(self._spark, plan, select, writing, from_)
         more = [f"max({EVENT_TIME}) AS {EVENT_TIME}" if is_aggregated(select) else EVENT_TIME]
         if self._is_changes:
             more.append(DELETED)
@@ -76,14 +76,11 @@ class _Making:
     def _rows(self) -> DataFrame:
         """With DELETED if they are changes, and with EVENT_TIME."""
         first = self._sources[0]
-        if not self._plan.links:
-            return newest(self._table(first))
         within = [link for link in self._plan.links if link.how is How.WITHIN]
         made = None if first.is_table else self._streams(within)
         for link in self._plan.links[len(within) :]:
             made = self._linked(made, link)
-        assert made is not None
-        return self._flat(made)
+        return newest(self._table(first)) if made is None else self._flat(made)
 
     def _streams(self, within: Sequence[Link]) -> DataFrame:
         """The streams, joined, with a struct for each."""
@@ -101,8 +98,7 @@ class _Making:
         place = place_of_fragment(link.join.on)
         how = link.join.kind.value
         try:
-            if link.how is How.LOOK_UP:
-                assert left is not None
+            if link.how is How.LOOK_UP and left is not None:
                 rows, reference = self._with(left, link, "ref")
                 self._check_types(rows, reference, other, link)
                 made = look_up(Side(rows, reference, name=_LEFT), other, how)  # type: ignore[arg-type]
@@ -175,7 +171,8 @@ class _Making:
 
     def _table(self, source: Source) -> Side:
         relation = source.relation
-        assert relation is not None
+        if relation is None:
+            raise TypeError(source)
         rows = self._spark.table(quoted(rows_view(relation)))
         kept = [*(source.columns or ()), ROWTIME, EVENT_TIME, OFFSET, DELETED]
         return Side(rows.select(*map(quoted, kept)), source.key, OFFSET, source.called)

@@ -1,6 +1,7 @@
 """Runs statements: keeps the catalog, makes topics, and owns the queries of one Spark session.
 
 answers: what a statement answers, as values
+cases: tests of SQL in a text
 compiled: a query of a statement, compiled, and its frame in a session
 engine: runs statements
 explaining: EXPLAIN

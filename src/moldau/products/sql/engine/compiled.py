@@ -92,7 +92,8 @@ def create_function(spark: SparkSession, function: Function) -> None:
     """Makes a function of CREATE FUNCTION known in the session. Raises SqlError, and Spark's errors."""
     (parsed,) = parse_script(function.statement, types=function.types, substitutes=False)
     statement = parsed.statement
-    assert isinstance(statement, CreateFunction)
+    if not isinstance(statement, CreateFunction):
+        raise TypeError(statement)
     body = Writing(function.statement, function.types, dialect_of(function.properties)).sql(statement.body, {})
     parameters = ", ".join(f"{quoted(one.name.text)} {one.type}" for one in statement.parameters)
     returns = f" RETURNS {statement.returns}" if statement.returns else ""

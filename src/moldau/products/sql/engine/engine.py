@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,11 +19,13 @@ from moldau.products.sql.catalog.deciding import (
     Change,
     Decision,
     Put,
+    Remove,
     RowsWritten,
     TopicDeleted,
     TopicNeeded,
     apply,
     decide,
+    items_of,
 )
 from moldau.products.sql.catalog.journal import NOTHING_KEPT, Journal
 from moldau.products.sql.compiling.expressions import Writing
@@ -60,8 +63,7 @@ if TYPE_CHECKING:
 
 MOST_LIVE = 100
 """The most SELECTs whose rows are read at the same time."""
-MOST_SCRIPTS = 10
-"""How deep RUN SCRIPT may be nested."""
+LOOK_S = 0.1
 
 
 class EngineSettings(msgspec.Struct, frozen=True):
@@ -132,6 +134,39 @@ class Engine:
     def supervise(self) -> None:
         """Its owner calls it every 0.2 s: starts failed queries again when that is due."""
         self._queries.supervise()
+
+    @property
+    def settings(self) -> EngineSettings:
+        return self._settings
+
+    def wait_until_processed(self, within_s: float) -> None:
+        """Returns when the queries have processed all records that their topics have. Raises MoldauError if a query has
+        failed, or that takes longer."""
+        deadline, never = time.monotonic() + within_s, threading.Event()
+        before: object = None
+        while True:
+            ends = self._ends()
+            # twice the same: a query has written nothing that another has still to read
+            if ends == before and self._queries.have_processed(ends):
+                return
+            before = ends
+            failed = next((one for one in self.statuses() if one.error is not None), None)
+            if failed is not None:
+                raise MoldauError(f"{failed.query.id} has failed: {failed.error}")
+            if time.monotonic() > deadline:
+                raise MoldauError(f"the queries have not processed their topics within {within_s:g} s")
+            self.supervise()
+            never.wait(LOOK_S)
+
+    def clear(self) -> None:
+        """Terminates all queries, and drops all streams, tables, views, types and functions, with their topics."""
+        with self._lock:
+            topics = {one.topic for one in self._catalog.relations.values()}
+            changes = [Remove(what, key) for what, key in items_of(self._catalog)]
+            if changes:
+                self._keep(changes)
+            for topic in topics:
+                drop_topic(topic, self._settings.access)
 
     @property
     def is_kept(self) -> bool:
@@ -236,10 +271,7 @@ class Engine:
         for one in decision.outside:
             self._do(one, changes, reads, parsed, session)
         if changes:
-            self._journal.append(changes)
-            for change in changes:
-                self._catalog = apply(self._catalog, change)
-            self._queries.follow(self._catalog)
+            self._keep(changes)
         for one in decision.outside:
             if isinstance(one, TopicDeleted):
                 drop_topic(one.topic, self._settings.access)
@@ -248,6 +280,20 @@ class Engine:
         ]
         is_new = isinstance(statement, (CreateAs, InsertQuery))
         return Done(message=decision.message, warnings=warnings, query_id=started[0] if started and is_new else None)
+
+    def _keep(self, changes: Sequence[Change]) -> None:
+        """Raises MoldauError; then nothing has changed."""
+        self._journal.append(changes)
+        for change in changes:
+            self._catalog = apply(self._catalog, change)
+        self._queries.follow(self._catalog)
+
+    def _ends(self) -> Mapping[str, Sequence[int]]:
+        """The end offset of each partition of the topics that queries read."""
+        known = self._cluster.topics()
+        names = {self._catalog.relations[key].topic for one in self._catalog.queries.values() for key in one.reads}
+        ranges = self._cluster.ranges([known[name] for name in sorted(names) if name in known])
+        return {topic: [end for _, end in of_topic] for topic, of_topic in ranges.items()}
 
     def _analysed(
         self, statement: CreateAs | InsertQuery, decision: Decision, parsed: Parsed, session: Session

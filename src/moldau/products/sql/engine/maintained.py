@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau.errors import MoldauError
+from moldau.products.pipelines.checkpoints.checkpoint import newest_finished_batch
 from moldau.products.pipelines.core.failures import what_failed
 from moldau.products.pipelines.running.progress import Rate
 from moldau.products.pipelines.running.running_pipeline import RunningPipeline
 from moldau.products.pipelines.running.stopping import StopRequest
+from moldau.products.pipelines.spec.spec import PipelineSpec
 from moldau.products.sql.catalog.catalog import Catalog, PersistentQuery, QueryState, Relation
 from moldau.products.sql.compiling.plan import query_of
 from moldau.products.sql.engine.answers import QueryStatus
@@ -22,6 +24,7 @@ from moldau.spark import spark_error
 from moldau.spark.queries.query_set import QuerySet
 from moldau.spark.queries.supervised_state import SupervisedState
 from moldau.spark.queries.supervision import STOP_WITHIN_SECONDS
+from moldau.types import TopicPartition
 
 if TYPE_CHECKING:
     from moldau.spark import SparkSession
@@ -76,6 +79,11 @@ class Maintained:
         with self._lock:
             return any(one.is_kept for one in self._kept.values())
 
+    def have_processed(self, ends: Mapping[str, Sequence[int]]) -> bool:
+        """Whether each query has finished a batch up to these ends of its topics."""
+        with self._lock:
+            return all(one.has_processed(ends) for one in self._kept.values())
+
     def states(self) -> list[SupervisedState]:
         """For a table of progress."""
         return self._set.states()
@@ -102,6 +110,7 @@ class _Kept:
         self.query = query
         self._owner = owner
         self._running: RunningPipeline | None = None
+        self._spec: PipelineSpec | None = None
         self._error: str | None = None
         self._due = 0.0
         self._pause_s = FIRST_PAUSE_S
@@ -126,7 +135,9 @@ class _Kept:
             read, writing = query_of(self.query)
             compiled = Compiled(catalog, read, writing, is_live=True)
             sink: Relation = catalog.relations[self.query.sink]
-            spec = spec_of(self.query, compiled, sink, owner._place, service=owner._service, directory=owner._directory)
+            self._spec = spec = spec_of(
+                self.query, compiled, sink, owner._place, service=owner._service, directory=owner._directory
+            )
             stop = StopRequest(owner._stop)
             self._running = start_query(spec, owner._spark, owner._set, stop, once=owner._once)
             self._error, self._pause_s = None, FIRST_PAUSE_S
@@ -148,7 +159,7 @@ class _Kept:
         state = states[0]
         return QueryStatus(
             query=self.query,
-            state=_STATES.get(state.state, state.state),
+            state=state.state,
             records_read=state.records_read,
             batches=state.batches,
             lag=state.lag,
@@ -157,6 +168,18 @@ class _Kept:
             dead_letters=state.dead_letters,
             state_rows=state.report.state_rows if state.report is not None else None,
             error=self.error or state.trouble,
+        )
+
+    def has_processed(self, ends: Mapping[str, Sequence[int]]) -> bool:
+        if self._spec is None:
+            return False
+        (query,) = self._spec.queries
+        done = newest_finished_batch(query.checkpoint)
+        offsets = {} if done is None else done.offsets
+        return all(
+            offsets.get(TopicPartition(topic, number), 0) >= end
+            for topic in dict.fromkeys(str(source.topic) for source in query.topics())
+            for number, end in enumerate(ends.get(topic, ()))
         )
 
     def withdraw(self) -> None:
@@ -176,7 +199,3 @@ class _Kept:
     @property
     def _name(self) -> str:
         return f"{self._owner._service}.{self.query.id}"
-
-
-_STATES: Mapping[str, str] = {}
-"""Words of the supervision, and those of SQL."""

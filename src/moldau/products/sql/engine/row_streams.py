@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from moldau.errors import MoldauError
 from moldau.products.sql.engine.answers import ChangedRow
@@ -138,9 +138,3 @@ class BufferedRows:
                 self.end()
 
         threading.Thread(target=run, name=f"sql-rows-{self.query_id}", daemon=True).start()
-
-
-def rows_until_over(stream: BufferedRows, timeout_s: float = 1.0) -> Iterator[ChangedRow]:
-    """All rows of a stream that ends. Raises RowsEndedError."""
-    while not stream.is_over:
-        yield from stream.read(MOST_ROWS, timeout_s)

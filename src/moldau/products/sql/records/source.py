@@ -121,9 +121,9 @@ def _decoder(relation: Relation, registry: str | None) -> RecordFormat:
     return RecordFormat(relation=relation, key=key_part(relation, registry), value=value_part(relation, registry))
 
 
-def snapshot(spark: SparkSession, source: RelationSource) -> DataFrame:
-    """What the topic holds now: of a stream all rows, of a table the newest row of each key that is not deleted,
-    without DELETED. Records that do not decode count as absent, as they do for a running query."""
+def stored_rows(spark: SparkSession, source: RelationSource) -> DataFrame:
+    """The rows of all records that the topic holds now. Records that do not decode are left out, as they are by a
+    running query."""
     loaded = (
         spark.read.format("moldau")
         .options(**DEFAULT_TIMES.of(source.access).spark_options())
@@ -135,7 +135,13 @@ def snapshot(spark: SparkSession, source: RelationSource) -> DataFrame:
         .option("failOnDataLoss", "false")
         .load()
     )
-    rows = source.rows(loaded, DEAD_LETTERS_METRIC)
+    return source.rows(loaded, DEAD_LETTERS_METRIC)
+
+
+def snapshot(spark: SparkSession, source: RelationSource) -> DataFrame:
+    """What the topic holds now: of a stream all rows, of a table the newest row of each key that is not deleted,
+    without DELETED."""
+    rows = stored_rows(spark, source)
     if not is_table(source.relation):
         return rows
     from moldau.spark import expression  # a statement is checked without Spark
