@@ -48,6 +48,7 @@ from moldau.products.sql.language.queries import Query
 from moldau.products.sql.language.statements import (
     CreateAs,
     CreateFunction,
+    CreateSource,
     CreateView,
     Explain,
     InsertQuery,
@@ -55,6 +56,7 @@ from moldau.products.sql.language.statements import (
     RunQuery,
     RunScript,
 )
+from moldau.products.sql.records.resolving import resolved
 from moldau.spark import spark_error
 from moldau.spark.queries.namespace import as_active, open_namespace
 
@@ -264,6 +266,8 @@ class Engine:
         statement = parsed.statement
         if isinstance(statement, (CreateAs, InsertQuery)) and changes:
             changes, warnings, reads = self._analysed(statement, decision, parsed, session)
+        elif isinstance(statement, CreateSource):
+            changes = tuple(self._resolved(change) for change in changes)
         elif isinstance(statement, CreateFunction):
             self._check_function(decision)
         elif isinstance(statement, CreateView):
@@ -315,6 +319,12 @@ class Engine:
                 change = Put(with_columns(change.item, statement, compiled.plan, result))
             changes.append(change)
         return tuple(changes), tuple(writing.warnings), compiled.plan.reads
+
+    def _resolved(self, change: Change) -> Change:
+        """With the columns of the registry's schema, if the statement has none. Raises FlowError, RegistryError."""
+        if isinstance(change, Put) and isinstance(change.item, Relation):
+            return Put(resolved(change.item, self._settings.registry))
+        return change
 
     def _check_function(self, decision: Decision) -> None:
         """Raises SqlError, and Spark's errors."""
