@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,9 +68,10 @@ def listen_as_told(arguments: argparse.Namespace) -> socket.socket:
         raise CommandError(f"--port {arguments.port}: {error.strerror}; --port 0 picks a free one") from error
 
 
-def address_of(listening: socket.socket, opening: Opening) -> str:
-    """The URL of the first page."""
-    host, port = listening.getsockname()[:2]
+def address_of(listening: socket.socket, opening: Opening, named: Callable[[str], str] = str) -> str:
+    """The URL of the first page. `named`: gives the host for the address that is bound."""
+    bound, port = listening.getsockname()[:2]
+    host = named(bound)
     return f"{opening.scheme}://{f'[{host}]' if ':' in host else host}:{port}/"
 
 

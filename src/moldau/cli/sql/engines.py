@@ -23,6 +23,11 @@ CLIENT_ID = "moldau-sql"
 def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags of a verb that runs statements in this process."""
     add_access_arguments(parser, whose="any broker of the cluster that has the topics")
+    add_settings_arguments(parser)
+
+
+def add_settings_arguments(parser: argparse.ArgumentParser) -> None:
+    """All of them but the cluster."""
     add_registry_argument(parser, "the schema registry of AVRO, PROTOBUF and JSON_SR", "these formats are rejected")
     add_spark_settings(parser)
     parser.add_argument(

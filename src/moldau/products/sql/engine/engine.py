@@ -94,8 +94,8 @@ class Engine:
         journal: Journal = NOTHING_KEPT,
         kept: Iterable[Change] = (),
     ) -> None:
-        """`kept`: the changes of the journal so far; their queries are started. One that cannot be started is tried
-        again, and shows its error."""
+        """`kept`: the changes of the journal so far; `supervise` starts their queries. One that cannot be started is
+        tried again, and shows its error."""
         self._spark, self._settings, self._journal = spark, settings, journal
         self._cluster = LiveCluster(settings.access)
         self._lock = threading.RLock()
@@ -104,7 +104,7 @@ class Engine:
             self._catalog = apply(self._catalog, change)
         self._queries = Maintained(spark, settings.name, settings.directory, settings.place, once=settings.once)
         self._live: list[Rows] = []
-        self._queries.follow(self._catalog)
+        self._queries.adopt(self._catalog)
 
     @property
     def catalog(self) -> Catalog:

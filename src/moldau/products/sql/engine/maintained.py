@@ -59,11 +59,21 @@ class Maintained:
                     kept.start(catalog)
             self._catalog = catalog
 
+    def adopt(self, catalog: Catalog) -> None:
+        """The queries of a catalog that was kept, which do not end by themselves. `supervise` starts them, one in each
+        call: each takes a second, and statements are answered meanwhile."""
+        with self._lock:
+            for id, query in catalog.queries.items():
+                if query.state is QueryState.RUNNING:
+                    self._kept[id] = _Kept(query, self)
+            self._catalog = catalog
+
     def supervise(self) -> None:
         self._set.supervise(also_given_up=not self._once)
         with self._lock:
-            for kept in self._kept.values():
-                kept.look(self._catalog)
+            due = next((kept for kept in self._kept.values() if kept.is_due), None)
+            if due is not None:
+                due.start(self._catalog)
 
     def statuses(self, catalog: Catalog) -> list[QueryStatus]:
         """Of all queries of the catalog."""
@@ -146,13 +156,15 @@ class _Kept:
             self._due = time.monotonic() + self._pause_s
             self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
 
-    def look(self, catalog: Catalog) -> None:
-        if self._running is None and not self._owner._once and time.monotonic() >= self._due:
-            self.start(catalog)
+    @property
+    def is_due(self) -> bool:
+        """Whether it is to be started now."""
+        return self._running is None and not self._owner._once and time.monotonic() >= self._due
 
     def status(self) -> QueryStatus:
         if self._running is None:
-            return QueryStatus(query=self.query, state="retrying", error=self._error)
+            waiting = "starting" if self._error is None else "retrying"
+            return QueryStatus(query=self.query, state=waiting, error=self._error)
         states = self._running.states
         if not states:
             return QueryStatus(query=self.query, state="starting")
