@@ -36,6 +36,15 @@ def outputs_of(select: Select, scope: Scope, writing: Writing) -> tuple[Output, 
     return tuple(found)
 
 
+def named_so(
+    outputs: Sequence[Output], names: Sequence[str], writing: Writing, place: tuple[int, int]
+) -> tuple[Output, ...]:
+    """The outputs with these names, in their order. Raises SqlError if they are not as many."""
+    if len(outputs) != len(names) or not all(one.name for one in outputs):
+        raise writing.error(place, f"the query gives {len(outputs)} columns, and {len(names)} are named")
+    return tuple(msgspec.structs.replace(one, name=name) for one, name in zip(outputs, names, strict=True))
+
+
 def _all(scope: Scope, called: str | None, star: Fragment, writing: Writing) -> Iterator[Output]:
     """`called`: of `name.*`."""
     chosen = [

@@ -18,14 +18,14 @@ from moldau.products.sql.compiling.composed import Composed, joined
 from moldau.products.sql.compiling.expressions import Writing, is_aggregated, place_of_fragment
 from moldau.products.sql.compiling.keys import key_by, key_of_both, key_of_refs
 from moldau.products.sql.compiling.links import How, Link, links_of
-from moldau.products.sql.compiling.outputs import Output, outputs_of
+from moldau.products.sql.compiling.outputs import Output, named_so, outputs_of
 from moldau.products.sql.compiling.scope import EVENT_TIME, HIDDEN, Ref, Scope, Source, names_of, qualified
 from moldau.products.sql.compiling.select_text import WINDOW_END, WINDOW_START, from_sql, select_sql, window_columns
 from moldau.products.sql.language.parser.script import parse_script
 from moldau.products.sql.language.queries import Emit, Name, Query, Select, WindowKind
 from moldau.products.sql.language.queries import Relation as Named
 from moldau.products.sql.language.rewrites import dialect_of
-from moldau.products.sql.language.statements import Kind
+from moldau.products.sql.language.statements import InsertQuery, Kind
 
 GRACE_MS = 24 * 3_600_000
 """How late rows may be for a window or a join without GRACE PERIOD, as in ksqlDB."""
@@ -70,21 +70,34 @@ def rows_view(relation: Relation) -> str:
     return f"_rows_of_{relation.name}"
 
 
-def query_of(written: Written) -> tuple[Query, Writing]:
-    """The query of an item of the catalog, and what writes its expressions. Raises SqlError."""
+class Asked(msgspec.Struct, frozen=True):
+    """A query as a statement asks it. `names`: of its columns, in their order; () for its own."""
+
+    query: Query
+    writing: Writing
+    names: tuple[str, ...] = ()
+
+
+def asked_by(statement: Any, writing: Writing) -> Asked:
+    """`statement`: one with a query."""
+    names = tuple(one.text for one in statement.columns) if isinstance(statement, InsertQuery) else ()
+    return Asked(statement.query, writing, names)
+
+
+def kept_query(written: Written) -> Asked:
+    """The query of an item of the catalog. Raises SqlError."""
     (parsed,) = parse_script(written.statement, types=written.types, substitutes=False)
-    statement: Any = parsed.statement
-    return statement.query, Writing(written.statement, written.types, dialect_of(written.properties))
+    return asked_by(parsed.statement, Writing(written.statement, written.types, dialect_of(written.properties)))
 
 
-def plan_query(catalog: Catalog, query: Query, writing: Writing, *, is_live: bool) -> QueryPlan:
+def plan_query(catalog: Catalog, asked: Asked, *, is_live: bool) -> QueryPlan:
     """`is_live`: it runs on as rows come; otherwise it ends with what is there. Raises SqlError."""
-    return _Planning(catalog, writing, is_live=is_live).plan(query)
+    return _Planning(catalog, asked.writing, is_live=is_live, names=asked.names).plan(asked.query)
 
 
 class _Planning:
-    def __init__(self, catalog: Catalog, writing: Writing, *, is_live: bool) -> None:
-        self._catalog, self._writing, self._is_live = catalog, writing, is_live
+    def __init__(self, catalog: Catalog, writing: Writing, *, is_live: bool, names: tuple[str, ...] = ()) -> None:
+        self._catalog, self._writing, self._is_live, self._names = catalog, writing, is_live, names
 
     def plan(self, query: Query) -> QueryPlan:
         reads = self._reads(query)
@@ -96,6 +109,8 @@ class _Planning:
         scope = self._scope(select)
         self._check(query, select, scope)
         outputs = outputs_of(select, scope, self._writing)
+        if self._names:
+            outputs = named_so(outputs, self._names, self._writing, place_of_fragment(query.source))
         if self._is_live and any(source.is_table for source in scope.sources):
             return self._over_tables(query, select, scope, outputs, reads)
         return self._over_streams(query, select, scope, outputs, reads)
@@ -136,12 +151,12 @@ class _Planning:
         view = self._catalog.views.get(name.key)
         if view is None:
             return None
-        query, writing = query_of(view)
-        if len(query.selects) != 1:
+        asked = kept_query(view)
+        if len(asked.query.selects) != 1:
             return None
-        inner = _Planning(self._catalog, writing, is_live=self._is_live)
-        select = query.selects[0]
-        names = [one.name for one in outputs_of(select, inner._scope(select), writing)]
+        inner = _Planning(self._catalog, asked.writing, is_live=self._is_live)
+        select = asked.query.selects[0]
+        names = [one.name for one in outputs_of(select, inner._scope(select), asked.writing)]
         return tuple(names) if all(names) else None
 
     def _relation_sql(self, named: Named, source: Source) -> str | Composed:
@@ -149,10 +164,10 @@ class _Planning:
         if source.relation is not None:
             return quoted(rows_view(source.relation))
         if named.name is not None and named.name.key in self._catalog.views:
-            query, writing = query_of(self._catalog.views[named.name.key])
-            inner = _Planning(self._catalog, writing, is_live=self._is_live)
+            asked = kept_query(self._catalog.views[named.name.key])
+            inner = _Planning(self._catalog, asked.writing, is_live=self._is_live)
             # its places are those of another statement
-            return f"({inner.text_of(query).text})"
+            return f"({inner.text_of(asked.query).text})"
         return Composed(self._writing.sql(named.source))
 
     # --- over streams, or over what is there now

@@ -13,10 +13,9 @@ from moldau.products.pipelines.running.flow import with_watermark
 from moldau.products.sql.catalog.catalog import Catalog, Function
 from moldau.products.sql.compiling.expressions import Writing
 from moldau.products.sql.compiling.frames import make_frame
-from moldau.products.sql.compiling.plan import QueryPlan, plan_query, rows_view
+from moldau.products.sql.compiling.plan import Asked, QueryPlan, plan_query, rows_view
 from moldau.products.sql.language.functions.table import SESSION_SETTINGS
 from moldau.products.sql.language.parser.script import parse_script
-from moldau.products.sql.language.queries import Query
 from moldau.products.sql.language.rewrites import dialect_of
 from moldau.products.sql.language.statements import CreateFunction
 from moldau.products.sql.records.source import RelationSource, snapshot, source_of
@@ -45,10 +44,10 @@ class Place(msgspec.Struct, frozen=True):
 class Compiled:
     """The plan of a query, with what is needed to make its frame."""
 
-    def __init__(self, catalog: Catalog, query: Query, writing: Writing, *, is_live: bool) -> None:
+    def __init__(self, catalog: Catalog, asked: Asked, *, is_live: bool) -> None:
         """Raises SqlError."""
-        self.plan: QueryPlan = plan_query(catalog, query, writing, is_live=is_live)
-        self.writing = writing
+        self.plan: QueryPlan = plan_query(catalog, asked, is_live=is_live)
+        self.writing = asked.writing
         self._functions = tuple(catalog.functions.values())
 
     def sources(self, place: Place, start: str, most: int | None = None) -> dict[str, RelationSource]:

@@ -29,7 +29,7 @@ from moldau.products.sql.catalog.deciding import (
 )
 from moldau.products.sql.catalog.journal import NOTHING_KEPT, Journal
 from moldau.products.sql.compiling.expressions import Writing
-from moldau.products.sql.compiling.plan import query_of
+from moldau.products.sql.compiling.plan import Asked, asked_by, kept_query
 from moldau.products.sql.engine.answers import Answer, Done, Explained, QueryStatus, Rows
 from moldau.products.sql.engine.compiled import NAMESPACE_SETTINGS, Compiled, Place, create_function
 from moldau.products.sql.engine.explaining import explained
@@ -218,7 +218,7 @@ class Engine:
     def _select(self, query: Query, parsed: Parsed, session: Session) -> Answer:
         writing = self._writing(parsed, session)
         is_live = query.emit is not None
-        compiled = Compiled(self._catalog, query, writing, is_live=is_live)
+        compiled = Compiled(self._catalog, Asked(query, writing), is_live=is_live)
         place = msgspec.structs.replace(self._settings.place, dead_letters=None)
         if is_live:
             stream = select_live(self._spark, compiled, place, session.start)
@@ -240,15 +240,14 @@ class Engine:
         catalog = self._catalog
         if isinstance(what, (RunQuery, CreateAs, CreateView, InsertQuery)):
             writing = self._writing(parsed, session)
-            compiled = Compiled(catalog, what.query, writing, is_live=True)
+            compiled = Compiled(catalog, asked_by(what, writing), is_live=True)
             return explained(self._spark, compiled, self._settings.place)
         query = catalog.queries.get(getattr(what, "text", "").upper())
         if query is None:
             raise SqlError(
                 "EXPLAIN takes the id of a query, or a statement with one", line=parsed.line, column=parsed.column
             )
-        read, writing = query_of(query)
-        compiled = Compiled(catalog, read, writing, is_live=True)
+        compiled = Compiled(catalog, kept_query(query), is_live=True)
         status = next((one for one in self.statuses() if one.query.id == query.id), None)
         found = explained(self._spark, compiled, self._settings.place)
         return msgspec.structs.replace(found, query=status, writes=catalog.relations[query.sink].name)
@@ -271,7 +270,7 @@ class Engine:
         elif isinstance(statement, CreateFunction):
             self._check_function(decision)
         elif isinstance(statement, CreateView):
-            Compiled(self._catalog, statement.query, self._writing(parsed, session), is_live=False)
+            Compiled(self._catalog, asked_by(statement, self._writing(parsed, session)), is_live=False)
         for one in decision.outside:
             self._do(one, changes, reads, parsed, session)
         if changes:
@@ -304,7 +303,7 @@ class Engine:
     ) -> tuple[tuple[Change, ...], tuple[str, ...], tuple[Relation, ...]]:
         """The changes, with the columns that Spark finds; warnings; and what is read. Raises SqlError."""
         writing = self._writing(parsed, session)
-        compiled = Compiled(self._catalog, statement.query, writing, is_live=True)
+        compiled = Compiled(self._catalog, asked_by(statement, writing), is_live=True)
         if isinstance(statement, CreateAs):
             check_kind(statement, compiled.plan, writing)
         own = open_namespace(self._spark, NAMESPACE_SETTINGS)

@@ -16,7 +16,7 @@ from moldau.products.pipelines.running.running_pipeline import RunningPipeline
 from moldau.products.pipelines.running.stopping import StopRequest
 from moldau.products.pipelines.spec.spec import PipelineSpec
 from moldau.products.sql.catalog.catalog import Catalog, PersistentQuery, QueryState, Relation
-from moldau.products.sql.compiling.plan import query_of
+from moldau.products.sql.compiling.plan import kept_query
 from moldau.products.sql.engine.answers import QueryStatus
 from moldau.products.sql.engine.compiled import Compiled, Place
 from moldau.products.sql.engine.running import spec_of, start_query
@@ -142,8 +142,7 @@ class _Kept:
     def start(self, catalog: Catalog) -> None:
         owner = self._owner
         try:
-            read, writing = query_of(self.query)
-            compiled = Compiled(catalog, read, writing, is_live=True)
+            compiled = Compiled(catalog, kept_query(self.query), is_live=True)
             sink: Relation = catalog.relations[self.query.sink]
             self._spec = spec = spec_of(
                 self.query, compiled, sink, owner._place, service=owner._service, directory=owner._directory
