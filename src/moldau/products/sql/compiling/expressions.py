@@ -38,9 +38,13 @@ class Writing:
         self.warnings: list[str] = []
         self._types, self._dialect = types, dialect
 
-    def sql(self, fragment: Fragment, columns: Mapping[str, str] = OWN_COLUMNS) -> Rewritten:
-        """Raises SqlError."""
-        made = rewrite(self.source, fragment.tokens, columns=columns, types=self._types, dialect=self._dialect)
+    def sql(
+        self, fragment: Fragment, columns: Mapping[str, str] = OWN_COLUMNS, dialect: Dialect | None = None
+    ) -> Rewritten:
+        """`dialect`: None for that of the statement. Raises SqlError."""
+        made = rewrite(
+            self.source, fragment.tokens, columns=columns, types=self._types, dialect=dialect or self._dialect
+        )
         self.rewrites += [f"line {one.line}, column {one.column}: {one.was} is {one.now}" for one in made.rewrites]
         for one in made.warnings:
             self.warn((one.line, one.column), one.message)

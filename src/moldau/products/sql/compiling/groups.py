@@ -18,6 +18,7 @@ from moldau.products.sql.compiling.expressions import (
 from moldau.products.sql.compiling.outputs import Output
 from moldau.products.sql.compiling.plan import QueryPlan
 from moldau.products.sql.language.queries import Fragment, Select
+from moldau.products.sql.language.rewrites import Dialect
 from moldau.products.sql.language.tokens import Kind, Token, text_of, tokenize
 from moldau.spark import spark_error
 from moldau.spark.tables.aggregates import Aggregate, AggregateError, aggregate
@@ -86,7 +87,8 @@ class _Groups:
 
     def _rewritten(self, fragment: Fragment) -> Composed:
         """The expression over the groups: each aggregate is a column."""
-        made = self._writing.sql(fragment)
+        # ksqlDB's meaning of an aggregate (SUM of no value is 0) is an expression over several of Spark's
+        made = self._writing.sql(fragment, dialect=Dialect.SPARK)
         tokens = tokenize(made.text)[:-1]
         calls = list(aggregate_calls(tokens))
         if not calls:

@@ -27,6 +27,7 @@ from moldau.products.sql.catalog.deciding import (
     decide,
     items_of,
 )
+from moldau.products.sql.catalog.declarative import in_our_words
 from moldau.products.sql.catalog.journal import NOTHING_KEPT, Journal
 from moldau.products.sql.compiling.expressions import Writing
 from moldau.products.sql.compiling.plan import Asked, asked_by, kept_query
@@ -123,6 +124,7 @@ class Engine:
         try:
             # places are those of the statement's own text from here on: a kept statement is read from it again
             (alone,) = parse_script(parsed.text, types=self._catalog.types, substitutes=False)
+            alone = msgspec.structs.replace(alone, statement=in_our_words(alone.statement))
             answer = self._run(alone, session)
         except SqlError as error:
             raise _moved(error, parsed) from error
