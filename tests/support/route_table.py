@@ -24,11 +24,12 @@ from moldau.products.console.service import Console
 from moldau.products.pipelines.looking.board.pages import open_board
 from moldau.products.pipelines.looking.board.state import BoardState
 from moldau.products.pipelines.spec.spec import parse_spec
-from moldau.products.service.logins.opened import Opening, read_opening
+from moldau.products.service.logins.opened import Opening, callers_entrance, read_opening
 from moldau.products.service.people import Role
 from moldau.products.service.routes import ServedFiles, ServedRoute
 from moldau.products.service.service import Service
 from moldau.products.service.serving import served_in_thread
+from moldau.products.sql.serving.http.routes import error, not_found, sql_routes
 from moldau.testing import Cluster
 from moldau.transport.http_authorization import new_secret
 from tests.support.schema_registry import SchemaRegistry
@@ -61,7 +62,7 @@ class Row:
 
 
 NAMES = {"subject": "orders-value", "version": "1", "id": "1", "topic": "orders", "group": "g", "broker": "1"}
-NAMES |= {"pipeline": "p"}
+NAMES |= {"pipeline": "p", "query": "CTAS_A_0", "kind": "stream", "name": "orders", "action": "create"}
 
 
 def pages(service: str, *routes: str) -> list[Row]:
@@ -84,6 +85,9 @@ TABLE = [
     *pages("console", "/", "/topics", "/topics/{topic}", "/topics/{topic}/tail", "/topics/{topic}/records"),
     *pages("console", "/topics/{topic}/records.jsonl", "/topics/{topic}/stream", "/groups", "/groups/{group:any}"),
     *pages("console", "/pipelines", "/pipelines/{pipeline:any}", "/brokers", "/brokers/{broker}", "/live", "/metrics"),
+    *pages("console", "/sql", "/sql/queries/{query}"),
+    Row("console", "GET", "/sql/editor", EDITOR),
+    Row("console", "POST", "/sql/run", EDITOR, body={"sql": "SHOW STREAMS;"}),
     *login_pages("console"),
     # the board of a pipeline
     *pages("board", "/", "/live", "/status.json", "/metrics"),
@@ -117,10 +121,19 @@ TABLE = [
     Row("registry", "GET", "/mode", VIEWER, ANY),
     Row("registry", "GET", "/mode/{subject:path}", VIEWER, SUBJECT),
     Row("registry", "GET", "/metrics", VIEWER),
+    # the SQL service
+    Row("sql", "GET", "/healthcheck", NOBODY),
+    *pages("sql", "/info", "/clusterStatus", "/status", "/status/{kind}/{name:path}/{action}", "/metrics"),
+    Row("sql", "GET", "/is_valid_property/{name}", VIEWER, path="/is_valid_property/sql.dialect"),
+    Row("sql", "POST", "/ksql", VIEWER, body={"ksql": "SHOW STREAMS;"}),
+    Row("sql", "POST", "/query", VIEWER, body={"ksql": "SELECT * FROM orders;"}),
+    Row("sql", "POST", "/query-stream", VIEWER, body={"ksql": "SELECT * FROM orders;"}),
+    Row("sql", "POST", "/close-query", VIEWER, body={"queryId": "a"}),
+    Row("sql", "POST", "/inserts-stream", EDITOR, body={"target": "orders"}),
 ]
 WITH_PAGES = ("console", "board")
 """Users log in there by a form."""
-SERVICES = (*WITH_PAGES, "registry")
+SERVICES = (*WITH_PAGES, "registry", "sql")
 WHO = {"nobody": NOBODY, "viewer": VIEWER, "editor": EDITOR, "admin": ADMIN}
 USERS = {name: f"{name}'s" for name in WHO if name != "nobody"}
 TOKENS = {name: new_secret() for name in (*USERS, "prefixed")}
@@ -129,6 +142,12 @@ PEOPLE = '[login]\nwithout_tokens = "service"\nmechanism = "SCRAM-SHA-512"\n[rol
 PEOPLE += "".join(f'{name} = ["{name}"]\n' for name in USERS)
 PEOPLE += "".join(f'[machines.{name}-program]\nrole = "{name}"\nsha256 = "{TOKENS[name][1]}"\n' for name in USERS)
 PEOPLE += f'[machines.prefixed]\nsubjects = {{"orders-" = "admin"}}\nsha256 = "{TOKENS["prefixed"][1]}"\n'
+
+
+class WaitingInstance:
+    """Of a SQL service: another instance runs its statements."""
+
+    service_id, engine, leader_address = "shop", None, "http://other:8088"
 
 
 class Running:
@@ -151,6 +170,8 @@ class Running:
         life.callback(registry.close)
         self.ports["registry"] = int(registry.url.rpartition(":")[2])
         self._note("registry", registry.service)
+        sql = Service("sql", callers_entrance(opening, cluster.access()).admit)
+        self._serve("sql", sql, sql.app(sql_routes(WaitingInstance(), sql, "cluster"), not_found, error=error))
 
     def _serve_board(self, opening: Opening, access: ClusterAccess, directory: Path) -> None:
         text = "name: p\nbootstrap_servers: 127.0.0.1:9092\nsources: {o: {topic: o, format: json, schema: a int}}\n"

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
-from moldau.cli.access import access_of
+from moldau.cli.access import access_of, settings_of
 from moldau.cli.arguments import Subparsers
 from moldau.cli.cluster import add_registry_argument, registry_of
 from moldau.cli.output import CommandError
 from moldau.cli.services.service import add_service_arguments, address_of, listen_as_told, opening_of
+
+if TYPE_CHECKING:
+    from moldau.products.console.sql_server import SqlServer
 
 DEFAULT_CONSOLE_PORT = 9080
 
@@ -21,6 +25,12 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     )
     add_service_arguments(parser, DEFAULT_CONSOLE_PORT)
     add_registry_argument(parser, "show keys and values by the schemas of this registry", "as they are")
+    parser.add_argument(
+        "--sql",
+        metavar="URL",
+        help="show the streams, tables and queries of this `moldau sql serve`, and run statements there; instances with"
+        " commas between them (default: sql.url of the profile)",
+    )
     parser.set_defaults(run=console)
 
 
@@ -28,15 +38,31 @@ def console(arguments: argparse.Namespace) -> int:
     """Serves until Ctrl-C."""
     access = access_of(arguments)
     registry = registry_of(arguments)
+    sql = _sql_of(arguments)
     opening = opening_of(arguments)
     listening = listen_as_told(arguments)
     from moldau.errors import MoldauError
     from moldau.products.console.service import Console
 
     try:
-        service = Console(access, opening, registry=registry)
+        service = Console(access, opening, registry=registry, sql=sql)
     except MoldauError as error:
         raise CommandError(str(error)) from error
     print(f"console {address_of(listening, opening)}", flush=True)
     service.serve(listening)
     return 0
+
+
+def _sql_of(arguments: argparse.Namespace) -> SqlServer | None:
+    """Raises CommandError."""
+    settings, origin = settings_of(arguments)
+    addresses = arguments.sql or settings.get("sql.url")
+    if addresses is None:
+        return None
+    from moldau.client.protocol.secrets import AccessError
+    from moldau.products.console.sql_server import SqlServer
+
+    try:
+        return SqlServer.at(addresses, settings, origin)
+    except AccessError as error:
+        raise CommandError(str(error)) from error

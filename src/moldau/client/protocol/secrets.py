@@ -29,13 +29,16 @@ SECRET_SETTINGS: Final = (
     "sasl.password",
     "schema.registry.basic.auth.user.info",
     "schema.registry.bearer.auth.token",
+    "sql.basic.auth.user.info",
+    "sql.bearer.auth.token",
     "ssl.key.password",
     "ssl.keystore.key",
     "ssl.keystore.password",
     "ssl.truststore.password",
 )
 """The settings of Kafka's clients whose value is not shown. `sasl.password` is a setting of librdkafka;
-`basic.auth.user.info` and `bearer.auth.token` belong to Confluent's schema registry clients."""
+`basic.auth.user.info` and `bearer.auth.token` belong to Confluent's schema registry clients, and after `sql.` to a SQL
+service."""
 _ENVIRONMENT = re.compile(r"\$\{env:([^}:]+)\}")
 _ENTRY = re.compile(r"\$\{file:([^}:]+):([^}]+)\}")
 _FILE = re.compile(r"\$\{directory:([^}:]+):([^}:/]+)\}")

@@ -13,5 +13,7 @@ pipelines: pipelines, found by their groups
 routes: paths and their pages
 sampler: samples for charts, while a page is open
 service: the console as a service
+sql_pages: the editor of SQL
+sql_server: requests to the instances of a SQL service
 tail: the live tail of a topic
 """

@@ -16,6 +16,8 @@ from moldau.client.protocol.access import ClusterAccess
 from moldau.products.console.cluster import Cluster
 from moldau.products.console.routes import Pages
 from moldau.products.console.sampler import Sampler
+from moldau.products.console.sql_pages import sql_editor, sql_run
+from moldau.products.console.sql_server import SqlServer
 from moldau.products.registered_values import RegisteredValues
 from moldau.products.service.look.pages import STATIC
 from moldau.products.service.people import Person, Role, person_of
@@ -39,20 +41,30 @@ ROUTES: tuple[tuple[str, Answer], ...] = (
     ("/groups/{group:any}", Pages.page),
     ("/pipelines", Pages.page),
     ("/pipelines/{pipeline:any}", Pages.page),
+    ("/sql", Pages.page),
+    ("/sql/queries/{query}", Pages.page),
     ("/brokers", Pages.page),
     ("/brokers/{broker}", Pages.page),
     ("/live", Pages.live),
 )
-"""Every route needs only the viewer role: the cluster decides what a person may read."""
+"""These routes need only the viewer role: the cluster decides what a person may read."""
+SQL_ROUTES: tuple[tuple[str, str, Answer], ...] = (("GET", "/sql/editor", sql_editor), ("POST", "/sql/run", sql_run))
+"""These need an editor: statements run with the rights of the SQL service."""
 
 
 class Desks:
     """Use from the loop of the service; `close` from any thread. `acts_as`: the principal of the service itself."""
 
     def __init__(
-        self, service: Service, access: ClusterAccess, values: RegisteredValues | None = None, acts_as: str = ""
+        self,
+        service: Service,
+        access: ClusterAccess,
+        values: RegisteredValues | None = None,
+        acts_as: str = "",
+        sql: SqlServer | None = None,
     ) -> None:
         self._service = service
+        self._sql = sql
         self._values = values
         self._acts_as = acts_as
         self._lock = threading.Lock()
@@ -61,7 +73,9 @@ class Desks:
         """The least recently used desk comes first."""
 
     def routes(self) -> list[ServiceRoute]:
-        return [*(self._route(path, answer) for path, answer in ROUTES), STATIC]
+        looks = (self._route(path, answer) for path, answer in ROUTES)
+        runs = (self._route(path, answer, method, Role.EDITOR) for method, path, answer in SQL_ROUTES)
+        return [*looks, *runs, STATIC]
 
     def of(self, person: Person) -> Pages:
         if person.access is None:
@@ -98,10 +112,10 @@ class Desks:
 
     def _desk(self, access: ClusterAccess) -> Pages:
         cluster = Cluster(access)
-        return Pages(self._service, cluster, Sampler(cluster), self._values, self._acts_as)
+        return Pages(self._service, cluster, Sampler(cluster), self._values, self._acts_as, self._sql)
 
-    def _route(self, path: str, answer: Answer) -> ServedRoute:
+    def _route(self, path: str, answer: Answer, method: str = "GET", needs: Role = Role.VIEWER) -> ServedRoute:
         async def answered(request: Request) -> Response:
             return await answer(self.of(person_of(request)), request)
 
-        return ServedRoute(path, answered, needs=Role.VIEWER)
+        return ServedRoute(path, answered, needs=needs, methods=[method])

@@ -28,6 +28,8 @@ from moldau.products.console.cluster import Cluster, ClusterError, ConfigFacts, 
 from moldau.products.console.cluster_state import MAX_ROWS, ClusterWatch, is_whole
 from moldau.products.console.core.browsing import COUNTS, MAX_PARTITIONS, Question, read_question, write_next
 from moldau.products.console.core.shown import ShownRecord
+from moldau.products.console.core.sql_facts import SqlLists
+from moldau.products.console.core.sql_picture import picture_of_sql
 from moldau.products.console.dead_letters import DeadLetter, DeadLettersWatch
 from moldau.products.console.pipelines import (
     PipelineFacts,
@@ -38,6 +40,7 @@ from moldau.products.console.pipelines import (
     standing,
 )
 from moldau.products.console.sampler import Sampler, Snapshot, silent_brokers, topic_series
+from moldau.products.console.sql_server import SqlServer
 from moldau.products.console.tail import MAX_TAIL_PARTITIONS, Tail, show_record
 from moldau.products.record_json import record_as_json
 from moldau.products.registered_values import RegisteredValues
@@ -53,6 +56,9 @@ TOPICS_PER_PAGE = 50
 HEARTBEAT_S = 10.0
 ASKED = ("from", "at", "partition", "key", "value", "header", "count", "next")
 """Parameters of the page of records."""
+
+SQL_TONES = {"running": "good", "starting": "busy", "retrying": "bad", "failed": "bad"}
+"""Colours of the states of queries."""
 
 _HERE = Path(__file__).parent
 
@@ -77,11 +83,13 @@ class Pages:
         sampler: Sampler,
         values: RegisteredValues | None = None,
         acts_as: str = "",
+        sql: SqlServer | None = None,
     ) -> None:
         """`values`: decodes the keys and values of records. `acts_as`: the principal of the service."""
         self.is_closed = False
         self.service = service
         self.acts_as = acts_as
+        self.sql = sql
         self.values = values
         self.cluster = cluster
         self.sampler = sampler
@@ -92,7 +100,8 @@ class Pages:
         self.templates.filters.update(when=show_time, path=quote_path)
         self.templates.globals["m"] = self.templates.get_template("macros.html").module
         self.templates.globals.update(spark=self._spark, chart=self._chart, rate_of=self._rate)
-        self.templates.globals.update(standing=self._standing)
+        self.templates.globals.update(standing=self._standing, sql_url=", ".join(sql.urls) if sql else "")
+        self.templates.globals.update(sql_tones=SQL_TONES)
 
     def close(self) -> None:
         """Ends the streams, and the connections to the cluster."""
@@ -114,6 +123,10 @@ class Pages:
         sent = request.scope["raw_path"].decode("latin-1")
         values = {"here": path, "live": f"{sent}?{query}" if query else sent, **self._frame(request), **values}
         return HTMLResponse(await run_in_threadpool(self._render, name, values), status)
+
+    def whole(self, request: Request, name: str, values: dict[str, Any]) -> str:
+        """A page that does not update itself. In a worker thread."""
+        return self._render(name, {"here": request.url.path, "live": "", **self._frame(request), **values})
 
     async def no_such_page(self, request: Request, _: Exception) -> Response:
         values = {"title": "Page not found", "reason": visible(request.url.path), "here": "", "live": "/"}
@@ -153,6 +166,10 @@ class Pages:
             return 200, "pipelines.html", values | {"pipelines": pipelines_of(snapshot.groups, snapshot.topics)}
         if "pipeline" in path_parameters:
             return self._pipeline(path_parameters["pipeline"], snapshot, values)
+        if path == "/sql":
+            return 200, "sql.html", values | self._sql_lists()
+        if "query" in path_parameters:
+            return self._sql_query(path_parameters["query"], values)
         if path == "/brokers":
             return 200, "brokers.html", values | {"seen": self.watch.at(snapshot), "max_rows": MAX_ROWS}
         if "broker" in path_parameters:
@@ -160,6 +177,24 @@ class Pages:
         if "group" in path_parameters:
             return self._group(path_parameters["group"], snapshot, values)
         return self._topic(path, path_parameters["topic"], values)
+
+    def _sql_lists(self) -> dict[str, Any]:
+        lists, error = SqlLists(), ""
+        try:
+            lists = lists if self.sql is None else self.sql.lists()
+        except MoldauError as failure:
+            error = str(failure)
+        boxes, edges = picture_of_sql(lists)
+        return {"lists": lists, "sql_error": error, "plan": draw_plan(boxes, edges) if boxes else ""}
+
+    def _sql_query(self, query_id: str, values: dict[str, Any]) -> tuple[int, str, dict[str, Any]]:
+        try:
+            query = None if self.sql is None else self.sql.explained(query_id)
+        except MoldauError as error:
+            return 404, "error.html", {"title": "The query is not shown", "reason": visible(str(error))}
+        if query is None:
+            return 404, "error.html", {"title": "Query not found", "reason": visible(query_id)}
+        return 200, "sql_query.html", values | {"query": query}
 
     def _topic_list(self, snapshot: Snapshot, parameters: dict[str, str]) -> dict[str, Any]:
         q = parameters.get("q", "")[:249]
@@ -416,7 +451,7 @@ def _match(path: str) -> dict[str, str] | None:
     """The parameters of a page's path; None for a page without updates."""
     from urllib.parse import unquote
 
-    if path in ("/", "/topics", "/groups", "/pipelines", "/brokers"):
+    if path in ("/", "/topics", "/groups", "/pipelines", "/sql", "/brokers"):
         return {}
     kind, _, name = path.removeprefix("/").partition("/")
     if kind == "topics" and name and "/" not in name:

@@ -9,6 +9,7 @@ from starlette.types import ASGIApp
 
 from moldau.client.protocol.access import ClusterAccess
 from moldau.products.console.desks import Desks
+from moldau.products.console.sql_server import SqlServer
 from moldau.products.pipelines.formats.registry import Registry
 from moldau.products.registered_values import RegisteredValues
 from moldau.products.service import serving
@@ -18,15 +19,23 @@ from moldau.products.service.service import Service
 
 
 class Console:
-    """`registry`: the registry with the schemas of keys and values. Raises MissingExtraError, LoginFileError."""
+    """`registry`: the registry with the schemas of keys and values; `sql`: the SQL service with the streams, tables and
+    queries. Raises MissingExtraError, LoginFileError."""
 
-    def __init__(self, access: ClusterAccess, opening: Opening, *, registry: Registry | str | None = None) -> None:
+    def __init__(
+        self,
+        access: ClusterAccess,
+        opening: Opening,
+        *,
+        registry: Registry | str | None = None,
+        sql: SqlServer | None = None,
+    ) -> None:
         self.opening = opening
         values = None if registry is None else RegisteredValues(registry)
         left: list[Callable[[Person], None]] = []
         entrance = entrance_of("console", opening, access, ended=lambda person: left[0](person))
         self.service = Service("console", entrance.admit)
-        self.desks = Desks(self.service, access, values, entrance.acts_as)
+        self.desks = Desks(self.service, access, values, entrance.acts_as, sql)
         left.append(self.desks.left)
         entrance.join(self.service)
         self.service.wake_at_close(self.desks.wake)

@@ -164,4 +164,93 @@
       trouble: (event) => { note.textContent = JSON.parse(event.data).reason; },
     });
   }
+
+  if (main.dataset.sql !== undefined) {
+    const form = document.getElementById("sql-form");
+    const answers = document.getElementById("sql-answers");
+    const note = document.getElementById("sql-state");
+    const stop = document.getElementById("stop");
+    let running = null, body = null, waiting = [], shown = 0;
+
+    const made = (name, text, kind) => {
+      const found = document.createElement(name);
+      if (text !== undefined) found.textContent = text;
+      if (kind) found.className = kind;
+      return found;
+    };
+    const table = (columns) => {
+      const found = made("table"), head = made("tr"), rows = made("tbody"), top = made("thead");
+      head.append(...columns.map((name) => made("th", name)));
+      top.append(head);
+      found.append(top, rows);
+      answers.append(found);
+      return rows;
+    };
+    const row = (cells, isDeleted) => {
+      const found = made("tr", undefined, isDeleted ? "deleted" : "");
+      found.append(...cells.map((text) => text === null ? made("td", "null", "quiet") : made("td", text, "data")));
+      return found;
+    };
+    // rows come faster than a screen shows them
+    const flush = () => {
+      if (body === null || waiting.length === 0) return;
+      body.append(...waiting.map((each) => row(each.cells, each.is_deleted)));
+      shown += waiting.length;
+      waiting = [];
+      while (body.rows.length > MAX_ROWS) body.firstElementChild.remove();
+      note.textContent = shown.toLocaleString("en") + " rows" + (shown > MAX_ROWS ? ", the last " + MAX_ROWS + " shown" : "");
+    };
+    const listeners = {
+      shown: (found) => {
+        if (found.text) answers.append(made("pre", found.text, "data"));
+        if (found.columns.length > 0) table(found.columns).append(...found.rows.map((cells) => row(cells, false)));
+      },
+      header: (found) => { body = table(found.columns); },
+      row: (found) => {
+        waiting.push(found);
+        if (waiting.length >= MAX_ROWS) flush(); else if (waiting.length === 1) requestAnimationFrame(flush);
+      },
+      end: (found) => { flush(); answers.append(made("p", found.text, "quiet")); },
+      trouble: (found) => { flush(); answers.append(made("pre", found.reason, "trouble")); },
+    };
+    const hear = (text) => {
+      const name = /^event: (.*)$/m.exec(text), data = /^data: (.*)$/m.exec(text);
+      if (name !== null && data !== null) listeners[name[1]]?.(JSON.parse(data[1]));
+    };
+    const run = async () => {
+      running?.abort();
+      const own = running = new AbortController();
+      answers.replaceChildren();
+      [body, waiting, shown] = [null, [], 0];
+      note.textContent = "running";
+      stop.hidden = false;
+      try {
+        const answer = await fetch(main.dataset.sql, {
+          method: "POST", headers: { accept: "text/event-stream" }, body: new URLSearchParams(new FormData(form)), signal: own.signal,
+        });
+        if (!answer.ok) { listeners.trouble({ reason: await answer.text() }); return; }
+        const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+        let rest = "";
+        for (;;) {
+          const { value, done } = await reader.read();
+          if (done) break;
+          const parts = (rest + value).split("\n\n");
+          rest = parts.pop();
+          parts.forEach(hear);
+        }
+      } catch (error) {
+        if (!own.signal.aborted) listeners.trouble({ reason: String(error) });
+      } finally {
+        if (running === own) {
+          flush();
+          running = null;
+          stop.hidden = true;
+          note.textContent = (shown > 0 ? note.textContent + " · " : "") + (own.signal.aborted ? "stopped" : "done");
+        }
+      }
+    };
+    form.addEventListener("submit", (event) => { event.preventDefault(); run(); });
+    form.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); run(); } });
+    stop.addEventListener("click", () => running?.abort());
+  }
 })();

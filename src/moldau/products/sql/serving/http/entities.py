@@ -286,8 +286,12 @@ def running_query(status: QueryStatus, catalog: Catalog) -> Entity:
         "statusCount": {state: 1},
         "queryType": PERSISTENT,
         "state": state,
-        "moldau": _figures(status),
+        "moldau": {"reads": _reads(status, catalog), **_figures(status)},
     }
+
+
+def _reads(status: QueryStatus, catalog: Catalog) -> list[str]:
+    return [catalog.relations[key].name if key in catalog.relations else key for key in sorted(status.query.reads)]
 
 
 def _figures(status: QueryStatus) -> Entity:
@@ -314,8 +318,7 @@ def _query_description(answered: Answered, explained: Explained) -> Entity:
     sources, sinks = list(explained.reads), [explained.writes] if explained.writes else []
     errors: list[Entity] = []
     if status is not None:
-        keys = sorted(status.query.reads)
-        sources = sources or [catalog.relations[key].name if key in catalog.relations else key for key in keys]
+        sources = sources or _reads(status, catalog)
         sinks = sinks or running_query(status, catalog)["sinks"]
         if status.error:
             errors = [{"timestamp": 0, "errorMessage": status.error, "type": "UNKNOWN"}]

@@ -33,7 +33,7 @@ MAX_OPEN = 20
 """A query that waits for rows holds one of the 40 threads that the service has for blocking work."""
 READ_S = 0.25
 """How long one read waits for rows, so how late a closed query ends."""
-IDLE_S = 15.0
+IDLE_S = 5.0
 """A client without rows gets a sign of life after this time, where its form has one."""
 ROWS_AT_ONCE = 500
 PIECE_BYTES = 65_536
