@@ -1,8 +1,9 @@
 """`moldau sql`: streaming SQL over topics.
 
 engines: flags and settings of an engine in this process
-shell: `moldau sql` and `moldau sql shell`
-scripts: `moldau sql run` and `moldau sql test`
+scripts: `moldau sql run`
 serve: `moldau sql serve`
+shell: `moldau sql` and `moldau sql shell`
 sql: the noun and its verbs
+tests: `moldau sql test`
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from moldau.cli.arguments import Subparsers
-from moldau.cli.sql import scripts, serve, shell
+from moldau.cli.sql import scripts, serve, shell, tests
 
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
@@ -17,4 +17,5 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     shell.add_verb(verbs)
     scripts.add_verb(verbs)
+    tests.add_verb(verbs)
     serve.add_verb(verbs)

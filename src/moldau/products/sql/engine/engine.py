@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -143,12 +143,12 @@ class Engine:
     def settings(self) -> EngineSettings:
         return self._settings
 
-    def wait_until_processed(self, within_s: float) -> None:
-        """Returns when the queries have processed all records that their topics have. Raises MoldauError if a query has
-        failed, or that takes longer."""
+    def wait_until_processed(self, within_s: float, is_cut: Callable[[], bool] = lambda: False) -> None:
+        """Returns when the queries have processed all records that their topics have, or when `is_cut`, which is asked
+        at each look. Raises MoldauError if a query has failed, or that takes longer."""
         deadline, never = time.monotonic() + within_s, threading.Event()
         before: object = None
-        while True:
+        while not is_cut():
             ends = self._ends()
             # twice the same: a query has written nothing that another has still to read
             if ends == before and self._queries.have_processed(ends):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
@@ -20,10 +22,6 @@ from moldau.products.sql.terminal.embedded import EmbeddedEngine
 from moldau.products.sql.terminal.statements import ScriptError, check_text, run_text
 from moldau.spark.queries.supervised_state import SupervisedState
 from moldau.spark.queries.supervision import LOOK_SECONDS
-
-SETTLED_LOOKS = 5
-"""How often in a row no query may have anything to read: what one query has just written reaches the lag of the next
-one a look later."""
 
 
 class Script(msgspec.Struct, frozen=True):
@@ -80,43 +78,28 @@ def run_script(script: Script, embedded: EmbeddedEngine, printer: Printer, stop:
 
 def keep_running(script: Script, embedded: EmbeddedEngine, console: Console | None, stop: StopRequest) -> Sequence[str]:
     """Shows how the queries run until `stop`, or with `once` until they have processed what is there. `console`: None
-    shows nothing. Returns a sentence for each query that was given up."""
-    settled = _Settled()
-    facts = {"script": str(script.path), "stop": "Ctrl-C"}
-    if console is None:
-        _wait(script, embedded, stop, settled, lambda statuses: None)
-    else:
-        with ProgressDisplay(facts, console, title=f"moldau sql · {script.path}") as display:
-            _wait(script, embedded, stop, settled, lambda statuses: display.show([*map(_state_of, statuses)]))
-    return embedded.engine.failures()
+    shows nothing. Returns a sentence for each query that was given up. With `once`, raises MoldauError if a query has
+    failed."""
+    engine = embedded.engine
+    with ExitStack() as stack:
+        display: ProgressDisplay | None = None
+        if console is not None:
+            facts = {"script": str(script.path), "stop": "Ctrl-C"}
+            title = f"moldau sql · {script.path}"
+            display = stack.enter_context(ProgressDisplay(facts, console, title=title))
 
+        def show() -> bool:
+            if display is not None:
+                display.show([*map(_state_of, engine.statuses())])
+            return stop.is_asked
 
-def _wait(
-    script: Script,
-    embedded: EmbeddedEngine,
-    stop: StopRequest,
-    settled: _Settled,
-    show: Callable[[Sequence[QueryStatus]], None],
-) -> None:
-    while not stop.wait(LOOK_SECONDS):
-        statuses = embedded.statuses()
-        show(statuses)
-        if script.once and (settled.look(statuses) or embedded.engine.failures()):
-            return
-
-
-class _Settled:
-    """Whether no query has had anything to do for SETTLED_LOOKS."""
-
-    def __init__(self) -> None:
-        self._before: object = None
-        self._count = 0
-
-    def look(self, statuses: Sequence[QueryStatus]) -> bool:
-        now = [(one.query.id, one.batches, one.records_read) for one in statuses]
-        is_idle = all(one.lag == 0 for one in statuses) and now == self._before
-        self._before, self._count = now, self._count + 1 if is_idle else 0
-        return self._count >= SETTLED_LOOKS
+        if script.once:
+            engine.wait_until_processed(math.inf, show)
+            show()
+        else:
+            while not stop.wait(LOOK_SECONDS):
+                show()
+    return engine.failures()
 
 
 def _state_of(status: QueryStatus) -> SupervisedState:
