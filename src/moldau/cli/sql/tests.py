@@ -23,9 +23,9 @@ def add_verb(verbs: Subparsers[argparse.ArgumentParser]) -> None:
         help="run the tests in SQL files, without a broker",
         description="A test is a part of a file: statements, INSERT INTO ... VALUES for the inputs, and ASSERT VALUES "
         "for what they become. A line `--@test: NAME` begins a test, as in ksqlDB's tests. A test with a line "
-        "`--@expected.message: TEXT` must fail with such an error. The tests run on Spark, over a cluster in the memory "
-        "of this process, which is empty before each. The exit code is 0 if every test passes, 1 if one fails, and 2 "
-        "for a file that cannot be read.",
+        "`--@expected.message: TEXT` must fail with such an error. The tests run on Spark, over a cluster in the "
+        "memory of this process, which is empty before each. The exit code is 0 if every test passes, 1 if one fails, "
+        "and 2 for a file that cannot be read.",
         examples=("moldau sql test pageviews_test.sql", "moldau sql test tests/*.sql"),
     )
     test.add_argument("files", type=input_path, nargs="+", metavar="FILE", help="files of tests; - is standard input")

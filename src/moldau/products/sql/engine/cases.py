@@ -51,10 +51,9 @@ _ERROR = re.compile(r"^--@expected\.(error|message): *(.*)$", re.MULTILINE)
 
 
 class Case(msgspec.Struct, frozen=True):
-    """`line`: of its head in the file. `text`: its statements. `error`: a part of the error that it expects."""
+    """`text`: its statements, on the lines that they have in the file. `error`: a part of the error that it expects."""
 
     name: str
-    line: int
     text: str
     error: str | None = None
 
@@ -67,21 +66,21 @@ def cases_of(text: str, file_name: str) -> list[Case]:
     """The tests of a file; without a head, the file is one test. Raises CaseFailedError for a text without tests."""
     heads = list(_HEAD.finditer(text))
     if not heads:
-        return [_case(file_name, 1, text)]
+        return [_case(file_name, 0, text)]
     before = text[: heads[0].start()].splitlines()
     if any(line.strip() and not line.lstrip().startswith("--") for line in before):
         raise CaseFailedError(f"{file_name}: statements stand before the first `--@test:`")
     ends = [*(head.start() for head in heads[1:]), len(text)]
     return [
-        _case(head[1].strip(), text.count("\n", 0, head.start()) + 1, text[head.start() : end])
+        _case(head[1].strip(), text.count("\n", 0, head.start()), text[head.start() : end])
         for head, end in zip(heads, ends, strict=True)
     ]
 
 
-def _case(name: str, line: int, text: str) -> Case:
+def _case(name: str, lines_before: int, text: str) -> Case:
     expected = {kind: part.strip() for kind, part in _ERROR.findall(text)}
     # ksqlDB's own tests name a class of Java there, and the text in the message
-    return Case(name, line, text, expected.get("message", expected.get("error")))
+    return Case(name, "\n" * lines_before + text, expected.get("message", expected.get("error")))
 
 
 def run_case(engine: Engine, spark: SparkSession, case: Case) -> None:
