@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable
 from datetime import datetime
@@ -9,11 +10,15 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.serialization import (
     DoubleDeserializer,
     DoubleSerializer,
     IntegerDeserializer,
     IntegerSerializer,
+    MessageField,
+    SerializationContext,
     StringDeserializer,
     StringSerializer,
 )
@@ -29,6 +34,7 @@ from moldau.products.sql.catalog.storage import storage_of
 from moldau.products.sql.language.parser.script import parse_script
 from moldau.products.sql.language.statements import CreateSource
 from moldau.products.sql.records.inserts import insert_rows
+from moldau.products.sql.records.resolving import resolved
 from moldau.products.sql.records.source import RelationSource, snapshot, source_of
 from moldau.products.sql.records.target import RelationTarget, target_of
 from moldau.types import TopicPartition as Partition
@@ -248,3 +254,93 @@ def test_keys_of_kafkas_own_serializers(world: World, new_topic, produce, read_b
         world.insert(relation, f"select cast({value!r} as {kind}) as k, cast(null as {kind}) as v")
         key, nothing = read_back(relation.topic)[1]
         assert (from_bytes(key), nothing) == (value, None)
+
+
+def test_columns_of_schemas_that_others_registered(
+    world: World, registry: SchemaRegistry, new_topic, produce, read_back
+) -> None:
+    world.registry = registry.url
+    topic, client = new_topic(), SchemaRegistryClient({"url": registry.url})
+    on_value, on_key = (SerializationContext(topic, field) for field in (MessageField.VALUE, MessageField.KEY))
+    schema = json.dumps(
+        {"type": "record", "name": "shop.Order", "fields": [
+            {"name": "USER", "type": "string"}, {"name": "amount", "type": ["null", "int"], "default": None}]}
+    )  # fmt: skip
+    unknown = relation_of(f"CREATE TABLE orders WITH (kafka_topic = '{topic}', format = 'avro')")
+    with pytest.raises(FlowError, match=f"the registry has no schema of {topic}-key"):
+        resolved(unknown, registry.url)
+    with pytest.raises(FlowError, match="are in a schema registry: name it"):
+        resolved(unknown, None)
+    to_key, to_value = AvroSerializer(client, '"string"'), AvroSerializer(client, schema)
+    produce(topic, [(to_key("a", on_key), to_value({"USER": "ann", "amount": -3}, on_value))])
+
+    relation = resolved(unknown, registry.url)
+    assert [(column.name.text, column.type, column.role.value) for column in relation.columns or ()] == [
+        ("ROWKEY", "string", "primary key"),
+        ("USER", "string", "value"),
+        ("amount", "int", "value"),
+    ]
+    assert world.now(relation, "rowkey", "user", "amount") == [("a", "ann", -3)]
+    world.insert(relation, "select 'b' as rowkey, 'bob' as user, 5 as amount")
+    key, value = read_back(topic)[1]
+    assert AvroDeserializer(client)(key, on_key) == "b"
+    assert AvroDeserializer(client)(value, on_value) == {"USER": "bob", "amount": 5}
+    keyed = resolved(
+        relation_of(f"CREATE TABLE o (id BYTES PRIMARY KEY) WITH (kafka_topic = '{topic}', value_format = 'avro')"),
+        registry.url,
+    )
+    assert [column.name.text for column in keyed.columns or ()] == ["id", "USER", "amount"]
+    missing = relation_of(
+        f"CREATE STREAM s (amount INT, other INT) WITH (kafka_topic = '{topic}', value_format = 'avro')"
+    )
+    with pytest.raises(FlowError, match=f"newest schema of {topic}-value has no other; it has USER, amount"):
+        world.now(missing)
+
+
+def test_times_headers_and_a_topic_that_grows(world: World, new_topic, produce, tmp_path: Path) -> None:
+    topic = new_topic(partitions=2)
+    relation = relation_of(
+        f"CREATE STREAM s (k INT KEY, at STRING, n INT, every ARRAY<STRUCT<key STRING, value BYTES>> HEADERS) "
+        f"WITH (kafka_topic = '{topic}', timestamp = 'AT', timestamp_format = 'dd.MM.yyyy HH:mm', "
+        "value_format = 'json')"
+    )
+    one = relation_of(f"CREATE STREAM t (v STRING, a BYTES HEADER('a')) WITH (kafka_topic = '{topic}', "
+                      "value_format = 'kafka')")  # fmt: skip
+    value = b'{"at":"01.02.2026 03:04","n":1}'
+    produce(topic, [(None, value)], partition=1, headers=[("a", b"1"), ("b", None), ("a", b"2")])
+    checkpoint = tmp_path / "growing"
+    columns = ("k", "n", "_rowtime", "ROWTIME", "ROWPARTITION", "size(every)")
+    time = datetime(2026, 2, 1, 3, 4)
+    assert world.streamed(relation, *columns, checkpoint=checkpoint) == [(None, 1, time, 1769915040000, 1, 3)]
+    world.insert(relation, "select -2 as k, '02.02.2026 03:04' as at, 2 as n")
+    produce(topic, [(None, b'{"at":"now","n":3}'), (None, None)], timestamp=5)
+    assert world.streamed(relation, *columns[:3], checkpoint=checkpoint) == [
+        (-2, 2, time.replace(day=2)),
+        (None, None, datetime(1970, 1, 1, 0, 0, 0, 5000)),
+    ]
+    assert [reason for *_, reason in world.letters(relation, {0: 9, 1: 9})] == ["the column at has no time"]
+    assert (value.decode(), b"2") in world.now(one, "v", "a")
+    assert datetime(2026, 2, 2, 3, 4) in {time for (time,) in world.now(one, "_rowtime")}
+    with pytest.raises(FlowError, match="read from headers, which are not written"):
+        world.insert(one, "select 'x' as v, x'00' as a")
+
+
+def test_records_of_a_test_without_a_broker(world: World, tmp_path: Path) -> None:
+    relation = relation_of(
+        "CREATE TABLE t (k BIGINT PRIMARY KEY, s STRING, d DOUBLE) "
+        "WITH (kafka_topic = 'nowhere', key_format = 'avro', value_format = 'delimited')"
+    )
+    source = source_of(relation, world.access, registry="http://127.0.0.1:1", dead_letters=None).offline()
+    records = [{"k": -1, "S": "a", "d": 0.5}, {"_key": -1, "_value": None, "_timestamp": "2026-01-01T00:00:00Z"},
+               {"_key": {"K": 2}}, {"_key": 3, "_value": "{"}]  # fmt: skip
+    given = "".join(f"{json.dumps(row)}\n" for row in source.given(records, 0))
+    (tmp_path / "given.json").write_text(given)
+    loaded = world.spark.read.schema(source.GIVEN_COLUMNS).json(str(tmp_path), mode="FAILFAST")
+    rows = source.rows(loaded, "dead_letters").selectExpr("k", "s", "d", "ROWOFFSET", "_moldau_deleted")
+    assert sorted(map(tuple, rows.collect()), key=lambda row: row[3]) == [
+        (-1, "a", 0.5, 0, False),
+        (-1, None, None, 1, True),
+        (2, None, None, 2, False),
+    ]
+    with pytest.raises(FlowError, match="has no 'x'; it has k, s, d"):
+        source.given([{"x": 1}], 0)
