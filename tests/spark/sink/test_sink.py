@@ -25,6 +25,17 @@ def test_rows_become_records(spark, write, new_topic, read_back):
     assert sorted(read_back(topic), key=str) == [(None, b"y"), (b"a", b"x"), (b"c", None)]
 
 
+def test_a_row_may_have_the_time_of_its_record(spark, write, new_topic, bootstrap_servers):
+    from moldau.columnar.reader import read_topic
+
+    topic = new_topic()
+    times = "timestamp'2026-01-02 03:04:05.678901Z', timestamp'1969-12-31 23:59:59.999Z', cast(null as timestamp)"
+    write(spark.sql(f"select 'x' as value, explode(array({times})) as timestamp"), topic=topic)
+    found = [time for batch in read_topic(bootstrap_servers, topic) for time in batch.column("timestamp").to_pylist()]
+    assert [round(time.timestamp() * 1_000) for time in found[:2]] == [1767323045678, -1]
+    assert found[2] > found[0]
+
+
 @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
 def test_equal_keys_go_where_any_kafka_producer_sends_them(
     delivery, spark, write, new_topic, produce, bootstrap_servers
