@@ -28,6 +28,7 @@ help:
 	@echo "make kills-examples [KILLS=30]   rekey, ledger and edge, with more kills than in make test-all"
 	@echo "make kills-idempotent [RECORDS=50000 KILLS=50 CLIENT=aiokafka DATABASE=sqlite]   consumers, database and broker die (seed printed)"
 	@echo "make kills-outbox [RECORDS=50000 KILLS=30 DATABASE=sqlite]   writers, relays, database and broker die (seed printed)"
+	@echo "make kills-sql [RECORDS=500000 KILLS=20]   instances of moldau sql serve and the broker die while queries run (seed printed)"
 	@echo "make soak-pipelines [MINUTES=30]   the memory of running pipelines must not grow"
 	@echo "make torture [MINUTES=15]   the broker is killed, stopped and frozen under load (seed printed)"
 	@echo "make chaos [MINUTES=30]     three brokers are killed, frozen and cut off under load (seed printed; ROOT=1: namespaces, a full disk)"
@@ -210,6 +211,11 @@ kills-idempotent: .venv/.test
 
 kills-outbox: .venv/.test
 	$(BIN)/python -m tests.idempotent.outbox_kills --records $(or $(RECORDS),50000) --kills $(KILLS) $(if $(DATABASE),--database $(DATABASE)) $(if $(SEED),--seed $(SEED))
+
+# The stream has each record once, the table is right, and each statement is kept once.
+kills-sql: KILLS = 20
+kills-sql: .venv/.test
+	$(BIN)/python -m tests.spark.sql.kills --records $(or $(RECORDS),500000) --kills $(KILLS) $(if $(SEED),--seed $(SEED))
 
 soak-pipelines: .venv/.test
 	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),30)

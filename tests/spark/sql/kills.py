@@ -19,6 +19,7 @@ import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -33,7 +34,7 @@ PATIENCE_S = 600.0
 """Queries that write nothing for so long have failed."""
 PAUSE_S = 0.2
 CREATED = (
-    f"CREATE STREAM clicks (user STRING KEY, id BIGINT, amount INT) WITH (kafka_topic='clicks', partitions={PARTITIONS})",
+    f"CREATE STREAM clicks (user STRING KEY, id BIGINT, amount INT) WITH (partitions={PARTITIONS})",
     "CREATE STREAM copies AS SELECT * FROM clicks",
     "CREATE TABLE totals AS SELECT user, count(*) AS n, sum(amount) AS total FROM clicks GROUP BY user",
 )
@@ -96,7 +97,7 @@ class Campaign:
             self.copies.start()
             self.totals.start()
             ends = [self.plan.records * number // self.plan.kills for number in range(self.plan.kills + 1)]
-            for number, (first, end) in enumerate(zip(ends, ends[1:], strict=False), 1):
+            for number, (first, end) in enumerate(pairwise(ends), 1):
                 self.feed(first, end)
                 self.kill_one(number)
                 self.wait_for(lambda end=end: len(self.copies.ids) >= end, "the stream")  # type: ignore[misc]
@@ -201,9 +202,8 @@ class Campaign:
         types = [f"type/t{number}".encode() for number in range(1, self.plan.kills + 1)]
         self.wait_for(lambda: statements.keys[types[-1]] > 0, "the statements")
         statements.stop()
-        faults += [
-            f"{key.decode()} is there {statements.keys[key]} times" for key in types if statements.keys[key] != 1
-        ]
+        wrong = [(key.decode(), statements.keys[key]) for key in types if statements.keys[key] != 1]
+        faults += [f"{key} is there {times} times" for key, times in wrong]
         queries = sorted(key.decode() for key in statements.keys if key.startswith(b"query/"))
         if queries != ["query/CSAS_COPIES_0", "query/CTAS_TOTALS_1"]:
             faults.append(f"the queries are {queries}")
