@@ -7,7 +7,7 @@ JOBS ?= 2
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo sql-cases test test-all slow slow-broker slow-spark spark-servers prometheus spark-tokens slow-seeds bench fuzz verdicts seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential differential-users differential-tokens avro-pairs acl-decisions bench-against compare exactly-once exactly-once-java exactly-once-spark exactly-once-flink delivery kills-pipelines kills-idempotent kills-outbox kills-examples soak-pipelines torture chaos machines machines-soak machines-cuts change-of-sides dist release clean
+.PHONY: help demo sql-cases test test-all slow slow-broker slow-spark spark-servers prometheus spark-tokens slow-seeds bench fuzz verdicts seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential differential-users differential-tokens avro-pairs acl-decisions bench-against compare exactly-once exactly-once-java exactly-once-spark exactly-once-flink delivery kills-pipelines kills-idempotent kills-outbox kills-examples kills-sql soak-pipelines torture chaos machines machines-soak machines-cuts change-of-sides dist release clean
 
 help:
 	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"

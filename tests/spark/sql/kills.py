@@ -59,7 +59,7 @@ class Instance:
 
     def wait_until_it_listens(self) -> None:
         assert self.process.wait_for(lambda line: "http" in line, time.monotonic() + PATIENCE_S), self.process.output
-        self.address = self.process.output[-1].split()[1]
+        self.address = next(line for line in self.process.output if "http" in line).split()[1]
 
     def wait_until_it_leads(self) -> float:
         """The seconds until then."""
