@@ -6,6 +6,7 @@ catalog. The same changes give the same catalog in every process.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -51,6 +52,9 @@ from moldau.types import nearest
 
 ROW_TIME = "rowtime"
 """ksqlDB's own column that an INSERT may name: the time of the record, in milliseconds."""
+_NOT_IN_IDS = re.compile(r"[^A-Z0-9_]")
+MOST_OF_A_NAME = 100
+"""The most characters of a relation's name in the id of its query."""
 MAX_QUERIES = 200
 """Each costs memory in the Spark session."""
 
@@ -462,7 +466,9 @@ def _check_named(target: Relation, named: Sequence[Name]) -> None:
 def _new_id(catalog: Catalog, kind: str, name: Name | None) -> str:
     if len(catalog.queries) >= MAX_QUERIES:
         raise SqlError(f"{MAX_QUERIES} queries run already: TERMINATE one first", line=1, column=1)
-    return "_".join([kind, *([name.text.upper()] if name is not None else []), str(catalog.next_number)])
+    # the id becomes a part of names of groups and of directories
+    named = [] if name is None else [_NOT_IN_IDS.sub("_", name.text.upper())[:MOST_OF_A_NAME]]
+    return "_".join([kind, *named, str(catalog.next_number)])
 
 
 def _unknown(catalog: Catalog, name: Name) -> SqlError:

@@ -188,13 +188,17 @@ class _Planning:
                 f"the table {table.name} changes. Leave out EMIT, or create a stream or table without that clause",
             )
         text = Composed(self._writing.sql(query.source))
-        is_grouped = groups(text.text)
+        if self._is_live and groups(text.text):
+            raise self._writing.error(
+                place_of_fragment(query.source),
+                "this query groups rows, and has a clause that only Spark reads (LATERAL VIEW, UNION, USING): create "
+                "a stream with that clause, and group it",
+            )
         return QueryPlan(
             query=query,
             kind=Kind.STREAM,
             reads=reads,
             text=text,
-            mode="update" if is_grouped else "append",
             steps=(*_reading(reads), "the query goes to Spark as written"),
         )
 
@@ -279,9 +283,7 @@ class _Planning:
             return ()
         if select.partition_by:
             return key_by(select.partition_by, outputs, scope, self._writing, "PARTITION BY")
-        alternatives = [
-            tuple(Ref(place, name) for name in source.key) for place, source in enumerate(scope.sources[:1])
-        ]
+        alternatives = [tuple(Ref(place, name) for name in source.key) for place, source in enumerate(scope.sources)]
         return key_of_refs(alternatives, outputs) or ()
 
     # --- over tables that change

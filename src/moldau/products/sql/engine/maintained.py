@@ -34,51 +34,45 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 
 
 class Maintained:
-    """Owns the queries of a session. `follow` and `close` are not called at the same time as each other; the others
-    may be called from any thread."""
+    """Owns the queries of a session. Only one thread at a time calls `follow` and `close`."""
 
     def __init__(self, spark: SparkSession, service: str, directory: Path, place: Place, *, once: bool) -> None:
         self._spark, self._service, self._directory, self._place, self._once = spark, service, directory, place, once
         self._set = QuerySet()
-        self._lock = threading.RLock()
         self._kept: dict[str, _Kept] = {}
+        """Replaced, never changed: other threads read it while queries start, which takes seconds."""
         self._stop = StopRequest()
 
     def follow(self, catalog: Catalog) -> None:
         """Stops and starts queries, so that those run that are to run. Raises nothing for a query that cannot be
         started: it is tried again."""
-        with self._lock:
-            for id, kept in list(self._kept.items()):
-                wanted = catalog.queries.get(id)
-                if wanted != kept.query:
-                    kept.end()
-                    del self._kept[id]
-            for id, query in catalog.queries.items():
-                if id not in self._kept and query.state is QueryState.RUNNING:
-                    self._kept[id] = kept = _Kept(query, self)
-                    kept.start(catalog)
-            self._catalog = catalog
+        for id, kept in self._kept.items():
+            if catalog.queries.get(id) != kept.query:
+                kept.end()
+        still = {id: kept for id, kept in self._kept.items() if catalog.queries.get(id) == kept.query}
+        wanted = (query for query in catalog.queries.values() if query.state is QueryState.RUNNING)
+        new = {query.id: _Kept(query, self) for query in wanted if query.id not in still}
+        self._kept = still | new
+        self._catalog = catalog
+        for kept in new.values():
+            kept.start(catalog)
 
     def adopt(self, catalog: Catalog) -> None:
         """The queries of a catalog that was kept, which do not end by themselves. `supervise` starts them, one in each
         call: each takes a second, and statements are answered meanwhile."""
-        with self._lock:
-            for id, query in catalog.queries.items():
-                if query.state is QueryState.RUNNING:
-                    self._kept[id] = _Kept(query, self)
-            self._catalog = catalog
+        running = (query for query in catalog.queries.values() if query.state is QueryState.RUNNING)
+        self._kept = {query.id: _Kept(query, self) for query in running}
+        self._catalog = catalog
 
     def supervise(self) -> None:
         self._set.supervise(also_given_up=not self._once)
-        with self._lock:
-            due = next((kept for kept in self._kept.values() if kept.is_due), None)
-            if due is not None:
-                due.start(self._catalog)
+        due = next((kept for kept in self._kept.values() if kept.is_due), None)
+        if due is not None:
+            due.start(self._catalog)
 
     def statuses(self, catalog: Catalog) -> list[QueryStatus]:
         """Of all queries of the catalog."""
-        with self._lock:
-            kept = dict(self._kept)
+        kept = self._kept
         return [
             kept[id].status() if id in kept else QueryStatus(query=query, state=query.state.value)
             for id, query in catalog.queries.items()
@@ -86,30 +80,26 @@ class Maintained:
 
     @property
     def is_kept(self) -> bool:
-        with self._lock:
-            return any(one.is_kept for one in self._kept.values())
+        return any(one.is_kept for one in self._kept.values())
 
     def have_processed(self, ends: Mapping[str, Sequence[int]]) -> bool:
         """Whether each query has finished a batch up to these ends of its topics."""
-        with self._lock:
-            return all(one.has_processed(ends) for one in self._kept.values())
+        return all(one.has_processed(ends) for one in self._kept.values())
 
     def states(self) -> list[SupervisedState]:
         """For a table of progress."""
         return self._set.states()
 
     def failures(self) -> list[str]:
-        with self._lock:
-            return [f"{id}: {one.error}" for id, one in self._kept.items() if one.error is not None and not one.is_kept]
+        return [f"{id}: {one.error}" for id, one in self._kept.items() if one.error is not None and not one.is_kept]
 
     def close(self) -> None:
         self._stop.ask()
-        with self._lock:
-            for kept in self._kept.values():
-                kept.withdraw()
-            for kept in self._kept.values():
-                kept.end()
-            self._kept.clear()
+        for kept in self._kept.values():
+            kept.withdraw()
+        for kept in self._kept.values():
+            kept.end()
+        self._kept = {}
         self._set.close()
 
 
@@ -125,6 +115,8 @@ class _Kept:
         self._due = 0.0
         self._pause_s = FIRST_PAUSE_S
         self._rate = Rate()
+        self._starting = threading.Lock()
+        self._has_ended = False
 
     @property
     def is_kept(self) -> bool:
@@ -140,6 +132,16 @@ class _Kept:
         return failed[0] if failed and failed[0] is not None else None
 
     def start(self, catalog: Catalog) -> None:
+        """Also a retry, in the thread that supervises: does nothing while another thread starts it, or has ended it."""
+        if not self._starting.acquire(blocking=False):
+            return
+        try:
+            if self._running is None and not self._has_ended:
+                self._begin(catalog)
+        finally:
+            self._starting.release()
+
+    def _begin(self, catalog: Catalog) -> None:
         owner = self._owner
         try:
             compiled = Compiled(catalog, kept_query(self.query), is_live=True)
@@ -200,7 +202,9 @@ class _Kept:
 
     def end(self) -> None:
         """After the batch that is being written."""
-        running, self._running = self._running, None
+        with self._starting:
+            self._has_ended = True
+            running, self._running = self._running, None
         if running is not None:
             running.stop_request.ask()
             running.withdraw()

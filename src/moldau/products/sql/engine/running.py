@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from moldau.errors import MoldauError
 from moldau.products.pipelines.core.commit_metadata import GROUP_PREFIX
 from moldau.products.pipelines.core.plan import FlowStep, Plan, SourceStep, TargetStep
 from moldau.products.pipelines.core.plan import Query as PlanQuery
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 FLOW = "_moldau_query"
 """The view with the result of the query."""
+_ID = re.compile(r"[A-Z0-9_]{1,200}")
 MAX_RECORDS = 200_000
 """Of each source in a micro-batch: a killed query repeats at most this much, and its progress shows."""
 
@@ -29,7 +32,10 @@ MAX_RECORDS = 200_000
 def spec_of(
     query: PersistentQuery, compiled: Compiled, sink: Relation, place: Place, *, service: str, directory: Path
 ) -> PipelineSpec:
-    """`service`: the name of the one that runs the statements. `directory`: of all checkpoints."""
+    """`service`: the name of the one that runs the statements. `directory`: of all checkpoints. Raises MoldauError for
+    an id that is no name of a directory, as none is that `decide` gives."""
+    if not _ID.fullmatch(query.id):
+        raise MoldauError(f"{query.id[:100]!r} is no id of a query")
     plan, name = compiled.plan, f"{service}.{query.id}"
     sources = compiled.sources(place, session_of({}, query.properties).start, MAX_RECORDS)
     steps = tuple(
