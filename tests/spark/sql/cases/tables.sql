@@ -1,11 +1,3 @@
---@test: an aggregate of a stream gives each change of a group
-CREATE STREAM clicks (user STRING KEY, page STRING) WITH (kafka_topic = 'clicks', partitions = 1);
-CREATE TABLE counts AS SELECT user, count(*) AS n FROM clicks GROUP BY user;
-INSERT INTO clicks VALUES ('u1', '/a');
-ASSERT VALUES counts (user, n) VALUES ('u1', 1);
-INSERT INTO clicks VALUES ('u1', '/b');
-ASSERT VALUES counts (user, n) VALUES ('u1', 2);
-
 --@test: a HAVING that no longer holds deletes the row
 CREATE STREAM clicks (user STRING KEY, page STRING) WITH (kafka_topic = 'clicks', partitions = 1);
 CREATE TABLE rare AS SELECT page, count(*) AS n FROM clicks GROUP BY page HAVING count(*) < 2;
@@ -45,15 +37,6 @@ INSERT INTO users VALUES ('b', 'eu', 7);
 ASSERT VALUES regions (region, name, s) VALUES ('eu', 'EU', 122);
 INSERT INTO users VALUES ('b', 'us', 7);
 ASSERT NULL VALUES regions (region) KEY ('eu');
-
---@test: a table over an aggregate of a stream
-CREATE STREAM clicks (user STRING KEY, page STRING) WITH (kafka_topic = 'clicks', partitions = 1);
-CREATE TABLE counts AS SELECT user, count(*) AS n FROM clicks GROUP BY user;
-CREATE TABLE low AS SELECT user, n FROM counts WHERE n < 2;
-INSERT INTO clicks VALUES ('u', '/a');
-ASSERT VALUES low (user, n) VALUES ('u', 1);
-INSERT INTO clicks VALUES ('u', '/b');
-ASSERT NULL VALUES low (user) KEY ('u');
 
 --@test: OR REPLACE of a query without state goes on where it was
 CREATE STREAM a (id STRING KEY, v INT) WITH (kafka_topic = 'a', partitions = 1);
