@@ -31,5 +31,5 @@ INSERT INTO orders VALUES (1, 'u', 'pen', 5);
 ASSERT VALUES revenue (region, total) VALUES ('eu', 15);
 INSERT INTO items VALUES ('pen', 4);
 ASSERT VALUES revenue (region, total) VALUES ('eu', 20);
-INSERT INTO users VALUES ('u', 'us');
-ASSERT VALUES revenue (region, total) VALUES ('us', 20);
+INSERT INTO users VALUES ('u', NULL);
+ASSERT NULL VALUES revenue (region) KEY ('eu');

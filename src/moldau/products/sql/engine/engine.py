@@ -58,7 +58,7 @@ from moldau.products.sql.language.statements import (
     RunScript,
 )
 from moldau.products.sql.records.resolving import resolved
-from moldau.spark import spark_error
+from moldau.spark import check_stream, spark_error
 from moldau.spark.queries.namespace import as_active, open_namespace
 
 if TYPE_CHECKING:
@@ -311,6 +311,7 @@ class Engine:
         own = open_namespace(self._spark, NAMESPACE_SETTINGS)
         with as_active(own):
             result = compiled.live_frame(own, compiled.sources(self._settings.place, session.start))
+            check_stream(result, compiled.plan.mode)
             if isinstance(statement, InsertQuery):
                 target = self._catalog.relations[statement.target.key]
                 check_insert(target, statement.target.place, compiled.plan, result, writing)

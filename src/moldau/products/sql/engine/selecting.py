@@ -14,7 +14,7 @@ from moldau.products.sql.engine.answers import ChangedRow
 from moldau.products.sql.engine.compiled import NAMESPACE_SETTINGS, Compiled, Place
 from moldau.products.sql.engine.row_streams import BufferedRows, StoppedReading
 from moldau.products.sql.records.record_format import DELETED
-from moldau.spark import spark_error
+from moldau.spark import check_stream, spark_error
 from moldau.spark.queries.namespace import as_active, open_namespace
 from moldau.spark.tables.newest import upserts
 from moldau.spark.tables.start import for_tables
@@ -56,6 +56,7 @@ def select_live(spark: SparkSession, compiled: Compiled, place: Place, start: st
     plan = compiled.plan
     with as_active(own):
         frame = compiled.live_frame(own, compiled.sources(place, start, MAX_RECORDS))
+        check_stream(frame, plan.mode)
         kept = [name for name in frame.columns if name not in (EVENT_TIME, DELETED)]
         has_deletes = DELETED in frame.columns
         shown = frame.drop(EVENT_TIME) if EVENT_TIME in frame.columns else frame
