@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 
 import pytest
 from msgspec.structs import replace
@@ -148,11 +149,15 @@ def test_what_is_wrong_is_said(shop: Shop, browser: Chrome, wait: Wait, text: st
 
 def test_it_is_whole_without_javascript(shop: Shop, browser_without_script: Chrome) -> None:
     browser = browser_without_script
-    shop.engine.rows["orders"] = ListedRows([("id", "bigint"), ("name", "string")], [ChangedRow((5, ATTACK))])
+    shop.engine.rows["orders"] = ListedRows(
+        [("id", "bigint"), ("name", "string"), ("price", "decimal(4,2)")], [ChangedRow((5, ATTACK, Decimal("1.50")))]
+    )
     browser.get(f"{shop.page}/sql")
     assert "CTAS_TOTALS_0" in browser.find_element("id", "queries").text
     browser.get(f"{shop.page}/sql/editor?sql=SELECT+*+FROM+orders;")
     assert browser.find_element("id", "sql").get_attribute("value") == "SELECT * FROM orders;"
     browser.find_element("id", "run").click()
-    assert "5 <img" in browser.find_element("css selector", "#sql-answers tbody").text
+    row = browser.find_element("css selector", "#sql-answers tbody").text
+    assert row.startswith("5 <img")
+    assert row.endswith("1.50")
     assert "Query Completed" in browser.find_element("id", "sql-answers").text

@@ -17,6 +17,7 @@ from moldau.products.console.routes import Pages
 from moldau.products.console.sql_server import Event, SqlServer
 from moldau.products.service.logins.forms import read_form
 from moldau.products.service.service import event
+from moldau.types import counted
 
 MAX_ROWS, MAX_WAIT_S = 100, 5.0
 """Of the page without scripts, which shows what has come by then."""
@@ -102,7 +103,7 @@ def _gathered(server: SqlServer, text: str) -> list[Shown]:
             elif name in ("error", "end"):
                 last = str(value.get("message" if name == "error" else "finalMessage", ""))
             if len(rows) >= MAX_ROWS or time.monotonic() > deadline_s:
-                last = f"the first {len(rows)} rows"
+                last = f"the first {counted(len(rows), 'row')}: with JavaScript, more follow as they come"
                 break
     except MoldauError as error:
         last = str(error)

@@ -8,6 +8,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from decimal import Decimal
 from typing import IO, Any, TypeVar
 
 import msgspec
@@ -28,6 +29,10 @@ LISTS = "SHOW STREAMS; SHOW TABLES; SHOW QUERIES;"
 
 Kind = TypeVar("Kind")
 Entity = dict[str, Any]
+_ENTITIES = msgspec.json.Decoder(list[Entity])
+_ROW = msgspec.json.Decoder(Entity, float_hook=Decimal)
+"""Keeps all digits of a number."""
+
 Event = tuple[str, Any]
 """`entity` with its object; of rows: `header`, `row`, `end`, `error` with theirs, and `waiting`."""
 
@@ -89,8 +94,7 @@ class SqlServer(msgspec.Struct, frozen=True):
 
     def _run(self, text: str) -> list[Entity]:
         with closing(self._ask("/ksql", text, "application/json")) as answer:
-            found: list[Entity] = decoded(answer.read(MAX_ANSWER + 1), list[Entity])
-            return found
+            return _decoded(_ENTITIES, answer.read(MAX_ANSWER + 1))
 
     def _rows(self, text: str) -> Iterator[Event]:
         with closing(self._ask("/query", text, "text/event-stream")) as answer:
@@ -101,7 +105,7 @@ class SqlServer(msgspec.Struct, frozen=True):
                     if kind == "event":
                         name = value.strip()
                     elif kind == "data":
-                        yield name, decoded(value.encode(), dict[str, Any])
+                        yield name, _decoded(_ROW, value.encode())
                     elif not kind and value == "" and line != b"\n":
                         yield "waiting", None
             except (OSError, http.client.HTTPException) as error:
@@ -144,10 +148,9 @@ def _as(found: object, kind: type[Kind]) -> Kind:
         raise SqlServerError(f"the SQL service did not answer as one of Moldau: {error}") from error
 
 
-def decoded(data: bytes, kind: Any) -> Any:
-    """Raises SqlServerError."""
+def _decoded(decoder: msgspec.json.Decoder[Kind], data: bytes) -> Kind:
     try:
-        return msgspec.json.decode(data, type=kind)
+        return decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise SqlServerError(f"the SQL service did not answer as one: {error}") from error
 

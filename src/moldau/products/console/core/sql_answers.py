@@ -11,6 +11,8 @@ import msgspec
 MAX_CELL = 4_096
 """Characters of a cell."""
 
+_ENCODER = msgspec.json.Encoder(decimal_format="number")
+
 _LISTS = {
     "streams": "streams", "tables": "tables", "queries": "queries", "kafka_topics": "topics",
     "kafka_topics_extended": "topics", "function_names": "functions", "variables": "variables",
@@ -64,7 +66,7 @@ def _shown(entity: Mapping[str, Any]) -> Shown | None:
 
 def cell(value: object) -> str:
     """A value as text; one that is no text as JSON."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = value if isinstance(value, str) else _ENCODER.encode(value).decode()
     return text if len(text) <= MAX_CELL else f"{text[:MAX_CELL]}…"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
@@ -44,6 +45,8 @@ from moldau.products.sql.serving.http.statements import (
 )
 from moldau.products.sql.serving.http.values import encoded
 
+MAX_RUNNING = 8
+"""Requests whose statements run at once. Others wait, so that statements do not take the threads of those who read."""
 COMPLETED, LIMIT_REACHED = "Query Completed", "Limit Reached"
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -97,6 +100,7 @@ class _Routes:
         self._service = service
         self._cluster_id = cluster_id
         self._sending = sending
+        self._turns = asyncio.Semaphore(MAX_RUNNING)
         self._statements = 0
 
     # -- the instance
@@ -147,7 +151,8 @@ class _Routes:
         def run() -> object:
             return run_script(engine, script, session_for(engine, asked), first)
 
-        return _json(request, await run_in_threadpool(run))
+        async with self._turns:
+            return _json(request, await run_in_threadpool(run))
 
     async def statuses(self, request: Request) -> Response:
         found = {command: status["status"] for command, status in known_commands(self._engine().catalog).items()}
@@ -187,7 +192,8 @@ class _Routes:
         limit = statement.limit if isinstance(statement, Print) else statement.query.limit
         self._sending.take_place()
         try:
-            answer = await run_in_threadpool(lambda: engine.run(parsed, session_for(engine, asked)))
+            async with self._turns:
+                answer = await run_in_threadpool(lambda: engine.run(parsed, session_for(engine, asked)))
             if not isinstance(answer, Rows):
                 raise InvariantError(f"{type(answer).__name__} answers a query")
         except BaseException as error:
