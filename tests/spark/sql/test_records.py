@@ -344,3 +344,23 @@ def test_records_of_a_test_without_a_broker(world: World, tmp_path: Path) -> Non
     ]
     with pytest.raises(FlowError, match="has no 'x'; it has k, s, d"):
         source.given([{"x": 1}], 0)
+
+
+def test_nulls_in_every_format(world: World, registry: SchemaRegistry, new_topic, produce, read_back) -> None:
+    world.registry = registry.url
+    for key_format, value_format in (("delimited", "delimited"), ("avro", "avro"), ("json", "json"), ("json_sr",) * 2):
+        relation = relation_of(
+            f"CREATE STREAM s (k STRING KEY, v STRING) WITH (kafka_topic = '{new_topic()}', "
+            f"key_format = '{key_format}', value_format = '{value_format}', value_delimiter = 'TAB')"
+        )
+        rows = [("", ""), ("a\tb", "c"), (None, None)]
+        assert insert_rows(world.spark.createDataFrame(rows, "K string, V string"), relation, world.access,
+                           registry.url) == 3  # fmt: skip
+        written = read_back(relation.topic)
+        assert [key is None for key, _ in written] == [False, False, True]
+        assert None not in [value for _, value in written]
+        if key_format == "json":
+            produce(relation.topic, [(b"null", None)])
+            rows.append((None, None))
+        assert world.now(relation, "k", "v") == sorted(rows, key=repr)
+        assert world.letters(relation, {0: 9}) == []

@@ -90,9 +90,9 @@ class DelimitedPart(Part, frozen=True, kw_only=True):
     def encoded(self, rows: DataFrame, struct: str) -> Encoding:
         options = {**self._options(), **SIX_DIGITS}
         texts = ", ".join(f"{literal(name)}, {literal(text)}" for name, text in options.items())
-        line = f"to_csv({struct}, map({texts}))"
-        if self.name == KEY:
-            line = f"if({self.all_null(struct)}, null, {line})"
+        # Spark's writer fails for the line of a single null
+        nulls = "null" if self.name == KEY else literal(self._options()["sep"] * (len(self.columns) - 1))
+        line = f"if({self.all_null(struct)}, {nulls}, to_csv({struct}, map({texts})))"
         return Encoding(f"cast({line} as binary)")
 
     def _options(self) -> dict[str, str]:
