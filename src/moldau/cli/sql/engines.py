@@ -35,7 +35,7 @@ def add_settings_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=CHECKPOINTS,
         metavar="DIR",
-        help="where queries keep their checkpoints (default: %(default)s)",
+        help="where queries keep their checkpoints, in a folder of the run (default: %(default)s)",
     )
 
 
@@ -73,14 +73,15 @@ def has_extra() -> bool:
     return True
 
 
-def engine_settings(arguments: argparse.Namespace) -> EngineSettings:
-    """Raises CommandError."""
+def engine_settings(arguments: argparse.Namespace, name: str) -> EngineSettings:
+    """`name`: of the run, for its groups, its transactional ids and its folder of checkpoints. Raises CommandError."""
     from moldau.products.sql.engine.engine import EngineSettings
 
     registry = registry_of(arguments)
     return EngineSettings(
         access=access_of(arguments).named(CLIENT_ID),
-        directory=arguments.checkpoints,
+        directory=arguments.checkpoints / name,
+        name=name,
         registry=None if registry is None else registry.url,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,6 +37,13 @@ def add_verb(verbs: Subparsers[argparse.ArgumentParser]) -> None:
     )
     run.add_argument("file", type=input_path, metavar="FILE", help="a file of SQL statements (- is standard input)")
     run.add_argument("--once", action="store_true", help="end when all records that are there have been processed")
+    run.add_argument(
+        "--name",
+        type=_name,
+        metavar="NAME",
+        help="the name of the run: a run with the same name continues where the last one stopped (default: that of the "
+        "file)",
+    )
     add_engine_arguments(run)
     add_variables_argument(run)
     add_output_argument(run)
@@ -63,6 +71,19 @@ def run_path(path: Path, arguments: argparse.Namespace, *, once: bool = False) -
     return _run(Script(text, path, dict(arguments.define), once), arguments)
 
 
+def name_of(path: Path) -> str:
+    """The name of a run of this file."""
+    return re.sub(r"[^\w.-]", "-", path.stem).lstrip(".") or "sql"
+
+
+def _name(text: str) -> str:
+    if not re.fullmatch(r"\w[\w.-]{0,99}", text):
+        raise argparse.ArgumentTypeError(
+            f"has letters, digits, `.`, `_` and `-`, and begins with a letter, not {text!r}"
+        )
+    return text
+
+
 def _run(script: Script, arguments: argparse.Namespace) -> int:
     from moldau.errors import MoldauError
     from moldau.products.pipelines.running.stopping import StopRequest, signals
@@ -82,7 +103,7 @@ def _run(script: Script, arguments: argparse.Namespace) -> int:
         return 2
     failures = []
     try:
-        settings = engine_settings(arguments)
+        settings = engine_settings(arguments, getattr(arguments, "name", None) or name_of(script.path))
         with signals(stop), open_engine(settings, dict(arguments.spark), errors) as embedded:
             code = run_script(script, embedded, printer, stop)
             if code == 0 and embedded.catalog.queries and not stop.is_asked:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import secrets
+import shutil
 import sys
 
 from moldau.cli.arguments import STANDARD_INPUT, Subparsers, input_path
@@ -45,8 +47,10 @@ def open_shell(arguments: argparse.Namespace) -> int:
 
     console, _ = consoles(arguments)
     as_json = arguments.output == "json"
+    # no two shells share a query, and a new shell begins with new ones
+    settings = engine_settings(arguments, f"sql-shell-{secrets.token_hex(4)}")
     try:
-        with open_engine(engine_settings(arguments), dict(arguments.spark), console) as embedded:
+        with open_engine(settings, dict(arguments.spark), console) as embedded:
             shell = Shell(
                 embedded,
                 lambda is_cut: Printer(console, as_json=as_json, is_cut=is_cut),
@@ -59,4 +63,6 @@ def open_shell(arguments: argparse.Namespace) -> int:
     except MoldauError as error:
         print(f"moldau sql: {error}", file=sys.stderr)
         return 1
+    finally:
+        shutil.rmtree(settings.directory, ignore_errors=True)
     return 0

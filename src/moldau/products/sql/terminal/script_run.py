@@ -88,17 +88,17 @@ def keep_running(script: Script, embedded: EmbeddedEngine, console: Console | No
             title = f"moldau sql · {script.path}"
             display = stack.enter_context(ProgressDisplay(facts, console, title=title))
 
-        def show() -> bool:
+        def show(*, is_last: bool = False) -> bool:
             if display is not None:
-                display.show([*map(_state_of, engine.statuses())])
+                display.show([*map(_state_of, engine.statuses())], force=is_last)
             return stop.is_asked
 
         if script.once:
             engine.wait_until_processed(math.inf, show)
-            show()
         else:
             while not stop.wait(LOOK_SECONDS):
                 show()
+        show(is_last=True)
     return engine.failures()
 
 
