@@ -103,7 +103,7 @@ def _run(script: Script, arguments: argparse.Namespace) -> int:
         return 2
     failures = []
     try:
-        settings = engine_settings(arguments, getattr(arguments, "name", None) or name_of(script.path))
+        settings = engine_settings(arguments, f"run-{getattr(arguments, 'name', None) or name_of(script.path)}")
         with signals(stop), open_engine(settings, dict(arguments.spark), errors) as embedded:
             code = run_script(script, embedded, printer, stop)
             if code == 0 and embedded.catalog.queries and not stop.is_asked:

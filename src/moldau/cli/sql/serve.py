@@ -55,11 +55,9 @@ def run_service(arguments: argparse.Namespace) -> int:
     """Serves until Ctrl-C or SIGTERM. 2 for a missing extra."""
     if not has_extra():
         return 2
-    settings = engine_settings(arguments)
+    settings = engine_settings(arguments, arguments.id)
     opening = opening_of(arguments)
     listening = listen_as_told(arguments)
-    from msgspec.structs import replace
-
     from moldau.errors import MoldauError
     from moldau.products.pipelines.running.logs import logs_to
     from moldau.products.sql.engine.engine import Engine
@@ -68,8 +66,7 @@ def run_service(arguments: argparse.Namespace) -> int:
     from moldau.shell.io.host_name import registered_host
     from moldau.spark import open_session
 
-    directory = settings.directory / arguments.id
-    settings = replace(settings, directory=directory, name=arguments.id)
+    directory = settings.directory
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
