@@ -56,6 +56,13 @@ from moldau.products.pipelines.core.commit_metadata import (
 )
 from moldau.products.pipelines.targets.sql_table import BATCHES, BATCHES_COLUMNS, OWNERS, OWNERS_COLUMNS
 from moldau.products.registry.core import records as registry
+from moldau.products.sql.catalog.catalog import Function, NamedType, PersistentQuery, QueryState, Relation, View
+from moldau.products.sql.catalog.deciding import Change, NextNumber, Put, Remove
+from moldau.products.sql.catalog.catalog import What
+from moldau.products.sql.catalog.journal import read_change, stored_change
+from moldau.products.sql.catalog.storage import Storage
+from moldau.products.sql.language.queries import Name
+from moldau.products.sql.language.statements import Column, Kind, Role
 from moldau.shell.io.simulated.memory_disk import MemoryDisk
 from moldau.shell.node.storage_format import (
     META_PROPERTIES,
@@ -374,6 +381,27 @@ def _internal_topics() -> list[Stored]:
     ]
 
 
+def _statements() -> list[Stored]:
+    key = Column(Name("user", 1, 23), "string", Role.KEY)
+    storage = Storage(topic="c", value_format="avro", partitions=4, timestamp="at")
+    written = {"statement": "CREATE ...", "properties": {"sql.dialect": "ksql"}, "types": {"t": "int"}}
+    changes: dict[str, Change] = {
+        "stream": Put(Relation("clicks", Kind.STREAM, storage, (key,), "CREATE STREAM ...")),
+        "table": Put(Relation("pages", Kind.TABLE, Storage(), None, "CREATE TABLE ...", made_by="CTAS_PAGES_0")),
+        "query": Put(
+            PersistentQuery(
+                **written, id="CTAS_PAGES_0", sink="pages", reads=frozenset({"b", "a"}), state=QueryState.PAUSED
+            )
+        ),
+        "view": Put(View(**written, name="both", reads=frozenset({"a"}))),
+        "function": Put(Function(**written, name="plus")),
+        "type": Put(NamedType("t", "int")),
+        "removed": Remove(What.VIEW, "both"),
+        "number": NextNumber(1),
+    }
+    return [_pair(f"_moldau_sql_ID: {kind}", change, stored_change, read_change) for kind, change in changes.items()]
+
+
 def _pipelines() -> list[Stored]:
     described = pipeline_metadata("shop", "shop.eu", "host-1", BoardPlace(8_081, True), ["shop.dead-letters"])
     metadata = CommitMetadata(41, described)
@@ -416,6 +444,7 @@ def every_format() -> list[Stored]:
         *_small_files(),
         *_metadata_log(),
         *_internal_topics(),
+        *_statements(),
         *_pipelines(),
         *_lines(),
     ]
