@@ -56,9 +56,8 @@ from moldau.products.pipelines.core.commit_metadata import (
 )
 from moldau.products.pipelines.targets.sql_table import BATCHES, BATCHES_COLUMNS, OWNERS, OWNERS_COLUMNS
 from moldau.products.registry.core import records as registry
-from moldau.products.sql.catalog.catalog import Function, NamedType, PersistentQuery, QueryState, Relation, View
+from moldau.products.sql.catalog.catalog import Function, NamedType, PersistentQuery, QueryState, Relation, View, What
 from moldau.products.sql.catalog.deciding import Change, NextNumber, Put, Remove
-from moldau.products.sql.catalog.catalog import What
 from moldau.products.sql.catalog.journal import read_change, stored_change
 from moldau.products.sql.catalog.storage import Storage
 from moldau.products.sql.language.queries import Name
