@@ -12,6 +12,7 @@ from moldau.products.sql.compiling.expressions import Writing
 from moldau.products.sql.compiling.frames import sql_frame
 from moldau.products.sql.compiling.scope import ROWTIME
 from moldau.products.sql.engine.compiled import NAMESPACE_SETTINGS, Place, create_function
+from moldau.products.sql.language.errors import SqlError
 from moldau.products.sql.language.statements import Role
 from moldau.products.sql.records.inserts import insert_rows
 from moldau.spark.queries.namespace import as_active, open_namespace
@@ -36,11 +37,16 @@ def values_frame(spark: SparkSession, written: RowsWritten, writing: Writing) ->
     named = [one.key for one in insert.columns] or list(columns)
     kinds = {key: one.type for key, one in columns.items()} | {ROWTIME.lower(): "bigint"}
     names = {key: one.name.text for key, one in columns.items()} | {ROWTIME.lower(): ROWTIME}
-    selects = []
-    for row in insert.rows:
-        cells = [
-            Composed("CAST(", writing.sql(cell, {}), f" AS {kinds[key]}) AS {quoted(names[key])}")
-            for key, cell in zip(named, row, strict=True)
-        ]
-        selects.append(Composed("SELECT ", joined(cells, ", ")))
-    return sql_frame(spark, joined(selects, " UNION ALL "), writing)
+    cells = [
+        [Composed("CAST(", writing.sql(cell, {}), f" AS {kinds[key]})") for key, cell in zip(named, row, strict=True)]
+        for row in insert.rows
+    ]
+    aliases = ", ".join(quoted(names[key]) for key in named)
+    table = joined((Composed("(", joined(row, ", "), ")") for row in cells), ", ")
+    try:
+        # evaluated while Spark plans, so that no job runs
+        return sql_frame(spark, Composed("SELECT * FROM VALUES ", table, f" AS _moldau_rows({aliases})"), writing)
+    except SqlError:
+        # VALUES takes no expression such as uuid()
+        selects = (Composed("SELECT ", joined(row, ", ")) for row in cells)
+        return sql_frame(spark, joined(selects, " UNION ALL "), writing).toDF(*(names[key] for key in named))
