@@ -20,6 +20,7 @@ from moldau.products.sql.language.statements import Print, RunQuery
 from moldau.products.sql.terminal.answers import Printer
 from moldau.products.sql.terminal.embedded import EmbeddedEngine
 from moldau.products.sql.terminal.statements import ScriptError, check_text, run_text
+from moldau.spark.queries.query_set import LOOKS_AT_ONCE
 from moldau.spark.queries.supervised_state import SupervisedState
 from moldau.spark.queries.supervision import LOOK_SECONDS
 
@@ -95,6 +96,9 @@ def keep_running(script: Script, embedded: EmbeddedEngine, console: Console | No
 
         if script.once:
             engine.wait_until_processed(math.inf, show)
+            # the checkpoints have said so; the states follow with the next look at each query
+            for _ in range(0, len(engine.statuses()), LOOKS_AT_ONCE):
+                engine.supervise()
         else:
             while not stop.wait(LOOK_SECONDS):
                 show()
