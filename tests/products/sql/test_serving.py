@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -138,8 +139,9 @@ def ask(address: str, script: str) -> tuple[int, Any]:
 
 
 def test_a_stand_by_takes_over_from_a_killed_leader(servers: str, service_id: str) -> None:
-    with other_process(servers, service_id) as (leader, first), other_process(servers, service_id) as (waiting, second):
+    with other_process(servers, service_id) as (leader, first), ExitStack() as stack:
         assert line_of(leader.stdout) == f"runs the statements of {service_id}: 0 queries\n"
+        waiting, second = stack.enter_context(other_process(servers, service_id))
         assert ask(first, f"{CLICKS};")[0] == 200
         assert ask(first, f"{PAGES};")[0] == 200
         leader.kill()
@@ -150,6 +152,21 @@ def test_a_stand_by_takes_over_from_a_killed_leader(servers: str, service_id: st
         assert line_of(waiting.stdout) == f"does not run the statements of {service_id} any more\n"
         assert line_of(waiting.stdout) == "closed\n"
         assert waiting.wait(60) == 0
+
+
+def test_a_frozen_leader_keeps_nothing_and_steps_down_when_it_goes_on(servers: str, service_id: str) -> None:
+    with other_process(servers, service_id) as (leader, address), ExitStack() as stack:
+        assert line_of(leader.stdout) == f"runs the statements of {service_id}: 0 queries\n"
+        other = stack.enter_context(instance(servers, service_id))
+        assert ask(address, f"{CLICKS};")[0] == 200
+        leader.send_signal(signal.SIGSTOP)
+        engine = other.leads()
+        leader.send_signal(signal.SIGCONT)
+        status, _ = ask(address, f"{PAGES};")
+        assert status in (500, 503)
+        assert line_of(leader.stdout) == f"does not run the statements of {service_id} any more\n"
+        assert run(engine, PAGES) == ["table pages is made by the query CTAS_PAGES_0"]
+        assert other.service.engine is engine
 
 
 def test_a_stand_by_names_the_leader(servers: str, service_id: str) -> None:
