@@ -19,7 +19,7 @@ class Running:
     isActive = True  # noqa: N815 - Spark's name
     lastProgress = None  # noqa: N815
     recentProgress = ()  # noqa: N815
-    status = {"isTriggerActive": True}  # noqa: RUF012
+    status = {"isTriggerActive": True, "message": "Processing new data"}  # noqa: RUF012
 
     def stop(self) -> None:
         self.isActive = False

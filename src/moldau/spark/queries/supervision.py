@@ -40,6 +40,10 @@ RETRY_GIVEN_UP_SECONDS = 60.0
 _ENDS_IT: tuple[type[Exception], ...] = (MoldauError, PySparkException, Py4JError)
 
 
+_ASKS_SOURCES = "Getting offsets from"
+"""Spark's message of a query that plans its next batch (MicroBatchExecution)."""
+
+
 class Progress(Protocol):
     """What is known of a query across its restarts, and what is done with its finished batches."""
 
@@ -219,10 +223,7 @@ class Supervised:
             self._progress.look("stopping")
             if self._progress.reaches_clusters:
                 # until it is idle or has ended at the start of a batch; the caller's `is_urgent` applies first
-                _wait_until(
-                    lambda: is_urgent() or not running.isActive or not running.status["isTriggerActive"],
-                    2 * STOP_WITHIN_SECONDS,
-                )
+                _wait_until(lambda: is_urgent() or not _has_batch(running), 2 * STOP_WITHIN_SECONDS)
             self._running, self._is_stuck = None, True  # else `end` would wait again for a query that does not stop
             running.stop()
             self._is_stuck = False
@@ -239,6 +240,14 @@ class Supervised:
     def _give_up(self, reason: str) -> SupervisedState:
         self.error, self._due = reason, time.monotonic() + self._retry_given_up_seconds
         return self._progress.state("failed", trouble=reason)
+
+
+def _has_batch(running: StreamingQuery) -> bool:
+    """Whether it may be in a batch. A query that waits for its sources asks them for offsets, within its trigger."""
+    if not running.isActive:
+        return False
+    status = running.status
+    return bool(status["isTriggerActive"]) and not status["message"].startswith(_ASKS_SOURCES)
 
 
 def _wait_until(is_so: Callable[[], bool], within_seconds: float) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from moldau.products.sql.compiling.expressions import Writing, is_same, place_of_fragment
+from moldau.products.sql.compiling.expressions import Writing, is_same, place_of_fragment, split_at
 from moldau.products.sql.compiling.outputs import Output
 from moldau.products.sql.compiling.scope import Ref, Scope
 from moldau.products.sql.language.queries import Fragment
@@ -40,15 +40,22 @@ def key_of_both(sides: Sequence[tuple[Ref, ...]], outputs: Sequence[Output], sco
     """Of a full join: for each column of the key the output that is COALESCE of it on both sides."""
     found = []
     for refs in zip(*sides, strict=False):
-        wanted = {ref.source for ref in refs}
-        for one in outputs:
-            tokens = one.fragment.tokens if one.fragment is not None else ()
-            if tokens and tokens[0].says("COALESCE", "IFNULL", "NVL") and scope.reads(tokens) >= wanted:
-                found.append(one.name)
-                break
-        else:
+        named = (
+            one.name for one in outputs if one.fragment is not None and _coalesced(one.fragment, scope) == set(refs)
+        )
+        name = next(named, None)
+        if name is None:
             return None
+        found.append(name)
     return tuple(found) or None
+
+
+def _coalesced(fragment: Fragment, scope: Scope) -> set[Ref | None]:
+    """The columns in COALESCE(...); empty for another expression."""
+    tokens = fragment.tokens
+    if not tokens[0].says("COALESCE", "IFNULL", "NVL") or len(tokens) < 4 or not tokens[-1].says(")"):
+        return set()
+    return {scope.ref(one) for one in split_at(tokens[2:-1], ",")}
 
 
 def _output_of(expression: Fragment, outputs: Sequence[Output], scope: Scope) -> str | None:

@@ -14,6 +14,7 @@ from moldau.client.protocol.access import ClusterAccess
 from moldau.errors import MoldauError
 from moldau.products.pipelines.core.commit_metadata import DEAD_LETTERS_SUFFIX
 from moldau.products.pipelines.core.failures import what_failed
+from moldau.products.pipelines.formats.registry import Registry
 from moldau.products.sql.catalog.catalog import Catalog, PersistentQuery, Relation
 from moldau.products.sql.catalog.deciding import (
     Change,
@@ -98,7 +99,7 @@ class Engine:
         """`kept`: the changes of the journal so far; `supervise` starts their queries. One that cannot be started is
         tried again, and shows its error."""
         self._spark, self._settings, self._journal = spark, settings, journal
-        self._cluster = LiveCluster(settings.access)
+        self._cluster = LiveCluster(settings.access, None if settings.registry is None else Registry(settings.registry))
         self._lock = threading.RLock()
         self._catalog = Catalog()
         for change in kept:
