@@ -35,6 +35,6 @@ def engine(spark, bootstrap_servers: str, tmp_path_factory: pytest.TempPathFacto
         yield engine
 
 
-@pytest.mark.parametrize("case", _cases())
+@pytest.mark.parametrize("case", list(_cases()))
 def test_a_case_holds(engine: Engine, spark, case: Case) -> None:
     run_case(engine, spark, case)

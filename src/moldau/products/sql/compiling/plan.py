@@ -337,13 +337,13 @@ class _Planning:
         outputs: Sequence[Output],
         scope: Scope,
     ) -> tuple[str, ...]:
-        found = key_of_refs(alternatives, outputs)
-        if found is None and links and links[-1].is_full:
-            found = key_of_both(alternatives, outputs, scope)
+        # after a full join either side may be missing, so neither key is that of the result
+        is_full = bool(links) and links[-1].is_full
+        found = key_of_both(alternatives, outputs, scope) if is_full else key_of_refs(alternatives, outputs)
         if found is None:
             wanted = alternatives[0] if alternatives else ()
             names = ", ".join(f"{scope.sources[ref.source].called}.{ref.name}" for ref in wanted)
-            what = f"COALESCE of the keys of both ({names}...)" if links and links[-1].is_full else names
+            what = f"COALESCE of the keys of both ({names}...)" if is_full else names
             place = place_of_fragment(outputs[0].fragment) if outputs and outputs[0].fragment is not None else (1, 1)
             raise self._writing.error(place, f"a table has its key: add {what} to SELECT")
         return found
