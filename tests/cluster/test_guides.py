@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from moldau.products.sql.language.parser.script import parse_script
 from moldau.transport.profiles import profile_properties
 from tests.cluster.guides import ADDRESS, REGISTRY, Block, blocks
 from tests.support.running_broker import RunningBroker
@@ -67,9 +68,19 @@ def run_line(line: str, address: str, directory: Path) -> None:
 
 
 def test_each_example_is_of_a_kind_that_is_run() -> None:
-    assert {block.language for block in blocks()} <= {"python", "diff", "sh", "yaml", "json", "toml", "properties"}
+    kinds = {"python", "diff", "sh", "yaml", "json", "toml", "properties", "sql"}
+    assert {block.language for block in blocks()} <= kinds
     assert len(PYTHON) >= 14
     assert len(SHELL) >= 4
+
+
+STATEMENTS = [block for block in blocks() if block.language == "sql"]
+
+
+@pytest.mark.parametrize("block", STATEMENTS, ids=lambda block: block.id)
+def test_the_statements_of_a_guide_are_read(block: Block) -> None:
+    """Those that Spark runs are golden cases of `tests/spark/sql`."""
+    assert parse_script(block.text, {"least": "1"})
 
 
 PROFILES = [block for block in blocks() if block.language == "toml" and block.text.startswith("[profiles.")]
