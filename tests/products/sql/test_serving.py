@@ -31,6 +31,8 @@ from tests.support.cluster_under_test import cluster_under_test
 from tests.support.sql_services import CatalogEngine
 from tests.support.talking_process import line_of, running
 
+pytestmark = pytest.mark.slow
+
 CLICKS = "CREATE STREAM clicks (user STRING KEY, page STRING) WITH (kafka_topic='c')"
 PAGES = "CREATE TABLE pages AS SELECT page, count(*) AS n FROM clicks GROUP BY page"
 WAIT_S = 60.0
