@@ -100,7 +100,8 @@ def say(lines: Sequence[str]) -> None:
     """Prints the lines. The node serves even if they cannot be written (`| head -1`, a full disk): then the log has one
     line about it."""
     try:
-        print("\n".join(lines), flush=True)
+        # one write, also where output is not buffered: the log of another process may be on the same pipe
+        print("".join(f"{line}\n" for line in lines), end="", flush=True)
     except OSError as error:
         reason = error.strerror or error
         logger.warning("standard output takes nothing: %s", reason, extra={"kind": "standard output", "fields": {}})
