@@ -89,6 +89,8 @@ def test_an_error_of_a_script_names_its_file(tmp_path: Path):
 
 def test_a_script_is_checked_before_anything_runs():
     check_text(f"{CLICKS}; {PAGES}; SHOW STREAMS; RUN SCRIPT 'x'; SELECT * FROM made_by_x", Session())
+    streaming = "CREATE STREAMING TABLE made AS SELECT user, page FROM STREAM(clicks)"
+    check_text(f"{CLICKS}; {streaming}; CREATE STREAM again AS SELECT * FROM made", Session())
     for text, problem in (
         ("SHOW STREAMS; SHOW STREMS", "did you mean STREAMS"),
         (f"{CLICKS}; INSERT INTO clicks SELECT * FROM click", "did you mean clicks"),

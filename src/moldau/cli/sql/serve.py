@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 DEFAULT_SQL_PORT = 8088
 """That of ksqlDB."""
 DEFAULT_ID = "default"
-DRIVER_LOG = "driver.log"
 
 
 def add_verb(verbs: Subparsers[argparse.ArgumentParser]) -> None:
@@ -60,6 +59,7 @@ def run_service(arguments: argparse.Namespace) -> int:
     listening = listen_as_told(arguments)
     from moldau.errors import MoldauError
     from moldau.products.pipelines.running.logs import logs_to
+    from moldau.products.pipelines.running.runner import DRIVER_LOG
     from moldau.products.sql.engine.engine import Engine
     from moldau.products.sql.serving.served import serve
     from moldau.products.sql.serving.service import SqlService

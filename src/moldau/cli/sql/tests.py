@@ -56,10 +56,10 @@ def run_tests(arguments: argparse.Namespace) -> int:
 def _run(cases: list[tuple[Path, Case]], settings: dict[str, str]) -> int:
     from moldau.client.protocol.access import ClusterAccess
     from moldau.products.pipelines.running.logs import logs_to
+    from moldau.products.pipelines.running.runner import DRIVER_LOG
     from moldau.products.service.look.words import visible
     from moldau.products.sql.engine.cases import CaseFailedError, run_case
     from moldau.products.sql.engine.engine import Engine, EngineSettings
-    from moldau.products.sql.terminal.embedded import DRIVER_LOG
     from moldau.spark import QUICK_START, open_session
     from moldau.testing import Cluster
 

@@ -33,3 +33,12 @@ INSERT INTO items VALUES ('pen', 4);
 ASSERT VALUES revenue (region, total) VALUES ('eu', 20);
 INSERT INTO users VALUES ('u', NULL);
 ASSERT NULL VALUES revenue (region) KEY ('eu');
+
+--@test: a view of a stream looks up a table
+CREATE STREAM clicks (user STRING KEY, page STRING) WITH (kafka_topic = 'clicks', partitions = 1);
+CREATE TABLE users (id STRING PRIMARY KEY, name STRING) WITH (kafka_topic = 'users', partitions = 1);
+CREATE VIEW pages AS SELECT user, page FROM clicks WHERE page <> '/x';
+CREATE STREAM named AS SELECT p.user, u.name AS name, page FROM pages p LEFT JOIN users u ON p.user = u.id;
+INSERT INTO users VALUES ('u', 'Ada');
+INSERT INTO clicks VALUES ('u', '/x'), ('u', '/a');
+ASSERT VALUES named (user, name, page) VALUES ('u', 'Ada', '/a');

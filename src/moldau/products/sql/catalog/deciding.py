@@ -25,11 +25,11 @@ from moldau.products.sql.catalog.catalog import (
     with_item,
     without,
 )
-from moldau.products.sql.catalog.reads import relations_read
+from moldau.products.sql.catalog.reads import names_read, relations_read, unknown_relation
 from moldau.products.sql.catalog.storage import Storage, storage_of
 from moldau.products.sql.language.errors import SqlError
 from moldau.products.sql.language.parser.script import Parsed
-from moldau.products.sql.language.queries import Name, Query
+from moldau.products.sql.language.queries import Name, Query, error_of
 from moldau.products.sql.language.statements import (
     Action,
     Column,
@@ -189,7 +189,7 @@ def _create_source(asked: _Asked, statement: CreateSource) -> Decision:
         return Decision(f"{name.text} exists already")
     before = _replaced(catalog, statement.kind, name, or_replace=statement.or_replace)
     if before is not None and before.made_by is not None:
-        raise _error(
+        raise error_of(
             name, f"{before.name} is made by the query {before.made_by}: replace it by CREATE ... AS, or drop it"
         )
     storage = storage_of(statement.properties, {}, name)
@@ -208,10 +208,10 @@ def _create_as(asked: _Asked, statement: CreateAs) -> Decision:
         return Decision(f"{name.text} exists already")
     before = _replaced(catalog, statement.kind, name, or_replace=statement.or_replace)
     if before is not None and before.made_by is None:
-        raise _error(name, f"{before.name} is declared, and no query makes it: drop it, or insert into it")
+        raise error_of(name, f"{before.name} is declared, and no query makes it: drop it, or insert into it")
     reads = _reads(catalog, statement.query)
     if key in reads:
-        raise _error(name, f"{name.text} reads itself")
+        raise error_of(name, f"{name.text} reads itself")
     storage = storage_of(statement.properties, _formats_of(catalog, reads), name)
     id = before.made_by if before is not None else None
     numbered: tuple[Change, ...] = ()
@@ -234,7 +234,7 @@ def _insert_query(asked: _Asked, statement: InsertQuery) -> Decision:
     reads = _reads(catalog, statement.query)
     key = statement.target.key
     if key in reads or key in _upstream(catalog, reads):
-        raise _error(statement.target, f"{target.name} would read its own rows again without end")
+        raise error_of(statement.target, f"{target.name} would read its own rows again without end")
     _check_named(target, statement.columns)
     id = _new_id(catalog, "INSERTQUERY", None)
     query = PersistentQuery(**asked.written(), id=id, sink=key, reads=reads)
@@ -251,12 +251,12 @@ def _insert_values(asked: _Asked, statement: InsertValues) -> Decision:
         if width is not None and len(row) != width:
             first = row[0].tokens[0]
             place = Name(first.text, first.line, first.column)
-            raise _error(place, f"a row has {len(row)} values for {width} columns")
+            raise error_of(place, f"a row has {len(row)} values for {width} columns")
     keys = [column for column in target.columns or () if column.role is Role.PRIMARY_KEY]
     named = {one.key for one in statement.columns}
     missing = [column.name.text for column in keys if statement.columns and column.name.key not in named]
     if missing:
-        raise _error(statement.target, f"a row of a table has its key: name the column {missing[0]} too")
+        raise error_of(statement.target, f"a row of a table has its key: name the column {missing[0]} too")
     rows = f"{len(statement.rows)} row" + "s" * (len(statement.rows) != 1)
     return Decision(f"{rows} written to {target.name}", (), (RowsWritten(target, statement),))
 
@@ -268,8 +268,8 @@ def _create_view(asked: _Asked, statement: CreateView) -> Decision:
         return Decision(f"{name.text} exists already")
     if key in catalog.relations or (key in catalog.views and not statement.or_replace):
         raise _exists(catalog, name)
-    if any(one.key == key for one in _names_read(catalog, statement.query)):
-        raise _error(name, f"{name.text} reads itself")
+    if any(one.key == key for one in names_read(catalog, statement.query)):
+        raise error_of(name, f"{name.text} reads itself")
     reads = frozenset(one.key for one in relations_read(statement.query))
     view = View(**asked.written(), name=name.text, reads=reads)
     return Decision(f"view {name.text} is created", (Put(view),))
@@ -282,7 +282,7 @@ def _create_function(asked: _Asked, statement: CreateFunction) -> Decision:
         if statement.if_not_exists:
             return Decision(f"{name.text} exists already")
         if not statement.or_replace:
-            raise _error(name, f"there is a function {name.text} already: use OR REPLACE")
+            raise error_of(name, f"there is a function {name.text} already: use OR REPLACE")
     return Decision(f"function {name.text} is created", (Put(Function(**asked.written(), name=name.text)),))
 
 
@@ -292,7 +292,7 @@ def _create_type(asked: _Asked, statement: CreateType) -> Decision:
     if name.key in catalog.types:
         if statement.if_not_exists:
             return Decision(f"{name.text} exists already")
-        raise _error(name, f"there is a type {name.text} already: drop it first")
+        raise error_of(name, f"there is a type {name.text} already: drop it first")
     return Decision(f"type {name.text} is created", (Put(NamedType(name.text, statement.type)),))
 
 
@@ -306,11 +306,11 @@ def _drop(asked: _Asked, statement: Drop) -> Decision:
     if removed is None or name.key not in known:
         if statement.if_exists:
             return Decision(f"there is no {what.value} {name.text}")
-        raise _error(name, f"there is no {what.value} {name.text}", nearest(name.key, known))
+        raise error_of(name, f"there is no {what.value} {name.text}", nearest(name.key, known))
     if what is Droppable.VIEW:
         users = [view.name for view in catalog.views.values() if name.key in view.reads]
         if users:
-            raise _error(name, f"the view {users[0]} reads {name.text}: drop that first")
+            raise error_of(name, f"the view {users[0]} reads {name.text}: drop that first")
     return Decision(f"{what.value} {name.text} is dropped", (Remove(removed, name.key),))
 
 
@@ -323,17 +323,17 @@ def _drop_relation(catalog: Catalog, statement: Drop) -> Decision:
     if relation is None:
         if statement.if_exists:
             return Decision(f"there is no {what.value} {name.text}")
-        raise _unknown(catalog, name)
+        raise unknown_relation(catalog, name)
     if relation.kind.value != what.value:
-        raise _error(name, f"{relation.name} is a {relation.kind.value}: DROP {relation.kind.value.upper()}")
+        raise error_of(name, f"{relation.name} is a {relation.kind.value}: DROP {relation.kind.value.upper()}")
     others = [id for id in (*catalog.readers_of(name.key), *catalog.writers_of(name.key)) if id != relation.made_by]
     if others:
-        raise _error(name, f"{relation.name} is used by {', '.join(others)}: TERMINATE first")
+        raise error_of(name, f"{relation.name} is used by {', '.join(others)}: TERMINATE first")
     views = [view.name for view in catalog.views.values() if name.key in view.reads]
     if views:
-        raise _error(name, f"the view {views[0]} reads {relation.name}: drop that first")
+        raise error_of(name, f"the view {views[0]} reads {relation.name}: drop that first")
     if statement.deletes_topic and relation.is_read_only:
-        raise _error(name, f"{relation.name} is a source that is only read: its topic is not deleted with it")
+        raise error_of(name, f"{relation.name} is a source that is only read: its topic is not deleted with it")
     own = tuple(Remove(What.QUERY, id) for id in catalog.queries if id == relation.made_by)
     deleted = (TopicDeleted(relation.topic),) if statement.deletes_topic else ()
     return Decision(f"{what.value} {relation.name} is dropped", (*own, Remove(What.RELATION, name.key)), deleted)
@@ -346,7 +346,7 @@ def _control(asked: _Asked, statement: Control) -> Decision:
     if name is not None:
         query = catalog.queries.get(name.text.upper())
         if query is None:
-            raise _error(name, f"no query has the id {name.text}", nearest(name.text.upper(), catalog.queries))
+            raise error_of(name, f"no query has the id {name.text}", nearest(name.text.upper(), catalog.queries))
         queries = [query]
     done = {Action.PAUSE: "paused", Action.RESUME: "resumed", Action.TERMINATE: "terminated"}[action]
     message = f"{', '.join(query.id for query in queries) or 'no query'}: {done}"
@@ -379,7 +379,7 @@ def _replaced(catalog: Catalog, kind: Kind, name: Name, *, or_replace: bool) -> 
     if before is None or not or_replace:
         raise _exists(catalog, name)
     if before.kind is not kind:
-        raise _error(name, f"{before.name} is a {before.kind.value}, which no {kind.value} replaces: drop it first")
+        raise error_of(name, f"{before.name} is a {before.kind.value}, which no {kind.value} replaces: drop it first")
     return before
 
 
@@ -391,32 +391,18 @@ def _check_columns(columns: Sequence[Column], kind: Kind, storage: Storage, at: 
     names = [column.name.key for column in columns]
     if storage.timestamp is not None and columns and storage.timestamp.lower() not in names:
         near = nearest(storage.timestamp.lower(), names)
-        raise _error(at, f"`timestamp` names {storage.timestamp}, which is no column", near)
+        raise error_of(at, f"`timestamp` names {storage.timestamp}, which is no column", near)
     if storage.key_format == "none":
         keys = [column for column in columns if column.role in (Role.KEY, Role.PRIMARY_KEY)]
         if keys:
-            raise _error(keys[0].name, f"{keys[0].name.text} is a key, and `key_format` is NONE")
+            raise error_of(keys[0].name, f"{keys[0].name.text} is a key, and `key_format` is NONE")
         if kind is Kind.TABLE:
-            raise _error(at, "a table has a key: `key_format` is not NONE")
+            raise error_of(at, "a table has a key: `key_format` is not NONE")
 
 
 def _reads(catalog: Catalog, query: Query) -> frozenset[str]:
     """The keys of the streams and tables that it reads, views taken apart. Raises SqlError for an unknown one."""
-    return frozenset(name.key for name in _names_read(catalog, query) if name.key in catalog.relations)
-
-
-def _names_read(catalog: Catalog, query: Query) -> list[Name]:
-    """All names that it reads, also through views. Raises SqlError for an unknown one."""
-    found: dict[str, Name] = {}
-    waiting = list(relations_read(query))
-    while waiting:
-        name = waiting.pop()
-        if name.key not in catalog.relations and name.key not in catalog.views:
-            raise _unknown(catalog, name)
-        if name.key not in found and name.key in catalog.views:
-            waiting += [Name(key, name.line, name.column) for key in sorted(catalog.views[name.key].reads)]
-        found.setdefault(name.key, name)
-    return list(found.values())
+    return frozenset(name.key for name in names_read(catalog, query) if name.key in catalog.relations)
 
 
 def _upstream(catalog: Catalog, keys: frozenset[str]) -> set[str]:
@@ -446,9 +432,9 @@ def _formats_of(catalog: Catalog, reads: frozenset[str]) -> dict[str, str]:
 def _writable(catalog: Catalog, name: Name) -> Relation:
     relation = catalog.relations.get(name.key)
     if relation is None:
-        raise _unknown(catalog, name)
+        raise unknown_relation(catalog, name)
     if relation.is_read_only:
-        raise _error(name, f"{relation.name} is a source that is only read")
+        raise error_of(name, f"{relation.name} is a source that is only read")
     return relation
 
 
@@ -458,9 +444,9 @@ def _check_named(target: Relation, named: Sequence[Name]) -> None:
     known = {column.name.key: column for column in target.columns}
     for name in named:
         if name.key not in known:
-            raise _error(name, f"{target.name} has no column {name.text}", nearest(name.key, known))
+            raise error_of(name, f"{target.name} has no column {name.text}", nearest(name.key, known))
         if known[name.key].role in (Role.HEADERS, Role.HEADER):
-            raise _error(name, f"{name.text} is a header, which no row writes")
+            raise error_of(name, f"{name.text} is a header, which no row writes")
 
 
 def _new_id(catalog: Catalog, kind: str, name: Name | None) -> str:
@@ -471,14 +457,6 @@ def _new_id(catalog: Catalog, kind: str, name: Name | None) -> str:
     return "_".join([kind, *named, str(catalog.next_number)])
 
 
-def _unknown(catalog: Catalog, name: Name) -> SqlError:
-    return _error(name, f"there is no stream, table or view {name.text}", catalog.nearest_relation(name.text))
-
-
 def _exists(catalog: Catalog, name: Name) -> SqlError:
     kind = catalog.relations[name.key].kind.value if name.key in catalog.relations else "view"
-    return _error(name, f"there is a {kind} {name.text} already: use OR REPLACE, or IF NOT EXISTS")
-
-
-def _error(name: Name, problem: str, near: str | None = None) -> SqlError:
-    return SqlError(problem, line=name.line, column=name.column, found=name.text, nearest=near)
+    return error_of(name, f"there is a {kind} {name.text} already: use OR REPLACE, or IF NOT EXISTS")

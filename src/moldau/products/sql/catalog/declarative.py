@@ -6,7 +6,10 @@ row of each key of its query.
 
 from __future__ import annotations
 
-from moldau.products.sql.language.errors import SqlError
+import msgspec
+
+from moldau.products.sql.language.parser.script import Parsed
+from moldau.products.sql.language.queries import error_of
 from moldau.products.sql.language.statements import (
     CreateAs,
     CreateFlow,
@@ -21,13 +24,17 @@ from moldau.products.sql.language.statements import (
 )
 
 
-def in_our_words(statement: Statement) -> Statement:
+def in_our_words(parsed: Parsed) -> Parsed:
     """Other statements stay as they are. Raises SqlError."""
+    return msgspec.structs.replace(parsed, statement=_meant(parsed.statement))
+
+
+def _meant(statement: Statement) -> Statement:
     match statement:
         case CreateStreamingTable(name=name, properties=properties, query=None):
             if not statement.columns:
                 problem = f"{name.text} has no query: name its columns, which flows fill by their names"
-                raise SqlError(problem, line=name.line, column=name.column, found=name.text)
+                raise error_of(name, problem)
             return CreateSource(Kind.STREAM, name, statement.columns, properties, if_not_exists=statement.if_not_exists)
         case CreateStreamingTable(name=name, properties=properties, query=query) if query is not None:
             return CreateAs(Kind.STREAM, name, properties, query, if_not_exists=statement.if_not_exists)

@@ -1,12 +1,17 @@
-"""The relations that a query reads."""
+"""The relations that a query reads, and the statements of kept items."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from itertools import pairwise
 
 from moldau.products.pipelines.core.statement import relations_of
-from moldau.products.sql.language.queries import Fragment, Name, Query
+from moldau.products.sql.catalog.catalog import Catalog, Function, Written
+from moldau.products.sql.language.errors import SqlError
+from moldau.products.sql.language.parser.script import parse_script
+from moldau.products.sql.language.queries import Fragment, Name, Query, error_of
+from moldau.products.sql.language.statements import CreateFunction, Statement
 from moldau.products.sql.language.tokens import text_of
 
 
@@ -18,6 +23,38 @@ def relations_read(query: Query) -> tuple[Name, ...]:
         if name.key not in defined:
             found.setdefault(name.key, name)
     return tuple(found.values())
+
+
+def names_read(catalog: Catalog, query: Query) -> list[Name]:
+    """All names that it reads, also through views, in the order of the text. Raises SqlError for an unknown one."""
+    found: dict[str, Name] = {}
+    waiting = deque(relations_read(query))
+    while waiting:
+        name = waiting.popleft()
+        if name.key not in catalog.relations and name.key not in catalog.views:
+            raise unknown_relation(catalog, name)
+        if name.key not in found and name.key in catalog.views:
+            waiting += [Name(key, *name.place) for key in sorted(catalog.views[name.key].reads)]
+        found.setdefault(name.key, name)
+    return list(found.values())
+
+
+def unknown_relation(catalog: Catalog, name: Name) -> SqlError:
+    return error_of(name, f"there is no stream, table or view {name.text}", catalog.nearest_relation(name.text))
+
+
+def read_again(written: Written) -> Statement:
+    """The statement of an item of the catalog. Raises SqlError."""
+    (parsed,) = parse_script(written.statement, types=written.types, substitutes=False)
+    return parsed.statement
+
+
+def function_of(kept: Function) -> CreateFunction:
+    """The statement of a function. Raises SqlError."""
+    statement = read_again(kept)
+    if not isinstance(statement, CreateFunction):
+        raise TypeError(statement)
+    return statement
 
 
 def _all(query: Query) -> Iterator[Name]:

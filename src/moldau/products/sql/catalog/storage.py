@@ -7,8 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from moldau.products.sql.language.errors import SqlError
-from moldau.products.sql.language.queries import Name
+from moldau.products.sql.language.queries import Name, error_of
 from moldau.products.sql.language.statements import Property
 from moldau.types import nearest
 
@@ -60,7 +59,7 @@ def storage_of(properties: Iterable[Property], defaults: Mapping[str, str], at: 
     if both is not None:
         for name in ("key_format", "value_format"):
             if name in given:
-                raise _error(given[name].name, f"`format` is the format of keys and values: leave out `{name}`")
+                raise error_of(given[name].name, f"`format` is the format of keys and values: leave out `{name}`")
     found: dict[str, Any] = {
         "topic": _text(given, "kafka_topic"),
         "key_format": both or _text(given, "key_format", KEY_FORMATS) or defaults.get("key_format"),
@@ -74,18 +73,18 @@ def storage_of(properties: Iterable[Property], defaults: Mapping[str, str], at: 
     }
     storage = Storage(**{name: value for name, value in found.items() if value is not None})
     if storage.timestamp_format is not None and storage.timestamp is None:
-        raise _error(given["timestamp_format"].name, "`timestamp_format` is of the column in `timestamp`: name it")
+        raise error_of(given["timestamp_format"].name, "`timestamp_format` is of the column in `timestamp`: name it")
     if storage.value_format == "none":
-        raise _error(given["value_format"].name if "value_format" in given else at, "a value has a format, only a key "
-                     "may have none")  # fmt: skip
+        named = given["value_format"].name if "value_format" in given else at
+        raise error_of(named, "a value has a format, only a key may have none")
     return storage
 
 
 def _check_known(name: Name) -> None:
     if name.text in _NOT_HERE:
-        raise _error(name, f"`{name.text}` is not known here: {_NOT_HERE[name.text]}")
+        raise error_of(name, f"`{name.text}` is not known here: {_NOT_HERE[name.text]}")
     if name.text not in PROPERTIES:
-        raise _error(name, f"`{name.text}` is no property", near=nearest(name.text, PROPERTIES))
+        raise error_of(name, f"`{name.text}` is no property", near=nearest(name.text, PROPERTIES))
 
 
 def _text(given: Mapping[str, Property], name: str, allowed: tuple[str, ...] = ()) -> str | None:
@@ -94,13 +93,13 @@ def _text(given: Mapping[str, Property], name: str, allowed: tuple[str, ...] = (
     if one is None:
         return None
     if not isinstance(one.value, str) or not one.value:
-        raise _error(one.name, f"`{name}` is a text, as in {name} = '{allowed[0] if allowed else 'orders'}'")
+        raise error_of(one.name, f"`{name}` is a text, as in {name} = '{allowed[0] if allowed else 'orders'}'")
     value = one.value.lower() if allowed else one.value
     if allowed and value not in allowed:
         known = ", ".join(allowed).upper()
         near = nearest(value, allowed)
         problem = f"`{name}` is {one.value!r}; it can be {known}"
-        raise _error(one.name, problem, near=None if near is None else near.upper())
+        raise error_of(one.name, problem, near=None if near is None else near.upper())
     return value
 
 
@@ -110,9 +109,5 @@ def _number(given: Mapping[str, Property], name: str, most: int) -> int | None:
         return None
     # True is an int too
     if not isinstance(one.value, int) or isinstance(one.value, bool) or not 1 <= one.value <= most:
-        raise _error(one.name, f"`{name}` is a whole number from 1 to {most}")
+        raise error_of(one.name, f"`{name}` is a whole number from 1 to {most}")
     return one.value
-
-
-def _error(name: Name, problem: str, near: str | None = None) -> SqlError:
-    return SqlError(problem, line=name.line, column=name.column, found=name.text, nearest=near)

@@ -11,4 +11,5 @@ over_tables: the steps of a query that reads tables as they change
 plan: what a query reads, gives and keeps, decided without Spark
 scope: the relations of FROM, and their columns
 select_text: one SELECT as Spark SQL
+spark_text: a text of a statement, run by Spark
 """

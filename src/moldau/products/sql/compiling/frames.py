@@ -1,7 +1,7 @@
 """The rows of a planned query as a DataFrame.
 
-The session has a view for each relation that the query reads, named by `plan.rows_view`, with its columns and HIDDEN,
-and for a table of a live query with the column DELETED.
+The session has a view for each relation that the query reads, named by `plan.rows_view`, with its columns, those of
+PSEUDO_COLUMNS, and for a table of a live query DELETED.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from moldau.products.pipelines.core.statement import quoted
-from moldau.products.sql.compiling.composed import Composed
 from moldau.products.sql.compiling.expressions import Writing
 from moldau.products.sql.compiling.over_tables import frame_over_tables
-from moldau.products.sql.compiling.plan import HOLDS, QueryPlan, rows_view
-from moldau.products.sql.compiling.scope import EVENT_TIME, HIDDEN, names_of
-from moldau.spark import spark_error
+from moldau.products.sql.compiling.plan import QueryPlan, rows_view
+from moldau.products.sql.compiling.select_text import HOLDS
+from moldau.products.sql.compiling.spark_text import sql_frame
+from moldau.products.sql.records.layout import EVENT_TIME, PSEUDO_COLUMNS, names_of
 from moldau.spark.tables.aggregates import having
 
 if TYPE_CHECKING:
@@ -37,13 +37,5 @@ def make_frame(spark: SparkSession, plan: QueryPlan, writing: Writing) -> DataFr
     if plan.deletes:
         frame = having(frame, plan.key, HOLDS).drop(HOLDS)
     kept = {one.name.lower() for one in plan.outputs}
-    needless = [name for name in HIDDEN if name != EVENT_TIME and name.lower() not in kept]
+    needless = [name for name in PSEUDO_COLUMNS if name != EVENT_TIME and name.lower() not in kept]
     return frame.drop(*needless) if plan.outputs else frame
-
-
-def sql_frame(spark: SparkSession, text: Composed, writing: Writing) -> DataFrame:
-    """Raises SqlError."""
-    try:
-        return spark.sql(text.text)
-    except spark_error() as error:
-        raise text.error(writing.source, str(error)) from error

@@ -17,10 +17,10 @@ from moldau.products.sql.compiling.expressions import (
 )
 from moldau.products.sql.compiling.outputs import Output
 from moldau.products.sql.compiling.plan import QueryPlan
+from moldau.products.sql.compiling.spark_text import sql_frame
 from moldau.products.sql.language.queries import Fragment, Select
 from moldau.products.sql.language.rewrites import Dialect
 from moldau.products.sql.language.tokens import Kind, Token, text_of, tokenize
-from moldau.spark import spark_error
 from moldau.spark.tables.aggregates import Aggregate, AggregateError, aggregate
 from moldau.spark.tables.aggregates import Kind as AggregateKind
 from moldau.spark.tables.buckets import DELETED
@@ -63,14 +63,14 @@ class _Groups:
             for (kind, argument), name in self._aggregates.items()
         ]
         try:
-            groups = aggregate(self._sql(read), by, aggregates)
+            groups = aggregate(sql_frame(self._spark, read, self._writing), by, aggregates)
         except AggregateError as error:
             raise writing.error(place_of_fragment(select.items[0].expression), str(error)) from error
         self._named(groups, by).createOrReplaceTempView(_GROUPS)
         text = Composed("SELECT ", joined([*items, DELETED], ", "), f" FROM {_GROUPS}")
         if condition is not None:
             text.add(Composed(" WHERE ", condition))
-        return self._sql(text)
+        return sql_frame(self._spark, text, self._writing)
 
     def _output(self, one: Output) -> Composed:
         fragment = one.fragment
@@ -133,9 +133,3 @@ class _Groups:
                 texts.append(f"{name} AS {quoted(ref.name)}")
         texts += [f"struct({', '.join(fields)}) AS {quoted(called)}" for called, fields in named.items()]
         return groups.selectExpr(*texts)
-
-    def _sql(self, text: Composed) -> DataFrame:
-        try:
-            return self._spark.sql(text.text)
-        except spark_error() as error:
-            raise text.error(self._writing.source, str(error)) from error

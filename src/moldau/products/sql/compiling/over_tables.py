@@ -14,16 +14,12 @@ from moldau.products.sql.compiling.composed import Composed, joined
 from moldau.products.sql.compiling.expressions import Writing, is_aggregated, place_of_fragment
 from moldau.products.sql.compiling.groups import frame_of_groups
 from moldau.products.sql.compiling.links import How, Link
-from moldau.products.sql.compiling.plan import HOLDS, QueryPlan, rows_view
-from moldau.products.sql.compiling.scope import EVENT_TIME, HIDDEN, OFFSET, ROWTIME, Ref, Source, qualified
-from moldau.products.sql.compiling.select_text import (
-    WINDOW_END,
-    WINDOW_START,
-    from_sql,
-    select_sql,
-    window_columns,
-)
+from moldau.products.sql.compiling.plan import QueryPlan
+from moldau.products.sql.compiling.scope import Ref, Scope, Source, qualified
+from moldau.products.sql.compiling.select_text import added_columns, from_sql, select_sql
+from moldau.products.sql.compiling.spark_text import sql_frame
 from moldau.products.sql.language.queries import Select
+from moldau.products.sql.records.layout import EVENT_TIME, PSEUDO_COLUMNS, ROW_OFFSET, ROW_TIME
 from moldau.spark import expression, spark_error
 from moldau.spark.tables.buckets import DELETED, Side
 from moldau.spark.tables.joins import join
@@ -59,19 +55,13 @@ class _Making:
         from_ = Composed(JOINED if plan.links else f"{JOINED} AS {quoted(self._sources[0].called)}")
         if self._is_changes and is_aggregated(select):
             return frame_of_groups(self._spark, plan, select, writing, from_)
-        more = [f"max({EVENT_TIME}) AS {EVENT_TIME}" if is_aggregated(select) else EVENT_TIME]
+        more = added_columns(writing, select, plan.outputs, EVENT_TIME, deletes=plan.deletes)
         if self._is_changes:
             more.append(DELETED)
-        windows = window_columns(select.window)
-        names = {one.name.lower() for one in plan.outputs}
-        if select.window is not None:
-            more += [f"{windows[name]} AS {name}" for name in (WINDOW_START, WINDOW_END) if name.lower() not in names]
-        if plan.deletes and select.having is not None:
-            more.append(f"({writing.sql(select.having, windows).text}) AS {HOLDS}")
         text = select_sql(
             writing, select, plan.outputs, plan.scope, from_, more=more, having=not plan.deletes, time=EVENT_TIME
         )
-        return self._sql(text)
+        return sql_frame(self._spark, text, self._writing)
 
     def _rows(self) -> DataFrame:
         """With DELETED if they are changes, and with EVENT_TIME."""
@@ -85,11 +75,13 @@ class _Making:
     def _streams(self, within: Sequence[Link]) -> DataFrame:
         """The streams, joined, with a struct for each."""
         read = self._sources[: len(within) + 1]
-        views = [quoted(rows_view(one.relation)) for one in read if one.relation is not None]
-        joins = [(link.join, view) for link, view in zip(within, views[1:], strict=True)]
-        scope = type(self._plan.scope)(read)
+        joins = [link.join for link in within]
         structs = joined([f"struct({quoted(one.called)}.*) AS {quoted(one.called)}" for one in read], ", ")
-        return self._sql(Composed("SELECT ", structs, " FROM ", from_sql(self._writing, views[0], scope, joins)))
+        return sql_frame(
+            self._spark,
+            Composed("SELECT ", structs, " FROM ", from_sql(self._writing, Scope(read), joins)),
+            self._writing,
+        )
 
     def _linked(self, left: DataFrame | None, link: Link) -> DataFrame:
         """`left`: a struct for each relation; None: the first relation, a table, by itself."""
@@ -99,7 +91,7 @@ class _Making:
         how = link.join.kind.value
         try:
             if link.how is How.LOOK_UP and left is not None:
-                rows, reference = self._with(left, link, "ref")
+                rows, reference = self._with(left, link)
                 self._check_types(rows, reference, other, link)
                 made = look_up(Side(rows, reference, name=_LEFT), other, how)  # type: ignore[arg-type]
             elif link.how is How.ON_KEY:
@@ -108,7 +100,7 @@ class _Making:
                 made = join(side, other, how)  # type: ignore[arg-type]
             else:
                 side = self._left(left, link)
-                rows, reference = self._with(side.rows, link, "ref", is_single=left is None)
+                rows, reference = self._with(side.rows, link, is_single=left is None)
                 self._check_types(rows, reference, other, link)
                 side = Side(rows, side.key, side.order, side.name)
                 made = join_by_reference(side, reference, other, how)  # type: ignore[arg-type]
@@ -134,11 +126,9 @@ class _Making:
     def _field(self, ref: Ref) -> str:
         return qualified(self._sources[ref.source], ref.name)
 
-    def _with(
-        self, rows: DataFrame, link: Link, name: str, *, is_single: bool = False
-    ) -> tuple[DataFrame, tuple[str, ...]]:
+    def _with(self, rows: DataFrame, link: Link, *, is_single: bool = False) -> tuple[DataFrame, tuple[str, ...]]:
         """The rows with the expressions that refer to the key of the right side."""
-        names = tuple(f"_{name}{place}" for place in range(len(link.reference)))
+        names = tuple(f"_ref{place}" for place in range(len(link.reference)))
         parts = [
             Composed("(", self._writing.sql(one), f") AS {name}")
             for one, name in zip(link.reference, names, strict=True)
@@ -147,10 +137,12 @@ class _Making:
         (rows if is_single else self._flat(rows)).createOrReplaceTempView(view)
         kept = joined(map(quoted, rows.columns), ", ")
         alias = f" AS {quoted(self._sources[0].called)}" if is_single else ""
-        return self._sql(Composed("SELECT ", kept, ", ", joined(parts, ", "), f" FROM {view}{alias}")), names
+        return sql_frame(
+            self._spark, Composed("SELECT ", kept, ", ", joined(parts, ", "), f" FROM {view}{alias}"), self._writing
+        ), names
 
     def _flat(self, rows: DataFrame) -> DataFrame:
-        """Adds the columns that only one relation has, for names without a relation, and the columns HIDDEN."""
+        """Adds the columns that only one relation has, for names without a relation, and the columns PSEUDO_COLUMNS."""
         sources = [one for one in self._sources if one.called in rows.columns]
         taken = {one.called.lower() for one in sources}
         names: list[tuple[Source, str]] = [(one, name) for one in sources for name in one.columns or ()]
@@ -164,18 +156,15 @@ class _Making:
         times = [qualified(one, EVENT_TIME) for one in sources]
         is_stream = not first.is_table
         more[EVENT_TIME] = times[0] if is_stream or len(times) == 1 else f"greatest({', '.join(times)})"
-        more[ROWTIME] = f"unix_millis({more[EVENT_TIME]})"
+        more[ROW_TIME] = f"unix_millis({more[EVENT_TIME]})"
         if is_stream:
-            more |= {name: qualified(first, name) for name in HIDDEN if name not in more}
+            more |= {name: qualified(first, name) for name in PSEUDO_COLUMNS if name not in more}
         return _with_columns(rows, more)
 
     def _table(self, source: Source) -> Side:
-        relation = source.relation
-        if relation is None:
-            raise TypeError(source)
-        rows = self._spark.table(quoted(rows_view(relation)))
-        kept = [*(source.columns or ()), ROWTIME, EVENT_TIME, OFFSET, DELETED]
-        return Side(rows.select(*map(quoted, kept)), source.key, OFFSET, source.called)
+        rows = self._spark.table(str(source.sql))  # of a table it is the name of a view
+        kept = [*(source.columns or ()), ROW_TIME, EVENT_TIME, ROW_OFFSET, DELETED]
+        return Side(rows.select(*map(quoted, kept)), source.key, ROW_OFFSET, source.called)
 
     def _check_types(self, rows: DataFrame, reference: Sequence[str], other: Side, link: Link) -> None:
         left, right = dict(rows.dtypes), dict(other.rows.dtypes)
@@ -187,12 +176,6 @@ class _Making:
                     f"`{fragment.text}` is of type {kinds[0]}, and the key {other.name}.{key} of type {kinds[1]}: cast "
                     "one of them",
                 )
-
-    def _sql(self, text: Composed) -> DataFrame:
-        try:
-            return self._spark.sql(text.text)
-        except spark_error() as error:
-            raise text.error(self._writing.source, str(error)) from error
 
 
 _WHOLE = frozenset({"tinyint", "smallint", "int", "bigint"})

@@ -12,25 +12,23 @@ from typing import Any
 import msgspec
 
 from moldau.products.pipelines.core.statement import groups, quoted
-from moldau.products.sql.catalog.catalog import Catalog, Relation, Written
-from moldau.products.sql.catalog.reads import relations_read
+from moldau.products.sql.catalog.catalog import Catalog, Relation, View, Written
+from moldau.products.sql.catalog.reads import names_read, read_again
 from moldau.products.sql.compiling.composed import Composed, joined
 from moldau.products.sql.compiling.expressions import Writing, is_aggregated, place_of_fragment
 from moldau.products.sql.compiling.keys import key_by, key_of_both, key_of_refs
 from moldau.products.sql.compiling.links import How, Link, links_of
 from moldau.products.sql.compiling.outputs import Output, named_so, outputs_of
-from moldau.products.sql.compiling.scope import EVENT_TIME, HIDDEN, Ref, Scope, Source, names_of, qualified
-from moldau.products.sql.compiling.select_text import WINDOW_END, WINDOW_START, from_sql, select_sql, window_columns
-from moldau.products.sql.language.parser.script import parse_script
-from moldau.products.sql.language.queries import Emit, Name, Query, Select, WindowKind
+from moldau.products.sql.compiling.scope import Ref, Scope, Source, qualified
+from moldau.products.sql.compiling.select_text import WINDOW_END, WINDOW_START, added_columns, from_sql, select_sql
+from moldau.products.sql.language.queries import Emit, Query, Select, WindowKind
 from moldau.products.sql.language.queries import Relation as Named
 from moldau.products.sql.language.rewrites import dialect_of
 from moldau.products.sql.language.statements import InsertQuery, Kind
+from moldau.products.sql.records.layout import EVENT_TIME, PSEUDO_COLUMNS, names_of
 
 GRACE_MS = 24 * 3_600_000
 """How late rows may be for a window or a join without GRACE PERIOD, as in ksqlDB."""
-HOLDS = "_moldau_holds"
-"""The column that says whether HAVING holds for the row of a group."""
 
 
 class QueryPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +63,7 @@ class QueryPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rows_view(relation: Relation) -> str:
-    """The name of the view with a relation's rows and the columns HIDDEN. The view of the relation's own name has its
+    """The name of the view with a relation's rows and PSEUDO_COLUMNS. The view of the relation's own name has its
     declared columns only, for the parts of a query that only Spark reads."""
     return f"_rows_of_{relation.name}"
 
@@ -86,8 +84,7 @@ def asked_by(statement: Any, writing: Writing) -> Asked:
 
 def kept_query(written: Written) -> Asked:
     """The query of an item of the catalog. Raises SqlError."""
-    (parsed,) = parse_script(written.statement, types=written.types, substitutes=False)
-    return asked_by(parsed.statement, Writing(written.statement, written.types, dialect_of(written.properties)))
+    return asked_by(read_again(written), Writing(written.statement, written.types, dialect_of(written.properties)))
 
 
 def plan_query(catalog: Catalog, asked: Asked, *, is_live: bool) -> QueryPlan:
@@ -118,18 +115,8 @@ class _Planning:
     # --- what it reads
 
     def _reads(self, query: Query) -> tuple[Relation, ...]:
-        found: dict[str, Relation] = {}
-        waiting = list(relations_read(query))
-        while waiting:
-            name = waiting.pop(0)
-            if name.key in self._catalog.views:
-                waiting += [Name(key, *name.place) for key in sorted(self._catalog.views[name.key].reads)]
-            elif name.key in self._catalog.relations:
-                found[name.key] = self._catalog.relations[name.key]
-            else:
-                near = self._catalog.nearest_relation(name.text)
-                raise self._writing.error(name.place, f"there is no stream, table or view {name.text}", near=near)
-        return tuple(found.values())
+        names = (name.key for name in names_read(self._catalog, query))
+        return tuple(self._catalog.relations[key] for key in names if key in self._catalog.relations)
 
     def _scope(self, select: Select) -> Scope:
         named = [*([select.relation] if select.relation else []), *(join.relation for join in select.joins)]
@@ -138,46 +125,26 @@ class _Planning:
     def _source(self, named: Named) -> Source:
         name = named.name
         called = named.called.text if named.called is not None else "_query"
-        if name is None:
-            return Source(called, None, None)
-        relation = self._catalog.relations.get(name.key)
-        if relation is None:
-            return Source(called, None, self._columns_of_view(name))
-        if relation.columns is None:
-            raise self._writing.error(name.place, f"the columns of {relation.name} are not known")
-        return Source(called, relation, names_of(relation.columns))
+        if name is not None and name.key in self._catalog.relations:
+            relation = self._catalog.relations[name.key]
+            if relation.columns is None:
+                raise self._writing.error(name.place, f"the columns of {relation.name} are not known")
+            return Source(called, quoted(rows_view(relation)), relation, tuple(names_of(relation.columns)))
+        if name is not None and name.key in self._catalog.views:
+            return self._view(called, self._catalog.views[name.key])
+        return Source(called, Composed(self._writing.sql(named.source)))
 
-    def _columns_of_view(self, name: Name) -> tuple[str, ...] | None:
-        view = self._catalog.views.get(name.key)
-        if view is None:
-            return None
+    def _view(self, called: str, view: View) -> Source:
+        """Its query in parentheses, with the columns of a row where it has them."""
         asked = kept_query(view)
-        if len(asked.query.selects) != 1:
-            return None
-        inner = _Planning(self._catalog, asked.writing, is_live=self._is_live)
-        select = asked.query.selects[0]
-        names = [one.name for one in outputs_of(select, inner._scope(select), asked.writing)]
-        return tuple(names) if all(names) else None
-
-    def _relation_sql(self, named: Named, source: Source) -> str | Composed:
-        """What stands after FROM or JOIN."""
-        if source.relation is not None:
-            return quoted(rows_view(source.relation))
-        if named.name is not None and named.name.key in self._catalog.views:
-            asked = kept_query(self._catalog.views[named.name.key])
-            inner = _Planning(self._catalog, asked.writing, is_live=self._is_live)
-            # its places are those of another statement
-            return f"({inner.text_of(asked.query).text})"
-        return Composed(self._writing.sql(named.source))
+        plan = plan_query(self._catalog, asked, is_live=self._is_live)
+        if plan.text is None:
+            raise asked.writing.error((1, 1), "a view over a table is read by a query that ends; write its query here")
+        names = [one.name for one in plan.outputs] if len(asked.query.selects) == 1 else []
+        # its places are those of another statement
+        return Source(called, f"({plan.text.text})", columns=tuple(names) if names and all(names) else None)
 
     # --- over streams, or over what is there now
-
-    def text_of(self, query: Query) -> Composed:
-        """Of a view, with the columns HIDDEN where it has them."""
-        plan = self.plan(query)
-        if plan.text is None:
-            raise self._writing.error((1, 1), "a view over a table is read by a query that ends; write its query here")
-        return plan.text
 
     def _whole(self, query: Query, reads: tuple[Relation, ...]) -> QueryPlan:
         if self._is_live and any(one.kind is Kind.TABLE for one in reads):
@@ -219,18 +186,19 @@ class _Planning:
     ) -> QueryPlan:
         writing = self._writing
         self._check_joins(select, scope)
-        first = self._relation_sql(select.relation, scope.sources[0]) if select.relation is not None else "(SELECT 1)"
-        joins = [
-            (join, self._relation_sql(join.relation, source))
-            for join, source in zip(select.joins, scope.sources[1:], strict=True)
-        ]
-        from_ = from_sql(writing, first, scope, joins)
+        from_ = from_sql(writing, scope, select.joins)
         is_grouped = is_aggregated(select)
         kind = Kind.TABLE if is_grouped or all(one.is_table for one in scope.sources) else Kind.STREAM
         key = self._key(select, scope, outputs)
         is_final = query.emit is Emit.FINAL
         deletes = self._is_live and is_grouped and select.having is not None and not is_final
-        more = self._more(select, scope, outputs, deletes=deletes)
+        time = self._time(select, scope)
+        more = added_columns(writing, select, outputs, time, deletes=deletes)
+        if time is not None and not is_grouped:
+            # a view over it has the other columns of a row too
+            names = {EVENT_TIME, *(one.name.upper() for one in outputs)}
+            others = (name for name in PSEUDO_COLUMNS if name not in names)
+            more += [f"{qualified(scope.sources[0], name)} AS {name}" for name in others]
         text = Composed()
         if query.definitions is not None:
             text.add(writing.sql(query.definitions))
@@ -250,31 +218,15 @@ class _Planning:
             outputs=outputs,
             watermark_ms=_watermark(select),
             deletes=deletes,
-            steps=steps_of(select, reads, query, writing),
+            steps=_steps(select, reads, query),
         )
 
-    def _more(self, select: Select, scope: Scope, outputs: Sequence[Output], *, deletes: bool) -> list[str]:
-        """Columns besides those that are selected: the bounds of the window, the time of the row, whether HAVING
-        holds."""
-        found = []
-        names = {one.name.lower() for one in outputs}
-        windows = window_columns(select.window)
-        if select.window is not None:
-            found += [f"{windows[name]} AS {name}" for name in (WINDOW_START, WINDOW_END) if name.lower() not in names]
-        if deletes and select.having is not None:
-            found.append(f"({self._writing.sql(select.having, windows).text}) AS {HOLDS}")
-        known = all(source.relation is not None for source in scope.sources)
-        if known and scope.sources and not select.is_distinct:
-            times = [qualified(source, EVENT_TIME) for source in scope.sources]
-            time = times[0] if len(times) == 1 else f"greatest({', '.join(times)})"
-            found.append(f"max({time}) AS {EVENT_TIME}" if is_aggregated(select) else f"{time} AS {EVENT_TIME}")
-            if not is_aggregated(select):
-                found += [f"{qualified(scope.sources[0], name)} AS {name}" for name in self._hidden(names)]
-        return found
-
-    def _hidden(self, names: set[str]) -> list[str]:
-        """The other columns HIDDEN that the query does not select: a view over it has them too."""
-        return [name for name in HIDDEN if name != EVENT_TIME and name.lower() not in names]
+    def _time(self, select: Select, scope: Scope) -> str | None:
+        """The time of the rows, as SQL; None if they have none."""
+        if select.is_distinct or not scope.sources or any(source.relation is None for source in scope.sources):
+            return None
+        times = [qualified(source, EVENT_TIME) for source in scope.sources]
+        return times[0] if len(times) == 1 else f"greatest({', '.join(times)})"
 
     def _key(self, select: Select, scope: Scope, outputs: Sequence[Output]) -> tuple[str, ...]:
         if select.group_by:
@@ -307,10 +259,6 @@ class _Planning:
             alternatives = links[-1].keys if links else (tuple(Ref(0, name) for name in scope.sources[0].key),)
             key, kind, mode = self._key_of_table(alternatives, links, outputs, scope), Kind.TABLE, "update"
         if query.emit is Emit.FINAL:
-            if not (is_stream and select.window is not None):
-                raise self._writing.error(
-                    place_of_fragment(query.source), "EMIT FINAL needs a window: without one, a row is never final"
-                )
             mode = "append"
         if is_stream and select.window is not None:
             key = (*key, WINDOW_START, WINDOW_END)
@@ -327,7 +275,7 @@ class _Planning:
             links=links,
             watermark_ms=_watermark(select),
             deletes=deletes,
-            steps=steps_of(select, reads, query, self._writing),
+            steps=_steps(select, reads, query),
         )
 
     def _key_of_table(
@@ -397,7 +345,7 @@ def _reading(reads: Sequence[Relation]) -> list[str]:
     return [f"read the {one.kind.value} {one.name} (topic {one.topic})" for one in reads]
 
 
-def steps_of(select: Select, reads: Sequence[Relation], query: Query, writing: Writing) -> tuple[str, ...]:
+def _steps(select: Select, reads: Sequence[Relation], query: Query) -> tuple[str, ...]:
     """What happens to the rows, a sentence each."""
     found = _reading(reads)
     for join in select.joins:

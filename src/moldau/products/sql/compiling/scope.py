@@ -8,24 +8,25 @@ import msgspec
 
 from moldau.products.pipelines.core.statement import quoted
 from moldau.products.sql.catalog.catalog import Relation
-from moldau.products.sql.language.queries import Fragment, Name
-from moldau.products.sql.language.statements import Column, Kind, Role
+from moldau.products.sql.compiling.composed import Composed
+from moldau.products.sql.language.queries import Fragment
+from moldau.products.sql.language.statements import Kind, Role
 from moldau.products.sql.language.tokens import Token
+from moldau.products.sql.records.layout import ROW_OFFSET, ROW_PARTITION, ROW_TIME
 
-ROWTIME, EVENT_TIME, PARTITION, OFFSET = "ROWTIME", "_rowtime", "ROWPARTITION", "ROWOFFSET"
-HIDDEN = (ROWTIME, PARTITION, OFFSET, EVENT_TIME)
-"""The columns of each row besides those of its relation; `*` leaves them out."""
-OWN_COLUMNS: Mapping[str, str] = {name: name for name in (ROWTIME, PARTITION, OFFSET)}
+OWN_COLUMNS: Mapping[str, str] = {name: name for name in (ROW_TIME, ROW_PARTITION, ROW_OFFSET)}
 """ksqlDB's own columns, by the names that they have here."""
 
 
 class Source(msgspec.Struct, frozen=True):
-    """One relation of FROM or JOIN. `called`: the name that its columns are qualified with. `relation`: None for a view
-    or a query in parentheses. `columns`: their names; None if only Spark knows them."""
+    """One relation of FROM or JOIN. `called`: the name that its columns are qualified with. `sql`: what stands after
+    FROM: a view of Spark, or a query in parentheses. `relation`: None for a view or a query in parentheses. `columns`:
+    their names; None if only Spark knows them."""
 
     called: str
-    relation: Relation | None
-    columns: tuple[str, ...] | None
+    sql: str | Composed
+    relation: Relation | None = None
+    columns: tuple[str, ...] | None = None
 
     @property
     def is_table(self) -> bool:
@@ -34,7 +35,8 @@ class Source(msgspec.Struct, frozen=True):
     @property
     def key(self) -> tuple[str, ...]:
         """The names of its key columns."""
-        return () if self.relation is None else key_of(self.relation)
+        columns = () if self.relation is None else self.relation.columns or ()
+        return tuple(one.name.text for one in columns if one.role in (Role.KEY, Role.PRIMARY_KEY))
 
     def column(self, name: str) -> str | None:
         """The column of this name in any case, as it is declared."""
@@ -87,19 +89,5 @@ class Scope(msgspec.Struct, frozen=True):
         return found[0] if len(found) == 1 else None
 
 
-def key_of(relation: Relation) -> tuple[str, ...]:
-    return tuple(one.name.text for one in relation.columns or () if one.role in (Role.KEY, Role.PRIMARY_KEY))
-
-
-def names_of(columns: Sequence[Column]) -> tuple[str, ...]:
-    return tuple(one.name.text for one in columns)
-
-
 def qualified(source: Source, name: str) -> str:
     return f"{quoted(source.called)}.{quoted(name)}"
-
-
-def same(one: Name | str, other: Name | str) -> bool:
-    """Whether two names are one."""
-    texts = [name if isinstance(name, str) else name.text for name in (one, other)]
-    return texts[0].lower() == texts[1].lower()

@@ -6,12 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from moldau.products.pipelines.core.statement import quoted
 from moldau.products.sql.compiling.composed import Composed, joined
-from moldau.products.sql.compiling.expressions import Writing
+from moldau.products.sql.compiling.expressions import Writing, is_aggregated
 from moldau.products.sql.compiling.outputs import Output
-from moldau.products.sql.compiling.scope import EVENT_TIME, OWN_COLUMNS, Scope, Source, qualified
+from moldau.products.sql.compiling.scope import OWN_COLUMNS, Scope, Source, qualified
 from moldau.products.sql.language.queries import Join, JoinKind, Select, Window, WindowKind, Within
+from moldau.products.sql.records.layout import EVENT_TIME
 
 WINDOW_START, WINDOW_END = "WINDOWSTART", "WINDOWEND"
+HOLDS = "_moldau_holds"
+"""The column that says whether HAVING holds for the row of a group."""
 
 
 def window_columns(window: Window | None) -> Mapping[str, str]:
@@ -20,6 +23,22 @@ def window_columns(window: Window | None) -> Mapping[str, str]:
         return OWN_COLUMNS
     name = "session_window" if window.kind is WindowKind.SESSION else "window"
     return {**OWN_COLUMNS, WINDOW_START: f"unix_millis({name}.start)", WINDOW_END: f"unix_millis({name}.end)"}
+
+
+def added_columns(
+    writing: Writing, select: Select, outputs: Sequence[Output], time: str | None, *, deletes: bool
+) -> list[str]:
+    """Columns besides those that are selected, as SQL: the bounds of the window, whether HAVING holds if it `deletes`,
+    and the time of the rows. `time`: its SQL; None: they have none."""
+    windows, names = window_columns(select.window), {one.name.lower() for one in outputs}
+    found = []
+    if select.window is not None:
+        found += [f"{windows[name]} AS {name}" for name in (WINDOW_START, WINDOW_END) if name.lower() not in names]
+    if deletes and select.having is not None:
+        found.append(f"({writing.sql(select.having, windows).text}) AS {HOLDS}")
+    if time is not None:
+        found.append(f"{f'max({time})' if is_aggregated(select) else time} AS {EVENT_TIME}")
+    return found
 
 
 def select_sql(
@@ -60,20 +79,19 @@ def select_sql(
     return made
 
 
-def from_sql(
-    writing: Writing, first: str | Composed, scope: Scope, joins: Sequence[tuple[Join, str | Composed]]
-) -> Composed:
-    """FROM with its joins. `first`, and the text of each join: a view, or a query in parentheses."""
-    made = Composed(first, f" AS {quoted(scope.sources[0].called)}")
-    for (join, relation), source in zip(joins, scope.sources[1:], strict=True):
+def from_sql(writing: Writing, scope: Scope, joins: Sequence[Join]) -> Composed:
+    """FROM with its joins: of the first relation of the scope with each of the others."""
+    first = scope.sources[0]
+    made = Composed(first.sql, f" AS {quoted(first.called)}")
+    for join, source in zip(joins, scope.sources[1:], strict=True):
         word = "" if join.kind is JoinKind.INNER else f"{join.kind.value.upper()} "
-        made.add(Composed(f" {word}JOIN ", relation, f" AS {quoted(source.called)} ON (", writing.sql(join.on), ")"))
+        made.add(Composed(f" {word}JOIN ", source.sql, f" AS {quoted(source.called)} ON (", writing.sql(join.on), ")"))
         if join.within is not None:
-            made.add(f" AND {within_sql(join.within, scope.sources[0], source)}")
+            made.add(f" AND {_within(join.within, first, source)}")
     return made
 
 
-def within_sql(within: Within, left: Source, right: Source) -> str:
+def _within(within: Within, left: Source, right: Source) -> str:
     """The times of WITHIN as a condition, which also bounds the state of Spark's join."""
     times = [qualified(source, EVENT_TIME) for source in (left, right)]
     return (

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from moldau.errors import MoldauError
+from moldau.products.pipelines.targets.changes import DELETED
 from moldau.products.sql.catalog.catalog import Relation
 from moldau.products.sql.catalog.deciding import RowsWritten
 from moldau.products.sql.compiling.expressions import Writing
@@ -33,8 +34,9 @@ from moldau.products.sql.engine.selecting import plain
 from moldau.products.sql.engine.session import Session
 from moldau.products.sql.language.errors import SqlError
 from moldau.products.sql.language.parser.script import Parsed, parse_script
+from moldau.products.sql.language.queries import error_of
 from moldau.products.sql.language.statements import AssertTombstone, AssertValues, InsertValues
-from moldau.products.sql.records.record_format import DELETED
+from moldau.products.sql.records.layout import EVENT_TIME, ROW_OFFSET, ROW_PARTITION
 from moldau.products.sql.records.source import source_of, stored_rows
 from moldau.spark.queries.namespace import as_active, open_namespace
 
@@ -140,8 +142,7 @@ class _Run:
     def _assert(self, parsed: Parsed, statement: AssertValues | AssertTombstone) -> None:
         relation = self._engine.catalog.relations.get(statement.name.key)
         if relation is None:
-            name = statement.name
-            raise SqlError(f"there is no stream or table {name.text}", line=name.line, column=name.column)
+            raise error_of(statement.name, f"there is no stream or table {statement.name.text}")
         is_deleted = isinstance(statement, AssertTombstone)
         cells = statement.key if isinstance(statement, AssertTombstone) else statement.values
         insert = InsertValues(statement.name, statement.columns, (cells,))
@@ -169,7 +170,7 @@ class _Run:
         settings = self._engine.settings
         source = source_of(relation, settings.access, registry=settings.registry, dead_letters=None)
         while True:
-            rows = stored_rows(spark, source).orderBy("ROWPARTITION", "ROWOFFSET")
+            rows = stored_rows(spark, source).orderBy(ROW_PARTITION, ROW_OFFSET)
             found = rows.limit(place + 1).collect()
             if len(found) > place:
                 return {name: plain(value) for name, value in found[place].asDict().items()}
@@ -180,6 +181,6 @@ class _Run:
 
 
 def _shown(row: Mapping[str, object]) -> str:
-    hidden = ("ROWPARTITION", "ROWOFFSET", "_rowtime", DELETED)
+    hidden = (ROW_PARTITION, ROW_OFFSET, EVENT_TIME, DELETED)
     fields = ", ".join(f"{name} = {value!r}" for name, value in row.items() if name not in hidden)
     return ("the deletion of " if row.get(DELETED) else "") + f"({fields})"

@@ -11,13 +11,12 @@ from moldau.client.protocol.access import ClusterAccess
 from moldau.products.pipelines.core.statement import quoted
 from moldau.products.pipelines.running.flow import with_watermark
 from moldau.products.sql.catalog.catalog import Catalog, Function
+from moldau.products.sql.catalog.reads import function_of
 from moldau.products.sql.compiling.expressions import Writing
 from moldau.products.sql.compiling.frames import make_frame
 from moldau.products.sql.compiling.plan import Asked, QueryPlan, plan_query, rows_view
 from moldau.products.sql.language.functions.table import SESSION_SETTINGS
-from moldau.products.sql.language.parser.script import parse_script
 from moldau.products.sql.language.rewrites import dialect_of
-from moldau.products.sql.language.statements import CreateFunction
 from moldau.products.sql.records.source import RelationSource, snapshot, source_of
 from moldau.spark.tables.start import SETTINGS as TABLE_SETTINGS
 
@@ -89,10 +88,7 @@ class Compiled:
 
 def create_function(spark: SparkSession, function: Function) -> None:
     """Makes a function of CREATE FUNCTION known in the session. Raises SqlError, and Spark's errors."""
-    (parsed,) = parse_script(function.statement, types=function.types, substitutes=False)
-    statement = parsed.statement
-    if not isinstance(statement, CreateFunction):
-        raise TypeError(statement)
+    statement = function_of(function)
     body = Writing(function.statement, function.types, dialect_of(function.properties)).sql(statement.body, {})
     parameters = ", ".join(f"{quoted(one.name.text)} {one.type}" for one in statement.parameters)
     returns = f" RETURNS {statement.returns}" if statement.returns else ""

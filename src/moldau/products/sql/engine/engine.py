@@ -44,7 +44,7 @@ from moldau.products.sql.engine.results import check_insert, check_kind, with_co
 from moldau.products.sql.engine.selecting import select_live, select_now
 from moldau.products.sql.engine.session import Session
 from moldau.products.sql.engine.topics import drop_topic, make_topic
-from moldau.products.sql.language.errors import SqlError
+from moldau.products.sql.language.errors import SqlError, error_at
 from moldau.products.sql.language.parser.script import Parsed, parse_script
 from moldau.products.sql.language.queries import Query
 from moldau.products.sql.language.statements import (
@@ -125,8 +125,7 @@ class Engine:
         try:
             # places are those of the statement's own text from here on: a kept statement is read from it again
             (alone,) = parse_script(parsed.text, types=self._catalog.types, substitutes=False)
-            alone = msgspec.structs.replace(alone, statement=in_our_words(alone.statement))
-            answer = self._run(alone, session)
+            answer = self._run(in_our_words(alone), session)
         except SqlError as error:
             raise _moved(error, parsed) from error
         except spark_error() as error:
@@ -275,7 +274,7 @@ class Engine:
         elif isinstance(statement, CreateView):
             Compiled(self._catalog, asked_by(statement, self._writing(parsed, session)), is_live=False)
         for one in decision.outside:
-            self._do(one, changes, reads, parsed, session)
+            self._do(one, reads, parsed, session)
         if changes:
             self._keep(changes)
         for one in decision.outside:
@@ -338,7 +337,6 @@ class Engine:
     def _do(
         self,
         one: TopicNeeded | TopicDeleted | RowsWritten,
-        changes: Iterable[Change],
         reads: Iterable[Relation],
         parsed: Parsed,
         session: Session,
@@ -357,7 +355,7 @@ class Engine:
 def _moved(error: SqlError, parsed: Parsed) -> SqlError:
     """The error of a statement, with its place in the script."""
     is_first = error.line == 1
-    line = parsed.text.split("\n")[error.line - 1] if error.line <= parsed.text.count("\n") + 1 else ""
+    own = error_at(parsed.text, (error.line, error.column), error.problem)
     return SqlError(
         error.problem,
         line=error.line + parsed.line - 1,
@@ -365,5 +363,5 @@ def _moved(error: SqlError, parsed: Parsed) -> SqlError:
         expected=error.expected,
         found=error.found,
         nearest=error.nearest,
-        source_line=" " * (parsed.column - 1 if is_first else 0) + line,
+        source_line=" " * (parsed.column - 1 if is_first else 0) + own.source_line,
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moldau.products.sql.compiling.scope import EVENT_TIME
+from moldau.products.pipelines.targets.changes import DELETED
 from moldau.products.sql.engine.answers import Explained
 from moldau.products.sql.engine.compiled import NAMESPACE_SETTINGS, Compiled, Place
-from moldau.products.sql.records.record_format import DELETED
+from moldau.products.sql.records.layout import EVENT_TIME
 from moldau.spark.queries.namespace import as_active, open_namespace
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from moldau.products.sql.catalog.catalog import Catalog
 from moldau.products.sql.catalog.deciding import RowsWritten
 from moldau.products.sql.compiling.composed import Composed, joined
 from moldau.products.sql.compiling.expressions import Writing
-from moldau.products.sql.compiling.frames import sql_frame
-from moldau.products.sql.compiling.scope import ROWTIME
+from moldau.products.sql.compiling.spark_text import sql_frame
 from moldau.products.sql.engine.compiled import NAMESPACE_SETTINGS, Place, create_function
 from moldau.products.sql.language.errors import SqlError
 from moldau.products.sql.language.statements import Role
 from moldau.products.sql.records.inserts import insert_rows
+from moldau.products.sql.records.layout import ROW_TIME
 from moldau.spark.queries.namespace import as_active, open_namespace
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ def values_frame(spark: SparkSession, written: RowsWritten, writing: Writing) ->
     insert, relation = written.insert, written.relation
     columns = {one.name.key: one for one in relation.columns or () if one.role not in (Role.HEADERS, Role.HEADER)}
     named = [one.key for one in insert.columns] or list(columns)
-    kinds = {key: one.type for key, one in columns.items()} | {ROWTIME.lower(): "bigint"}
-    names = {key: one.name.text for key, one in columns.items()} | {ROWTIME.lower(): ROWTIME}
+    kinds = {key: one.type for key, one in columns.items()} | {ROW_TIME.lower(): "bigint"}
+    names = {key: one.name.text for key, one in columns.items()} | {ROW_TIME.lower(): ROW_TIME}
     cells = [
         [Composed("CAST(", writing.sql(cell, {}), f" AS {kinds[key]})") for key, cell in zip(named, row, strict=True)]
         for row in insert.rows

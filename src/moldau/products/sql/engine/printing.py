@@ -13,7 +13,7 @@ from moldau.columnar.reader import RangeReader, ReaderSettings, resolve_ranges
 from moldau.products.sql.engine.answers import ChangedRow
 from moldau.products.sql.engine.looking.cluster import ClusterView
 from moldau.products.sql.engine.row_streams import BufferedRows
-from moldau.products.sql.language.errors import SqlError
+from moldau.products.sql.language.queries import error_of
 from moldau.products.sql.language.statements import Print
 from moldau.transport.access import open_client
 from moldau.types import nearest
@@ -36,8 +36,7 @@ def print_topic(statement: Print, access: ClusterAccess, cluster: ClusterView) -
     topic = statement.topic
     topics = cluster.topics()
     if topic.text not in topics:
-        near = nearest(topic.text, topics)
-        raise SqlError(f"there is no topic {topic.text}", line=topic.line, column=topic.column, nearest=near)
+        raise error_of(topic, f"there is no topic {topic.text}", nearest(topic.text, topics))
     stream = BufferedRows(f"print_{topic.text}_{next(_NUMBERS)}", COLUMNS, (), limit=statement.limit)
 
     def read() -> None:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from moldau.products.pipelines.core.statement import quoted
+from moldau.products.pipelines.targets.changes import DELETED
 from moldau.products.sql.catalog.catalog import Relation
 from moldau.products.sql.compiling.expressions import Writing
 from moldau.products.sql.compiling.plan import QueryPlan
-from moldau.products.sql.compiling.scope import EVENT_TIME
 from moldau.products.sql.language.queries import Name
 from moldau.products.sql.language.statements import Column, CreateAs, Kind, Role
-from moldau.products.sql.records.record_format import DELETED
+from moldau.products.sql.records.layout import EVENT_TIME
 from moldau.types import nearest
 
 if TYPE_CHECKING:

@@ -50,7 +50,7 @@ class BufferedRows:
         self._changed = threading.Condition()
         self._has_ended = False
         self._error: str | None = None
-        self._on_close: list[Callable[[], None]] = []
+        self._on_close: list[Callable[[], object]] = []
 
     # --- for the reader
 
@@ -82,7 +82,7 @@ class BufferedRows:
         while self._on_close:
             self._on_close.pop()()
 
-    def on_close(self, action: Callable[[], None]) -> None:
+    def on_close(self, action: Callable[[], object]) -> None:
         self._on_close.append(action)
 
     # --- for the maker

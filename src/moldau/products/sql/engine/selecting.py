@@ -9,15 +9,14 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from moldau.products.pipelines.core.failures import what_failed
-from moldau.products.sql.compiling.scope import EVENT_TIME
+from moldau.products.pipelines.targets.changes import DELETED
 from moldau.products.sql.engine.answers import ChangedRow
 from moldau.products.sql.engine.compiled import NAMESPACE_SETTINGS, Compiled, Place
 from moldau.products.sql.engine.row_streams import BufferedRows, StoppedReading
-from moldau.products.sql.records.record_format import DELETED
+from moldau.products.sql.records.layout import EVENT_TIME
 from moldau.spark import check_stream, spark_error
 from moldau.spark.queries.namespace import as_active, open_namespace
 from moldau.spark.tables.newest import upserts
-from moldau.spark.tables.start import for_tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,7 +37,7 @@ def select_now(spark: SparkSession, compiled: Compiled, place: Place) -> Buffere
     frame = frame.drop(*(name for name in (EVENT_TIME, DELETED) if name in frame.columns))
     query_id = f"transient_{next(_NUMBERS)}"
     stream = BufferedRows(query_id, frame.dtypes, (), limit=compiled.plan.limit)
-    stream.on_close(lambda: _interrupt(own, query_id))
+    stream.on_close(lambda: own.interruptTag(query_id))
 
     def read() -> None:
         own.addTag(query_id)  # of this thread
@@ -71,8 +70,7 @@ def select_live(spark: SparkSession, compiled: Compiled, place: Place, start: st
 
         directory = tempfile.TemporaryDirectory(prefix="moldau-sql-")
         writer = shown.writeStream.outputMode(plan.mode).option("checkpointLocation", directory.name)
-        with for_tables(own):
-            running = writer.foreachBatch(write).start()
+        running = writer.foreachBatch(write).start()
 
     def wait() -> None:
         try:
@@ -106,7 +104,3 @@ def plain(value: Any) -> object:
     if isinstance(value, datetime):  # Spark gives it in the zone of this process
         return value.astimezone(UTC)
     return bytes(value) if isinstance(value, bytearray) else value
-
-
-def _interrupt(spark: SparkSession, tag: str) -> None:
-    spark.interruptTag(tag)

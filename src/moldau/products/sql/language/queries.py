@@ -6,6 +6,7 @@ import enum
 
 import msgspec
 
+from moldau.products.sql.language.errors import SqlError
 from moldau.products.sql.language.tokens import Token, text_of
 
 
@@ -25,6 +26,11 @@ class Name(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def place(self) -> tuple[int, int]:
         """Line and column."""
         return self.line, self.column
+
+
+def error_of(name: Name, problem: str, near: str | None = None) -> SqlError:
+    """An error at a name. `near`: the one that was probably meant."""
+    return SqlError(problem, line=name.line, column=name.column, found=name.text, nearest=near)
 
 
 class Fragment(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ import msgspec
 
 from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.statement import quoted
+from moldau.products.pipelines.targets.changes import DELETED
 from moldau.products.sql.catalog.catalog import Relation
 from moldau.products.sql.language.statements import Column, Role
 from moldau.products.sql.records.layout import (
@@ -24,7 +25,6 @@ from moldau.products.sql.records.layout import (
 )
 from moldau.products.sql.records.part import KEY, VALUE, Encoding, Part
 from moldau.products.sql.records.parts import key_part, value_part
-from moldau.products.sql.records.record_format import DELETED
 
 if TYPE_CHECKING:
     import pyarrow as pa

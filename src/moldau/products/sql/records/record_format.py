@@ -11,6 +11,7 @@ from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.statement import literal, quoted
 from moldau.products.pipelines.formats.format import CORRUPT_COLUMN, Format
+from moldau.products.pipelines.targets.changes import DELETED
 from moldau.products.sql.catalog.catalog import Relation
 from moldau.products.sql.language.statements import Column, Role
 from moldau.products.sql.records.layout import columns_of, ddl, is_table, time_column, time_of
@@ -19,8 +20,8 @@ from moldau.products.sql.records.part import Part
 if TYPE_CHECKING:
     from moldau.spark import DataFrame
 
-TIME, DELETED = "_moldau_time", "_moldau_deleted"
-"""Fields of a decoded record besides the declared columns: the time of the row, and whether the record deletes it."""
+TIME = "_moldau_time"
+"""Field of a decoded record besides the declared columns and DELETED: the time of the row."""
 _KEY, _VALUE = "_moldau_key", "_moldau_value"
 _NO_KEY = "the record has no key, which is that of the table's row"
 

@@ -13,6 +13,7 @@ from moldau.products.pipelines.core.times import DEFAULT_TIMES
 from moldau.products.pipelines.formats.format import Format
 from moldau.products.pipelines.sources.source import DEAD_LETTERS_METRIC
 from moldau.products.pipelines.sources.topic import TopicSource
+from moldau.products.pipelines.targets.changes import DELETED
 from moldau.products.sql.catalog.catalog import Relation
 from moldau.products.sql.records.given import given_record
 from moldau.products.sql.records.layout import (
@@ -27,7 +28,7 @@ from moldau.products.sql.records.layout import (
     names_of,
 )
 from moldau.products.sql.records.parts import key_part, value_part
-from moldau.products.sql.records.record_format import DELETED, TIME, RecordFormat
+from moldau.products.sql.records.record_format import TIME, RecordFormat
 from moldau.products.sql.records.texts import JsonPart
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from moldau.client.protocol.access import ClusterAccess
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.statement import quoted
+from moldau.products.pipelines.targets.changes import DELETED
 from moldau.products.pipelines.targets.target import TargetQuery, refuse_double_columns
 from moldau.products.pipelines.targets.topic import TopicTarget
 from moldau.products.sql.catalog.catalog import Relation
 from moldau.products.sql.records.encoding import encode, needs_key
 from moldau.products.sql.records.layout import key_columns, nearest_name
-from moldau.products.sql.records.record_format import DELETED
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame

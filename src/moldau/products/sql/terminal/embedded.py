@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from rich.console import Console
 
 from moldau.products.pipelines.running.logs import logs_to
+from moldau.products.pipelines.running.runner import DRIVER_LOG
 from moldau.products.sql.catalog.catalog import Catalog
 from moldau.products.sql.engine.answers import Answer, QueryStatus
 from moldau.products.sql.engine.engine import Engine, EngineSettings
@@ -16,8 +17,6 @@ from moldau.products.sql.engine.session import Session
 from moldau.products.sql.language.parser.script import Parsed
 from moldau.spark import open_session
 from moldau.spark.queries.supervision import LOOK_SECONDS
-
-DRIVER_LOG = "driver.log"
 
 
 class EmbeddedEngine:

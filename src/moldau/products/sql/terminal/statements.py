@@ -9,6 +9,7 @@ from typing import Protocol
 from moldau.errors import MoldauError
 from moldau.products.sql.catalog.catalog import Catalog
 from moldau.products.sql.catalog.deciding import apply, decide, decides
+from moldau.products.sql.catalog.declarative import in_our_words
 from moldau.products.sql.engine.answers import Answer
 from moldau.products.sql.engine.session import Session
 from moldau.products.sql.language.errors import SqlError
@@ -77,7 +78,7 @@ def check_text(text: str, session: Session, path: Path | None = None) -> None:
     """What a script would be rejected for, as far as its text alone tells, on an empty catalog. Raises ScriptError."""
     catalog = Catalog()
     try:
-        for parsed in parse_script(text, session.variables):
+        for parsed in map(in_our_words, parse_script(text, session.variables)):
             if decides(parsed.statement):
                 for change in decide(catalog, parsed, session.properties).changes:
                     catalog = apply(catalog, change)

@@ -134,6 +134,25 @@ def test_a_view_is_a_query_in_parentheses(catalog: Catalog) -> None:
     assert text.endswith("FROM _rows_of_clicks AS clicks WHERE ms < 25) AS fast")
 
 
+def test_a_view_is_joined_with_a_table(catalog: Catalog) -> None:
+    plan, _ = planned(catalog, "SELECT f.user, u.name FROM fast f JOIN users u ON f.user = u.id EMIT CHANGES")
+    assert [link.how for link in plan.links] == [How.LOOK_UP]
+    assert str(plan.scope.sources[0].sql).startswith("(SELECT `clicks`.`user` AS `user`,")
+
+
+def test_each_view_of_a_long_chain_is_planned_once(catalog: Catalog) -> None:
+    """Twice would be two to the power of forty."""
+    made = catalog
+    for number in range(40):
+        before = f"v{number - 1}" if number else "fast"
+        (parsed,) = parse_script(f"CREATE VIEW v{number} AS SELECT user, ms FROM {before}")
+        for change in decide(made, parsed, {}).changes:
+            made = apply(made, change)
+    plan, _ = planned(made, "SELECT * FROM v39 EMIT CHANGES")
+    assert [one.name for one in plan.outputs] == ["user", "ms"]
+    assert [one.name for one in plan.reads] == ["clicks"]
+
+
 def test_groups_without_a_window_are_warned_of(catalog: Catalog) -> None:
     _, writing = planned(catalog, "SELECT user, count(*) AS n FROM clicks GROUP BY user EMIT CHANGES")
     assert writing.warnings == ["line 1, column 49: the groups by user are kept for ever: a WINDOW bounds them"]

@@ -8,8 +8,8 @@ from moldau.products.sql.catalog.catalog import Relation
 from moldau.products.sql.catalog.storage import Storage, storage_of
 from moldau.products.sql.engine.answers import Answer, Done
 from moldau.products.sql.engine.looking.cluster import Topic
-from moldau.products.sql.engine.looking.sight import Sight, error_of, statement_error
-from moldau.products.sql.language.queries import Duration, Name
+from moldau.products.sql.engine.looking.sight import Sight, statement_error
+from moldau.products.sql.language.queries import Duration, Name, error_of
 from moldau.products.sql.language.statements import AssertSchema, AssertSource, AssertTopic, Column, Property
 from moldau.types import nearest
 

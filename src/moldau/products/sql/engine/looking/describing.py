@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from moldau.products.sql.catalog.catalog import Function, Relation
+from moldau.products.sql.catalog.reads import function_of
+from moldau.products.sql.compiling.scope import OWN_COLUMNS
+from moldau.products.sql.compiling.select_text import WINDOW_END, WINDOW_START
 from moldau.products.sql.engine.answers import Answer, Described, Explained, FunctionDescribed
 from moldau.products.sql.engine.looking.shows import count_of
-from moldau.products.sql.engine.looking.sight import Sight, error_of
+from moldau.products.sql.engine.looking.sight import Sight
 from moldau.products.sql.language.functions.row import Function as KsqlFunction
 from moldau.products.sql.language.functions.table import FUNCTIONS
-from moldau.products.sql.language.parser.script import parse_script
+from moldau.products.sql.language.queries import error_of
 from moldau.products.sql.language.rewrites import Dialect, rewrite
-from moldau.products.sql.language.statements import CreateFunction, Describe, DescribeFunction
+from moldau.products.sql.language.statements import Describe, DescribeFunction
 from moldau.products.sql.language.tokens import tokenize
 from moldau.types import nearest
 
 _SETTINGS = ("cleanup.policy", "retention.ms", "retention.bytes", "min.insync.replicas")
 """The settings of a topic that DESCRIBE EXTENDED shows."""
-_COLUMNS = {name: name for name in ("ROWTIME", "WINDOWSTART", "WINDOWEND", "ROWOFFSET", "ROWPARTITION")}
+_COLUMNS = {**OWN_COLUMNS, WINDOW_START: WINDOW_START, WINDOW_END: WINDOW_END}
 """They stay in a template as they are."""
 
 
@@ -84,10 +87,7 @@ def describe_function(sight: Sight, statement: DescribeFunction) -> Answer:
 
 
 def _own(sight: Sight, kept: Function) -> Answer:
-    (parsed,) = parse_script(kept.statement, types=kept.types, substitutes=False)
-    function = parsed.statement
-    if not isinstance(function, CreateFunction):
-        raise TypeError(function)
+    function = function_of(kept)
     named = ", ".join(f"{one.name.text} {one.type}" for one in function.parameters)
     usage = f"{kept.name}({named})" + (f" RETURNS {function.returns}" if function.returns else "")
     return FunctionDescribed(statement=sight.parsed.text, name=kept.name, usage=usage, template=function.body.text)

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import msgspec
 
 from moldau.products.sql.engine.answers import Answer, Done
-from moldau.products.sql.engine.looking.sight import Sight, error_of
+from moldau.products.sql.engine.looking.sight import Sight
 from moldau.products.sql.engine.session import START
+from moldau.products.sql.language.queries import error_of
 from moldau.products.sql.language.rewrites import DIALECT
 from moldau.products.sql.language.statements import Define, SetProperty
 from moldau.types import nearest

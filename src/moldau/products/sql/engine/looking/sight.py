@@ -12,7 +12,6 @@ from moldau.products.sql.engine.looking.cluster import ClusterView
 from moldau.products.sql.engine.session import Session
 from moldau.products.sql.language.errors import SqlError
 from moldau.products.sql.language.parser.script import Parsed
-from moldau.products.sql.language.queries import Name
 
 
 class Sight(msgspec.Struct, frozen=True):
@@ -35,10 +34,6 @@ class Sight(msgspec.Struct, frozen=True):
         """The names of relations and views, sorted, by their keys in the catalog."""
         known: dict[str, Relation | View] = {**self.catalog.relations, **self.catalog.views}
         return tuple(known[key].name if key in known else key for key in sorted(keys))
-
-
-def error_of(name: Name, problem: str, near: str | None = None) -> SqlError:
-    return SqlError(problem, line=name.line, column=name.column, found=name.text, nearest=near)
 
 
 def statement_error(parsed: Parsed, problem: str) -> SqlError:

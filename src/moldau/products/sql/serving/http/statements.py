@@ -9,23 +9,11 @@ from moldau.errors import MoldauError
 from moldau.products.service.people import Person, Role
 from moldau.products.sql.catalog.catalog import Catalog
 from moldau.products.sql.engine.answers import Answer, QueryStatus
+from moldau.products.sql.engine.looking.looking import only_looks
 from moldau.products.sql.engine.session import Session, session_of
 from moldau.products.sql.language.errors import SqlError
 from moldau.products.sql.language.parser.script import Parsed, parse_script
-from moldau.products.sql.language.statements import (
-    AssertSchema,
-    AssertSource,
-    AssertTopic,
-    Define,
-    Describe,
-    DescribeFunction,
-    Explain,
-    Print,
-    RunQuery,
-    RunScript,
-    SetProperty,
-    Show,
-)
+from moldau.products.sql.language.statements import Explain, Print, RunQuery, RunScript, Show
 from moldau.products.sql.serving.http.bodies import Asked
 from moldau.products.sql.serving.http.entities import Answered, Entity, entity_of
 from moldau.products.sql.serving.http.errors import (
@@ -39,11 +27,6 @@ from moldau.products.sql.serving.http.errors import (
     statement_text,
 )
 from moldau.products.sql.serving.http.inserts import text_literal
-
-_LOOKS = (
-    Show, Describe, DescribeFunction, Explain, SetProperty, Define, AssertTopic, AssertSchema, AssertSource,
-)  # fmt: skip
-"""Statements that a viewer may send."""
 
 
 class Statements(Protocol):
@@ -95,7 +78,8 @@ def check_script(script: Sequence[Parsed], person: Person) -> None:
             raise RejectedRequest(
                 BAD_STATEMENT, "RUN SCRIPT is for the shell: send the statements of the file", statement_text(parsed)
             )
-        if person.role < Role.EDITOR and not isinstance(parsed.statement, _LOOKS):
+        is_look = only_looks(parsed.statement) or isinstance(parsed.statement, Explain)
+        if person.role < Role.EDITOR and not is_look:
             raise RejectedRequest(
                 FORBIDDEN, f"{person.principal} is no editor here and may only look", statement_text(parsed)
             )
