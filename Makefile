@@ -7,7 +7,7 @@ JOBS ?= 2
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo sql-cases test test-all slow slow-broker slow-spark spark-servers prometheus spark-tokens slow-seeds bench fuzz verdicts seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential differential-users differential-tokens avro-pairs acl-decisions bench-against compare exactly-once exactly-once-java exactly-once-spark exactly-once-flink delivery kills-pipelines kills-idempotent kills-outbox kills-examples kills-sql soak-pipelines torture chaos machines machines-soak machines-cuts change-of-sides dist release clean
+.PHONY: help demo sql-cases sql-histories test test-all slow slow-broker slow-spark spark-servers prometheus spark-tokens slow-seeds bench fuzz verdicts seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential differential-users differential-tokens avro-pairs acl-decisions bench-against compare exactly-once exactly-once-java exactly-once-spark exactly-once-flink delivery kills-pipelines kills-idempotent kills-outbox kills-examples kills-sql soak-pipelines torture chaos machines machines-soak machines-cuts change-of-sides dist release clean
 
 help:
 	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"
@@ -28,6 +28,8 @@ help:
 	@echo "make kills-examples [KILLS=30]   rekey, ledger and edge, with more kills than in make test-all"
 	@echo "make kills-idempotent [RECORDS=50000 KILLS=50 CLIENT=aiokafka DATABASE=sqlite]   consumers, database and broker die (seed printed)"
 	@echo "make kills-outbox [RECORDS=50000 KILLS=30 DATABASE=sqlite]   writers, relays, database and broker die (seed printed)"
+	@echo "make sql-cases [ON=kafka|cluster]   all golden cases of streaming SQL; on Apache Kafka, on a standalone Spark cluster"
+	@echo "make sql-histories [HISTORIES=2000]   tables, joins and windows in SQL next to DuckDB (seed printed)"
 	@echo "make kills-sql [RECORDS=500000 KILLS=20]   instances of moldau sql serve and the broker die while queries run (seed printed)"
 	@echo "make soak-pipelines [MINUTES=30]   the memory of running pipelines must not grow"
 	@echo "make torture [MINUTES=15]   the broker is killed, stopped and frozen under load (seed printed)"
@@ -290,9 +292,15 @@ sim-coverage: .venv/.test
 	$(BIN)/coverage run --append --source $(SIMULATED) -m moldau.simulation.raft --seeds $(COVERED)
 	$(BIN)/coverage report --skip-covered --sort cover
 
-# All golden cases of streaming SQL, of which `make slow-spark` runs a part.
+# All golden cases of streaming SQL, of which `make slow-spark` runs a part. ON=kafka: Apache Kafka (needs Java 17 and
+# Maven); ON=cluster: a standalone Spark cluster.
 sql-cases: .venv/.test
-	MOLDAU_ALL_SQL_CASES=1 $(BIN)/pytest tests/spark/sql/test_cases.py
+	$(if $(filter kafka,$(ON)),$(WITH_KAFKA)) MOLDAU_ALL_SQL_CASES=1 MOLDAU_SQL_CASES_ON=$(ON) \
+		$(BIN)/pytest tests/spark/sql/test_cases.py
+
+sql-histories: HISTORIES = 2000
+sql-histories: .venv/.test
+	$(BIN)/python -m tests.spark.sql.histories --count $(HISTORIES) $(if $(SEED),--seed $(SEED))
 
 oracle: .venv/.test
 	MOLDAU_KAFKA_LIBS=$$($(BIN)/python -m benchmarks.peers) $(BIN)/pytest -m java tests

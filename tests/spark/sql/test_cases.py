@@ -1,6 +1,7 @@
 """The golden cases of streaming SQL: statements, inputs and expected rows, on a broker and a Spark session.
 
 `cases` run with the slow tests, `more_cases` by `make sql-cases`. One engine runs all of them, one after the other.
+MOLDAU_SQL_CASES_ON takes them to Apache Kafka ("kafka") or to a standalone Spark cluster ("cluster").
 """
 
 from __future__ import annotations
@@ -14,11 +15,16 @@ import pytest
 from moldau.client.protocol.access import ClusterAccess
 from moldau.products.sql.engine.cases import Case, cases_of, run_case
 from moldau.products.sql.engine.engine import Engine, EngineSettings
+from moldau.spark import QUICK_START, open_session
+from tests.exactly_once.spark_cluster import SparkCluster
+from tests.support.apache_kafka import apache_kafka
 
 pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parent
 DIRECTORIES = ("cases", "more_cases") if os.environ.get("MOLDAU_ALL_SQL_CASES") else ("cases",)
+ON = os.environ.get("MOLDAU_SQL_CASES_ON", "")
+QUICK = QUICK_START["spark.driver.defaultJavaOptions"]
 
 
 def _cases() -> Iterator[pytest.ParameterSet]:
@@ -29,12 +35,37 @@ def _cases() -> Iterator[pytest.ParameterSet]:
 
 
 @pytest.fixture(scope="module")
-def engine(spark, bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    settings = EngineSettings(ClusterAccess.of(bootstrap_servers), tmp_path_factory.mktemp("sql"), name="cases")
-    with Engine(spark, settings) as engine:
+def servers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    if ON != "kafka":
+        yield request.getfixturevalue("bootstrap_servers")
+        return
+    folder = tmp_path_factory.mktemp("kafka")
+    with apache_kafka(folder / "scratch", folder / "data") as kafka:
+        yield kafka
+
+
+@pytest.fixture(scope="module")
+def session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
+    if ON != "cluster":
+        yield request.getfixturevalue("spark")
+        return
+    cluster = SparkCluster(tmp_path_factory.mktemp("cluster"))
+    settings = {"spark.executor.memory": "512m", "spark.executor.defaultJavaOptions": QUICK}
+    try:
+        session = open_session("cases", {"spark.master": cluster.url, **settings})
+        yield session
+        session.stop()
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture(scope="module")
+def engine(session, servers: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    settings = EngineSettings(ClusterAccess.of(servers), tmp_path_factory.mktemp("sql"), name="cases")
+    with Engine(session, settings) as engine:
         yield engine
 
 
 @pytest.mark.parametrize("case", list(_cases()))
-def test_a_case_holds(engine: Engine, spark, case: Case) -> None:
-    run_case(engine, spark, case)
+def test_a_case_holds(engine: Engine, session, case: Case) -> None:
+    run_case(engine, session, case)
