@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from moldau.errors import MoldauError
 from moldau.products.sql.engine.answers import ChangedRow
 
-MOST_ROWS = 10_000
+MOST_ROWS = 1_000
 """In the buffer."""
 MOST_IDLE_S = 600.0
 """How long a full buffer waits for its reader."""
