@@ -1,6 +1,7 @@
-"""The golden cases of streaming SQL: statements, inputs and expected rows, on a broker and a Spark session.
+"""The golden cases of streaming SQL: statements, inputs and expected rows, on a broker, a schema registry
+and a Spark session.
 
-`cases` run with the slow tests, `more_cases` by `make sql-cases`. One engine runs all of them, one after the other.
+`cases` run with the slow tests, `more_cases` by `make sql-cases`. They run one after the other, each in an engine of its own.
 MOLDAU_SQL_CASES_ON takes them to Apache Kafka ("kafka") or to a standalone Spark cluster ("cluster").
 """
 
@@ -14,10 +15,11 @@ import pytest
 
 from moldau.client.protocol.access import ClusterAccess
 from moldau.products.sql.engine.cases import Case, cases_of, run_case
-from moldau.products.sql.engine.engine import Engine, EngineSettings
+from moldau.products.sql.engine.engine import EngineSettings
 from moldau.spark import QUICK_START, open_session
 from tests.exactly_once.spark_cluster import SparkCluster
 from tests.support.apache_kafka import apache_kafka
+from tests.support.schema_registry import SchemaRegistry
 
 pytestmark = pytest.mark.slow
 
@@ -60,12 +62,13 @@ def session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.fixture(scope="module")
-def engine(session, servers: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    settings = EngineSettings(ClusterAccess.of(servers), tmp_path_factory.mktemp("sql"), name="cases")
-    with Engine(session, settings) as engine:
-        yield engine
+def settings(servers: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineSettings]:
+    registry = SchemaRegistry(servers)
+    access, directory = ClusterAccess.of(servers), tmp_path_factory.mktemp("sql")
+    yield EngineSettings(access, directory, name="cases", registry=registry.url)
+    registry.close()
 
 
 @pytest.mark.parametrize("case", list(_cases()))
-def test_a_case_holds(engine: Engine, session, case: Case) -> None:
-    run_case(engine, session, case)
+def test_a_case_holds(settings: EngineSettings, session, case: Case) -> None:
+    run_case(session, settings, case)

@@ -48,7 +48,7 @@ DROP STREAM b;
 TERMINATE CSAS_NOTHING_7;
 
 --@test: an unknown variable
---@expected.error: ${who}
+--@expected.error: the variable `who` is not defined
 CREATE STREAM ${who} (x INT) WITH (kafka_topic = 'a');
 
 --@test: an unknown function

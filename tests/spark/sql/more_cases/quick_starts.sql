@@ -12,6 +12,7 @@ CREATE TABLE ridersNearMountainView AS
     SELECT ROUND(GEO_DISTANCE(la, lo, 37.4133, -122.1162), -1) AS distanceInMiles,
         COLLECT_LIST(profileId) AS riders, COUNT(*) AS count
     FROM currentLocation GROUP BY ROUND(GEO_DISTANCE(la, lo, 37.4133, -122.1162), -1);
+SELECT * FROM riderLocations WHERE GEO_DISTANCE(latitude, longitude, 37.4133, -122.1162) <= 5 EMIT CHANGES;
 INSERT INTO riderLocations (profileId, latitude, longitude) VALUES ('c2309eec', 37.7877, -122.4205);
 ASSERT VALUES currentLocation (profileId, la, lo) VALUES ('c2309eec', 37.7877, -122.4205);
 ASSERT VALUES ridersNearMountainView (distanceInMiles, riders, count) VALUES (50, ARRAY['c2309eec'], 1);
@@ -21,40 +22,72 @@ INSERT INTO riderLocations (profileId, latitude, longitude) VALUES ('4ab5cbad', 
 ASSERT VALUES currentLocation (profileId) VALUES ('18f4ea86');
 ASSERT VALUES currentLocation (profileId) VALUES ('4ab5cbad');
 ASSERT VALUES ridersNearMountainView (distanceInMiles, count) VALUES (0, 1);
+SELECT * FROM ridersNearMountainView WHERE distanceInMiles <= 10;
 
 --@test: cards that are used too often
 SET 'sql.dialect' = 'ksql';
-CREATE STREAM transactions (tx_id VARCHAR KEY, email VARCHAR, card VARCHAR, at VARCHAR, amount DECIMAL(5, 2))
-    WITH (kafka_topic = 'transactions', partitions = 1, value_format = 'json', timestamp = 'at',
+CREATE STREAM transactions (tx_id VARCHAR KEY, email_address VARCHAR, card_number VARCHAR, timestamp VARCHAR, amount DECIMAL(12, 2))
+    WITH (kafka_topic = 'transactions', partitions = 8, value_format = 'avro', timestamp = 'timestamp',
           timestamp_format = 'yyyy-MM-dd''T''HH:mm:ss');
-CREATE TABLE possible_anomalies WITH (kafka_topic = 'possible_anomalies') AS
-    SELECT card AS card_key, AS_VALUE(card) AS card_number, LATEST_BY_OFFSET(email) AS email, COUNT(*) AS n_attempts,
-        SUM(amount) AS total_amount, COLLECT_LIST(tx_id) AS tx_ids, WINDOWSTART AS start_boundary, WINDOWEND AS end_boundary
+CREATE TABLE possible_anomalies WITH (kafka_topic = 'possible_anomalies', partitions = 1) AS
+    SELECT card_number AS `card_number_key`, as_value(card_number) AS `card_number`,
+        latest_by_offset(email_address) AS `email_address`, count(*) AS `n_attempts`, sum(amount) AS `total_amount`,
+        collect_list(tx_id) AS `tx_ids`, WINDOWSTART AS `start_boundary`, WINDOWEND AS `end_boundary`
     FROM transactions WINDOW TUMBLING (SIZE 30 SECONDS, RETENTION 1000 DAYS)
-    GROUP BY card HAVING COUNT(*) >= 3 EMIT CHANGES;
-INSERT INTO transactions VALUES ('f88c5ebb', 'm@x', '358579699410099', '2020-04-22T03:19:51', 50.25);
-INSERT INTO transactions VALUES ('7a4be3f0', 'm@x', '358579699410099', '2020-04-22T03:19:53', 103.53);
-INSERT INTO transactions VALUES ('87d3a9b1', 'm@x', '352642227248344', '2020-04-22T03:19:58', 78.93);
-INSERT INTO transactions VALUES ('31fe5cf4', 'm@x', '358579699410099', '2020-04-22T03:19:54', 250.00);
-ASSERT VALUES possible_anomalies (card_key, card_number, email, n_attempts, total_amount)
-    VALUES ('358579699410099', '358579699410099', 'm@x', 3, 403.78);
+    GROUP BY card_number HAVING count(*) >= 3 EMIT CHANGES;
+SELECT * FROM possible_anomalies EMIT CHANGES;
+INSERT INTO transactions (email_address, card_number, tx_id, timestamp, amount)
+    VALUES ('m@x', '358579699410099', 'f88c5ebb', '2020-04-22T03:19:51', 50.25);
+INSERT INTO transactions (email_address, card_number, tx_id, timestamp, amount)
+    VALUES ('m@x', '358579699410099', '7a4be3f0', '2020-04-22T03:19:53', 103.53);
+INSERT INTO transactions (email_address, card_number, tx_id, timestamp, amount)
+    VALUES ('f@x', '352642227248344', '87d3a9b1', '2020-04-22T03:19:58', 78.93);
+INSERT INTO transactions (email_address, card_number, tx_id, timestamp, amount)
+    VALUES ('m@x', '358579699410099', '31fe5cf4', '2020-04-22T03:19:54', 250.00);
+ASSERT VALUES possible_anomalies (card_number_key, card_number, email_address, n_attempts, total_amount, start_boundary)
+    VALUES ('358579699410099', '358579699410099', 'm@x', 3, 403.78, 1587525570000);
 
 --@test: calls to a call centre
 SET 'sql.dialect' = 'ksql';
-CREATE STREAM calls (name VARCHAR, reason VARCHAR, duration_seconds INT)
-    WITH (kafka_topic = 'calls', value_format = 'json', partitions = 1);
+SET 'auto.offset.reset' = 'earliest';
+CREATE STREAM calls (after STRUCT<name VARCHAR, reason VARCHAR, duration_seconds INT>)
+    WITH (kafka_topic = 'call-center-db.call-center.calls', value_format = 'avro', partitions = 1);
 CREATE TABLE support_view AS
-    SELECT name, COUNT_DISTINCT(reason) AS distinct_reasons, LATEST_BY_OFFSET(reason) AS last_reason
-    FROM calls GROUP BY name EMIT CHANGES;
+    SELECT after->name AS name, count_distinct(after->reason) AS distinct_reasons, latest_by_offset(after->reason) AS last_reason
+    FROM calls GROUP BY after->name EMIT CHANGES;
 CREATE TABLE lifetime_view AS
-    SELECT name, COUNT(reason) AS total_calls, (SUM(duration_seconds) / 60) AS minutes_engaged
-    FROM calls GROUP BY name EMIT CHANGES;
-INSERT INTO calls VALUES ('derek', 'purchase', 600);
-INSERT INTO calls VALUES ('derek', 'help', 200);
+    SELECT after->name AS name, count(after->reason) AS total_calls, (sum(after->duration_seconds) / 60) AS minutes_engaged
+    FROM calls GROUP BY after->name EMIT CHANGES;
+INSERT INTO calls VALUES (STRUCT(name := 'derek', reason := 'purchase', duration_seconds := 600));
+INSERT INTO calls VALUES (STRUCT(name := 'derek', reason := 'help', duration_seconds := 210));
 ASSERT VALUES support_view (name, distinct_reasons, last_reason) VALUES ('derek', 1, 'purchase');
 ASSERT VALUES support_view (name, distinct_reasons, last_reason) VALUES ('derek', 2, 'help');
-ASSERT VALUES lifetime_view (name, total_calls) VALUES ('derek', 1);
-ASSERT VALUES lifetime_view (name, total_calls) VALUES ('derek', 2);
+ASSERT VALUES lifetime_view (name, total_calls, minutes_engaged) VALUES ('derek', 1, 10);
+ASSERT VALUES lifetime_view (name, total_calls, minutes_engaged) VALUES ('derek', 2, 13.5);
+SELECT name, distinct_reasons, last_reason FROM support_view WHERE name = 'derek';
+
+--@test: page views by region
+SET 'sql.dialect' = 'ksql';
+CREATE STREAM pageviews_original (viewtime bigint, userid varchar, pageid varchar)
+    WITH (kafka_topic = 'pageviews', value_format = 'DELIMITED', partitions = 1);
+CREATE TABLE users_original (registertime BIGINT, gender VARCHAR, regionid VARCHAR, userid VARCHAR PRIMARY KEY)
+    WITH (kafka_topic = 'users', value_format = 'JSON', partitions = 1);
+CREATE STREAM pageviews_enriched AS
+    SELECT users_original.userid AS userid, pageid, regionid, gender
+    FROM pageviews_original LEFT JOIN users_original ON pageviews_original.userid = users_original.userid EMIT CHANGES;
+CREATE STREAM pageviews_female AS SELECT * FROM pageviews_enriched WHERE gender = 'FEMALE' EMIT CHANGES;
+CREATE STREAM pageviews_female_like_89 WITH (kafka_topic = 'pageviews_enriched_r8_r9') AS
+    SELECT * FROM pageviews_female WHERE regionid LIKE '%_8' OR regionid LIKE '%_9' EMIT CHANGES;
+CREATE TABLE pageviews_regions WITH (VALUE_FORMAT = 'avro') AS
+    SELECT gender, regionid, COUNT(*) AS numusers FROM pageviews_enriched WINDOW TUMBLING (size 30 second)
+    GROUP BY gender, regionid HAVING COUNT(*) > 1 EMIT CHANGES;
+INSERT INTO users_original VALUES (1, 'FEMALE', 'Region_8', 'User_1'), (1, 'FEMALE', 'Region_7', 'User_2');
+INSERT INTO pageviews_original (ROWTIME, viewtime, userid, pageid) VALUES (1000, 1, 'User_2', 'Page_1');
+INSERT INTO pageviews_original (ROWTIME, viewtime, userid, pageid) VALUES (2000, 2, 'User_1', 'Page_2');
+INSERT INTO pageviews_original (ROWTIME, viewtime, userid, pageid) VALUES (3000, 3, 'User_1', 'Page_3');
+ASSERT VALUES pageviews_female (userid, pageid, regionid, gender) VALUES ('User_2', 'Page_1', 'Region_7', 'FEMALE');
+ASSERT VALUES pageviews_female_like_89 (userid, pageid, regionid, gender) VALUES ('User_1', 'Page_2', 'Region_8', 'FEMALE');
+ASSERT VALUES pageviews_regions (gender, regionid, WINDOWSTART, numusers) VALUES ('FEMALE', 'Region_8', 0, 2);
 
 --@test: shipped orders of customers
 SET 'sql.dialect' = 'ksql';

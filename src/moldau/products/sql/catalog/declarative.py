@@ -41,7 +41,7 @@ def _meant(statement: Statement) -> Statement:
         case CreateMaterializedView(name=name, properties=properties, query=query):
             return CreateAs(Kind.TABLE, name, properties, query, if_not_exists=statement.if_not_exists)
         case CreateFlow(target=target, by_name=by_name, query=query):
-            return InsertQuery(target, (), (), by_name, query)
+            return InsertQuery(target, (), by_name, query)
         case Drop(what=Droppable.MATERIALIZED_VIEW, name=name, if_exists=if_exists):
             return Drop(Droppable.TABLE, name, if_exists, statement.deletes_topic)
     return statement

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
+
 from moldau.products.pipelines.core.statement import quoted
 from moldau.products.sql.compiling.composed import Composed, joined
 from moldau.products.sql.compiling.expressions import Writing, is_aggregated
@@ -80,24 +82,57 @@ def select_sql(
 
 
 def from_sql(writing: Writing, scope: Scope, joins: Sequence[Join]) -> Composed:
-    """FROM with its joins: of the first relation of the scope with each of the others."""
+    """FROM with its joins: of what stands before with each of the other relations of the scope. Raises SqlError for
+    streams of which no time bounds what Spark keeps."""
     first = scope.sources[0]
     made = Composed(first.sql, f" AS {quoted(first.called)}")
+    left: _Left | None = _Left((first,), first)
     for join, source in zip(joins, scope.sources[1:], strict=True):
         word = "" if join.kind is JoinKind.INNER else f"{join.kind.value.upper()} "
         made.add(Composed(f" {word}JOIN ", source.sql, f" AS {quoted(source.called)} ON (", writing.sql(join.on), ")"))
-        if join.within is not None:
-            made.add(f" AND {_within(join.within, first, source)}")
+        if join.within is None:
+            continue
+        if left is None:
+            problem = "after a FULL JOIN of streams, the time of either may be missing: make it a stream of its own"
+            raise writing.error((join.line, join.column), problem)
+        made.add(f" AND {left.within(join.within, source)}")
+        left = left.joined(join.kind, join.within, source)
     return made
 
 
-def _within(within: Within, left: Source, right: Source) -> str:
-    """The times of WITHIN as a condition, which also bounds the state of Spark's join."""
-    times = [qualified(source, EVENT_TIME) for source in (left, right)]
-    return (
-        f"{times[1]} >= {times[0]} - INTERVAL {within.before.milliseconds} MILLISECONDS "
-        f"AND {times[1]} <= {times[0]} + INTERVAL {within.after.milliseconds} MILLISECONDS"
-    )
+class _Left(msgspec.Struct, frozen=True):
+    """The left side of WITHIN: streams that are joined already. Its time is the greatest of theirs. `timed`: the one
+    that has a time in every row; the greatest is at most `spread_ms` later."""
+
+    sources: tuple[Source, ...]
+    timed: Source
+    spread_ms: int = 0
+
+    def within(self, within: Within, right: Source) -> str:
+        """The times as a condition, which also bounds the state of Spark's join."""
+        before, after = within.before.milliseconds, within.after.milliseconds
+        time, timed = qualified(right, EVENT_TIME), qualified(self.timed, EVENT_TIME)
+        bounds = _between(time, timed, before, after + self.spread_ms)
+        if len(self.sources) == 1:
+            return bounds
+        greatest = f"greatest({', '.join(qualified(one, EVENT_TIME) for one in self.sources)})"
+        # Spark drops state by comparisons of two columns only, so the bounds that follow stand there too
+        return f"{_between(time, greatest, before, after)} AND {bounds}"
+
+    def joined(self, kind: JoinKind, within: Within, right: Source) -> _Left | None:
+        """The left side of the next join; None if no stream has a time in every row."""
+        sources = (*self.sources, right)
+        match kind:
+            case JoinKind.INNER | JoinKind.LEFT:
+                return _Left(sources, self.timed, self.spread_ms + within.after.milliseconds)
+            case JoinKind.RIGHT:
+                return _Left(sources, right, within.before.milliseconds)
+            case JoinKind.FULL:
+                return None
+
+
+def _between(time: str, other: str, before: int, after: int) -> str:
+    return f"{time} >= {other} - INTERVAL {before} MILLISECONDS AND {time} <= {other} + INTERVAL {after} MILLISECONDS"
 
 
 def _window(window: Window, time: str) -> str:

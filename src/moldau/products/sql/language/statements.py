@@ -147,7 +147,6 @@ class InsertQuery(Statement, frozen=True):
 
     target: Name
     columns: tuple[Name, ...]
-    properties: tuple[Property, ...]
     by_name: bool
     query: Query
 

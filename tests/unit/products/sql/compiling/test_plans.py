@@ -99,6 +99,26 @@ def test_streams_are_joined_within_a_time(catalog: Catalog) -> None:
     assert "greatest(c._rowtime, v._rowtime) AS _rowtime" in text_of(catalog, text)
 
 
+@pytest.mark.parametrize(
+    ("kind", "timed", "after"),
+    [("", "c", 2_000 + 4_000), ("LEFT", "c", 2_000 + 4_000), ("RIGHT", "v", 1_000 + 4_000)],
+)
+def test_a_third_stream_is_within_the_time_of_the_joined_rows(
+    catalog: Catalog, kind: str, timed: str, after: int
+) -> None:
+    joins = (
+        f"{kind} JOIN views v WITHIN (1 SECOND, 2 SECONDS) ON c.user = v.user "
+        "JOIN views w WITHIN (3 SECONDS, 4 SECONDS) ON w.user = v.user"
+    )
+    assert (
+        "ON (w.user = v.user) AND "
+        "w._rowtime >= greatest(c._rowtime, v._rowtime) - INTERVAL 3000 MILLISECONDS AND "
+        "w._rowtime <= greatest(c._rowtime, v._rowtime) + INTERVAL 4000 MILLISECONDS AND "
+        f"w._rowtime >= {timed}._rowtime - INTERVAL 3000 MILLISECONDS AND "
+        f"w._rowtime <= {timed}._rowtime + INTERVAL {after} MILLISECONDS"
+    ) in text_of(catalog, f"SELECT v.id FROM clicks c {joins} EMIT CHANGES")
+
+
 def test_a_star_of_a_join_has_the_names_of_the_relations(catalog: Catalog) -> None:
     plan, _ = planned(catalog, "SELECT * FROM clicks c JOIN users u ON c.user = u.id EMIT CHANGES")
     assert [one.name for one in plan.outputs] == ["c_user", "c_page", "c_ms", "u_id", "u_name", "u_region"]
@@ -167,6 +187,11 @@ def test_groups_without_a_window_are_warned_of(catalog: Catalog) -> None:
         ("SELECT page, count(*) FROM clicks LATERAL VIEW explode(array(1)) GROUP BY page EMIT CHANGES", "groups rows"),
         ("SELECT c.user FROM clicks c FULL JOIN users u ON c.user = u.id EMIT CHANGES", "FULL would have no row"),
         ("SELECT o.oid FROM orders o RIGHT JOIN users u ON o.user = u.id EMIT CHANGES", "joins by a reference"),
+        (
+            "SELECT v.id FROM clicks c FULL JOIN views v WITHIN 1 HOUR ON c.user = v.user "
+            "JOIN views w WITHIN 1 HOUR ON w.user = v.user EMIT CHANGES",
+            "column 78: after a FULL JOIN of streams",
+        ),
         ("SELECT c.user FROM clicks c JOIN users u WITHIN 1 HOUR ON c.user = u.id EMIT CHANGES", "u is a table"),
     ],
 )

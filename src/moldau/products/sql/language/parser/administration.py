@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from moldau.products.sql.language.parser.clauses import starts_query
-from moldau.products.sql.language.parser.columns import read_names, read_properties, read_values
+from moldau.products.sql.language.parser.columns import read_names, read_values
 from moldau.products.sql.language.parser.cursor import Cursor
 from moldau.products.sql.language.parser.queries import read_query
 from moldau.products.sql.language.queries import Fragment, Name
@@ -18,7 +18,6 @@ from moldau.products.sql.language.statements import (
     InsertQuery,
     InsertValues,
     Print,
-    Property,
     RunScript,
     SetProperty,
     Show,
@@ -43,9 +42,8 @@ def read_insert(cursor: Cursor) -> Statement:
         columns = read_names(cursor)
     if cursor.takes("VALUES"):
         return InsertValues(target, columns, _rows(cursor, columns))
-    properties: tuple[Property, ...] = ()
     if cursor.says("WITH", "("):
-        properties = read_properties(cursor)
+        raise cursor.error("INSERT INTO has no properties: SHOW QUERIES lists the id of its query")
     start = cursor.next
     by_name = cursor.takes("BY", "NAME")
     if by_name and columns:
@@ -53,7 +51,7 @@ def read_insert(cursor: Cursor) -> Statement:
     if not starts_query(cursor):
         known = ["VALUES", "SELECT", "WITH", "FROM"]
         raise cursor.unexpected("VALUES or a query", known)
-    return InsertQuery(target, columns, properties, by_name, read_query(cursor))
+    return InsertQuery(target, columns, by_name, read_query(cursor))
 
 
 def _rows(cursor: Cursor, columns: tuple[Name, ...]) -> tuple[tuple[Fragment, ...], ...]:

@@ -53,7 +53,7 @@ _DROPPED = {
     ("SCHEMA",): _CREATED[("SCHEMA",)],
     ("NAMESPACE",): _CREATED[("NAMESPACE",)],
     ("STREAMING",): "a streaming table is a table: write DROP TABLE",
-    ("FLOW",): "a flow is a query: write TERMINATE and its name",
+    ("FLOW",): "a flow is a query: write TERMINATE and its id, which SHOW QUERIES lists",
     ("TOPIC",): "topics are dropped with what is declared over them: write DROP STREAM ... DELETE TOPIC",
 }
 
