@@ -91,16 +91,27 @@ ASSERT VALUES pageviews_regions (gender, regionid, WINDOWSTART, numusers) VALUES
 
 --@test: shipped orders of customers
 SET 'sql.dialect' = 'ksql';
-CREATE TABLE customers (id VARCHAR PRIMARY KEY, name VARCHAR, age INT) WITH (kafka_topic = 'customers', partitions = 1);
-CREATE STREAM orders (order_id VARCHAR KEY, customer_id VARCHAR, price INT) WITH (kafka_topic = 'orders', partitions = 1);
-CREATE STREAM shipments (shipment_id VARCHAR KEY, order_id VARCHAR, origin VARCHAR) WITH (kafka_topic = 'shipments', partitions = 1);
+SET 'auto.offset.reset' = 'earliest';
+CREATE STREAM customers (after STRUCT<id VARCHAR, name VARCHAR, age INT>)
+    WITH (kafka_topic = 'customers.public.customers', value_format = 'avro', partitions = 1);
+CREATE STREAM orders (order_id VARCHAR, customer_id VARCHAR, price INT, currency VARCHAR, ts VARCHAR)
+    WITH (kafka_topic = 'my-replica-set.logistics.orders', value_format = 'avro', timestamp = 'ts',
+          timestamp_format = 'yyyy-MM-dd''T''HH:mm:ss', partitions = 1);
+CREATE STREAM shipments (shipment_id VARCHAR, order_id VARCHAR, origin VARCHAR, ts VARCHAR)
+    WITH (kafka_topic = 'my-replica-set.logistics.shipments', value_format = 'avro', timestamp = 'ts',
+          timestamp_format = 'yyyy-MM-dd''T''HH:mm:ss', partitions = 1);
+CREATE TABLE customers_by_key AS
+    SELECT after->id, latest_by_offset(after->name) AS name, latest_by_offset(after->age) AS age
+    FROM customers GROUP BY after->id EMIT CHANGES;
 CREATE STREAM enriched_orders AS
-    SELECT o.order_id, o.price, c.id AS customer_id, c.name AS customer_name FROM orders o
-    LEFT JOIN customers c ON o.customer_id = c.id EMIT CHANGES;
+    SELECT o.order_id, o.price, o.currency, c.id AS customer_id, c.name AS customer_name, c.age AS customer_age
+    FROM orders AS o LEFT JOIN customers_by_key c ON o.customer_id = c.id EMIT CHANGES;
 CREATE STREAM shipped_orders WITH (kafka_topic = 'shipped_orders') AS
-    SELECT o.order_id AS order_id, s.shipment_id, o.customer_name, s.origin, o.price
+    SELECT o.order_id, s.shipment_id, o.customer_id, o.customer_name, o.customer_age, s.origin, o.price, o.currency
     FROM enriched_orders o INNER JOIN shipments s WITHIN 7 DAYS ON s.order_id = o.order_id EMIT CHANGES;
-INSERT INTO customers VALUES ('c1', 'Ada', 36);
-INSERT INTO orders (ROWTIME, order_id, customer_id, price) VALUES (1000, 'o1', 'c1', 19);
-INSERT INTO shipments (ROWTIME, shipment_id, order_id, origin) VALUES (90000, 's1', 'o1', 'Praha');
-ASSERT VALUES shipped_orders (order_id, shipment_id, customer_name, origin, price) VALUES ('o1', 's1', 'Ada', 'Praha', 19);
+INSERT INTO customers VALUES (STRUCT(id := 'c1', name := 'Ada', age := 35));
+INSERT INTO customers VALUES (STRUCT(id := 'c1', name := 'Ada', age := 36));
+INSERT INTO orders VALUES ('o1', 'c1', 19, 'usd', '2020-05-01T10:00:00');
+INSERT INTO shipments VALUES ('s1', 'o1', 'Praha', '2020-05-03T10:00:00');
+ASSERT VALUES shipped_orders (order_id, shipment_id, customer_id, customer_name, customer_age, origin, price)
+    VALUES ('o1', 's1', 'c1', 'Ada', 36, 'Praha', 19);

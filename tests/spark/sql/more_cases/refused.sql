@@ -71,3 +71,7 @@ CREATE STREAM a (x INT DEFAULT 1) WITH (kafka_topic = 'a', partitions = 1);
 DEFINE a = 'x';
 UNDEFINE a;
 CREATE STREAM ${a} (x INT) WITH (kafka_topic = 'a');
+
+--@test: the name of an Avro record is refused
+--@expected.error: is named Key or Value
+CREATE STREAM a (x INT) WITH (kafka_topic = 'a', value_format = 'avro', value_avro_schema_full_name = 'io.x.Y');

@@ -22,12 +22,17 @@ MOST_PARTITIONS = 10_000
 _TEXTS = ("kafka_topic", "value_format", "key_format", "format", "timestamp", "timestamp_format", "value_delimiter")
 _NUMBERS = ("partitions", "replicas", "retention_ms")
 PROPERTIES = (*_TEXTS, *_NUMBERS)
+_WINDOW = "a windowed table has its window in the key columns WINDOWSTART and WINDOWEND"
+_NAMES = "the record of a schema is named Key or Value"
 _NOT_HERE = {
-    "window_type": "a windowed table has its window in the columns window_start and window_end",
-    "window_size": "a windowed table has its window in the columns window_start and window_end",
+    "window_type": _WINDOW,
+    "window_size": _WINDOW,
     "wrap_single_value": "a single column is always a field of the value; for a bare value use the format KAFKA",
     "key_schema_id": "the newest schema of the subject is used",
     "value_schema_id": "the newest schema of the subject is used",
+    "key_schema_full_name": _NAMES,
+    "value_schema_full_name": _NAMES,
+    "value_avro_schema_full_name": _NAMES,
 }
 """Properties of ksqlDB that mean nothing here, with the reason."""
 

@@ -16,7 +16,7 @@ from moldau.products.sql.compiling.groups import frame_of_groups
 from moldau.products.sql.compiling.links import How, Link
 from moldau.products.sql.compiling.plan import QueryPlan
 from moldau.products.sql.compiling.scope import Ref, Scope, Source, qualified
-from moldau.products.sql.compiling.select_text import added_columns, from_sql, select_sql
+from moldau.products.sql.compiling.select_text import From, added_columns, from_sql, select_sql
 from moldau.products.sql.compiling.spark_text import sql_frame
 from moldau.products.sql.language.queries import Select
 from moldau.products.sql.records.layout import EVENT_TIME, PSEUDO_COLUMNS, ROW_OFFSET, ROW_TIME
@@ -52,15 +52,13 @@ class _Making:
         if plan.watermark_ms is not None and plan.source_watermark_ms is None:
             rows = rows.withWatermark(EVENT_TIME, f"{plan.watermark_ms} milliseconds")
         rows.createOrReplaceTempView(JOINED)
-        from_ = Composed(JOINED if plan.links else f"{JOINED} AS {quoted(self._sources[0].called)}")
+        from_ = From(Composed(JOINED if plan.links else f"{JOINED} AS {quoted(self._sources[0].called)}"), EVENT_TIME)
         if self._is_changes and is_aggregated(select):
-            return frame_of_groups(self._spark, plan, select, writing, from_)
+            return frame_of_groups(self._spark, plan, select, writing, from_.text)
         more = added_columns(writing, select, plan.outputs, EVENT_TIME, deletes=plan.deletes)
         if self._is_changes:
             more.append(DELETED)
-        text = select_sql(
-            writing, select, plan.outputs, plan.scope, from_, more=more, having=not plan.deletes, time=EVENT_TIME
-        )
+        text = select_sql(writing, select, plan.outputs, plan.scope, from_, more=more, having=not plan.deletes)
         return sql_frame(self._spark, text, self._writing)
 
     def _rows(self) -> DataFrame:
@@ -79,7 +77,7 @@ class _Making:
         structs = joined([f"struct({quoted(one.called)}.*) AS {quoted(one.called)}" for one in read], ", ")
         return sql_frame(
             self._spark,
-            Composed("SELECT ", structs, " FROM ", from_sql(self._writing, Scope(read), joins)),
+            Composed("SELECT ", structs, " FROM ", from_sql(self._writing, Scope(read), joins).text),
             self._writing,
         )
 

@@ -12,11 +12,12 @@ from moldau.products.sql.compiling.expressions import Writing, is_aggregated
 from moldau.products.sql.compiling.outputs import Output
 from moldau.products.sql.compiling.scope import OWN_COLUMNS, Scope, Source, qualified
 from moldau.products.sql.language.queries import Join, JoinKind, Select, Window, WindowKind, Within
-from moldau.products.sql.records.layout import EVENT_TIME
+from moldau.products.sql.records.layout import EVENT_TIME, PSEUDO_COLUMNS
 
 WINDOW_START, WINDOW_END = "WINDOWSTART", "WINDOWEND"
 HOLDS = "_moldau_holds"
 """The column that says whether HAVING holds for the row of a group."""
+_LEFT_TIME = "_moldau_left_time"
 
 
 def window_columns(window: Window | None) -> Mapping[str, str]:
@@ -48,14 +49,12 @@ def select_sql(
     select: Select,
     outputs: Sequence[Output],
     scope: Scope,
-    from_: Composed,
+    from_: From,
     *,
     more: Iterable[str] = (),
     having: bool = True,
-    time: str | None = None,
 ) -> Composed:
-    """`from_`: what stands after FROM. `more`: other columns to select, as SQL. `having`: False leaves HAVING out.
-    `time`: the column of the rows' time; None: that of the first relation."""
+    """`more`: other columns to select, as SQL. `having`: False leaves HAVING out."""
     columns = window_columns(select.window)
     items: list[Composed] = []
     for one in outputs:
@@ -67,12 +66,12 @@ def select_sql(
                 text.add(f" AS {quoted(one.name)}")
             items.append(text)
     items += map(Composed, more)
-    made = Composed("SELECT DISTINCT " if select.is_distinct else "SELECT ", joined(items, ", "), " FROM ", from_)
+    made = Composed("SELECT DISTINCT " if select.is_distinct else "SELECT ", joined(items, ", "), " FROM ", from_.text)
     if select.where is not None:
         made.add(Composed(" WHERE ", writing.sql(select.where)))
     groups = []
     if select.window is not None:
-        groups.append(Composed(_window(select.window, time or qualified(scope.sources[0], EVENT_TIME))))
+        groups.append(Composed(_window(select.window, from_.time)))
     groups += [Composed(writing.sql(one, columns)) for one in select.group_by]
     if groups:
         made.add(Composed(" GROUP BY ", joined(groups, ", ")))
@@ -81,54 +80,80 @@ def select_sql(
     return made
 
 
-def from_sql(writing: Writing, scope: Scope, joins: Sequence[Join]) -> Composed:
+class From(msgspec.Struct, frozen=True):
+    """What stands after FROM. `time`: of the rows, as SQL: that of the first relation, or of one that RIGHT JOIN
+    keeps."""
+
+    text: Composed
+    time: str
+
+
+def from_sql(writing: Writing, scope: Scope, joins: Sequence[Join]) -> From:
     """FROM with its joins: of what stands before with each of the other relations of the scope. Raises SqlError for
     streams of which no time bounds what Spark keeps."""
     first = scope.sources[0]
-    made = Composed(first.sql, f" AS {quoted(first.called)}")
-    left: _Left | None = _Left((first,), first)
+    left = _Left(Composed(first.sql, f" AS {quoted(first.called)}"), (first,), qualified(first, EVENT_TIME))
+    is_full = False
     for join, source in zip(joins, scope.sources[1:], strict=True):
-        word = "" if join.kind is JoinKind.INNER else f"{join.kind.value.upper()} "
-        made.add(Composed(f" {word}JOIN ", source.sql, f" AS {quoted(source.called)} ON (", writing.sql(join.on), ")"))
-        if join.within is None:
-            continue
-        if left is None:
+        within = join.within
+        if within is not None and is_full:
             problem = "after a FULL JOIN of streams, the time of either may be missing: make it a stream of its own"
             raise writing.error((join.line, join.column), problem)
-        made.add(f" AND {left.within(join.within, source)}")
-        left = left.joined(join.kind, join.within, source)
-    return made
+        if within is not None and len(left.sources) > 1:
+            left = left.in_structs()
+        word = "" if join.kind is JoinKind.INNER else f"{join.kind.value.upper()} "
+        text = Composed(left.text, f" {word}JOIN ", source.sql, f" AS {quoted(source.called)} ON (")
+        text.add(Composed(writing.sql(join.on), ")"))
+        if within is not None:
+            text.add(f" AND {left.within(within, source)}")
+        is_full = within is not None and join.kind is JoinKind.FULL
+        left = left.joined(text, join, source)
+    return From(left.text, left.time)
 
 
 class _Left(msgspec.Struct, frozen=True):
-    """The left side of WITHIN: streams that are joined already. Its time is the greatest of theirs. `timed`: the one
-    that has a time in every row; the greatest is at most `spread_ms` later."""
+    """The left side of a join. `time`: SQL, that of one stream, which every row has. The time of a row is the greatest
+    of all streams: at most `spread_ms` later."""
 
+    text: Composed
     sources: tuple[Source, ...]
-    timed: Source
+    time: str
     spread_ms: int = 0
 
     def within(self, within: Within, right: Source) -> str:
-        """The times as a condition, which also bounds the state of Spark's join."""
+        """The times of WITHIN as a condition, which also bounds the state of Spark's join."""
         before, after = within.before.milliseconds, within.after.milliseconds
-        time, timed = qualified(right, EVENT_TIME), qualified(self.timed, EVENT_TIME)
-        bounds = _between(time, timed, before, after + self.spread_ms)
+        time = qualified(right, EVENT_TIME)
+        bounds = _between(time, self.time, before, after + self.spread_ms)
         if len(self.sources) == 1:
             return bounds
         greatest = f"greatest({', '.join(qualified(one, EVENT_TIME) for one in self.sources)})"
         # Spark drops state by comparisons of two columns only, so the bounds that follow stand there too
         return f"{_between(time, greatest, before, after)} AND {bounds}"
 
-    def joined(self, kind: JoinKind, within: Within, right: Source) -> _Left | None:
-        """The left side of the next join; None if no stream has a time in every row."""
+    def joined(self, text: Composed, join: Join, right: Source) -> _Left:
         sources = (*self.sources, right)
-        match kind:
-            case JoinKind.INNER | JoinKind.LEFT:
-                return _Left(sources, self.timed, self.spread_ms + within.after.milliseconds)
-            case JoinKind.RIGHT:
-                return _Left(sources, right, within.before.milliseconds)
-            case JoinKind.FULL:
-                return None
+        if join.within is None:
+            return _Left(text, sources, self.time)
+        if join.kind is JoinKind.RIGHT:
+            return _Left(text, sources, qualified(right, EVENT_TIME), join.within.before.milliseconds)
+        return _Left(text, sources, self.time, self.spread_ms + join.within.after.milliseconds)
+
+    def in_structs(self) -> _Left:
+        """As a query with a struct for each relation, with its name. Spark takes one column of event times from each
+        side of a join, and `a.b` is then a field."""
+        called = {one.called.lower() for one in self.sources}
+        items = [f"struct({quoted(one.called)}.*) AS {quoted(one.called)}" for one in self.sources]
+        # names without a relation; those that several relations have stay ambiguous
+        items += [
+            f"{qualified(one, name)} AS {quoted(name)}"
+            for one in self.sources
+            for name in (*(one.columns or ()), *PSEUDO_COLUMNS)
+            if name.lower() not in called and name != EVENT_TIME
+        ]
+        items += [f"CAST(NULL AS TIMESTAMP) AS {EVENT_TIME}", f"{self.time} AS {_LEFT_TIME}"]
+        text = Composed(f"(SELECT {', '.join(items)} FROM ", self.text, ")")
+        return _Left(text, self.sources, _LEFT_TIME, self.spread_ms)
 
 
 def _between(time: str, other: str, before: int, after: int) -> str:

@@ -136,7 +136,8 @@ def stored_rows(spark: SparkSession, source: RelationSource) -> DataFrame:
         .option("failOnDataLoss", "false")
         .load()
     )
-    return source.rows(loaded, DEAD_LETTERS_METRIC)
+    # two metrics of one query have two names
+    return source.rows(loaded, f"{DEAD_LETTERS_METRIC}_of_{source.relation.name}")
 
 
 def snapshot(spark: SparkSession, source: RelationSource) -> DataFrame:

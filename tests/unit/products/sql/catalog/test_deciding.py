@@ -105,7 +105,7 @@ ERRORS = [
     ("CREATE STREAM a (b INT) WITH (value_format='jsn')", 1, 31, "did you mean JSON?"),
     ("CREATE STREAM a (b INT) WITH (value_format=3)", 1, 31, "`value_format` is a text"),
     ("CREATE STREAM a (b INT) WITH (partitions=0)", 1, 31, "a whole number from 1 to"),
-    ("CREATE STREAM a (b INT) WITH (window_size='1 HOUR')", 1, 31, "columns window_start and window_end"),
+    ("CREATE STREAM a (b INT) WITH (window_size='1 HOUR')", 1, 31, "columns WINDOWSTART and WINDOWEND"),
     ("CREATE STREAM a (b INT) WITH (format='JSON', key_format='JSON')", 1, 46, "leave out `key_format`"),
     ("CREATE STREAM a (b INT) WITH (value_format='NONE')", 1, 31, "a value has a format"),
     ("CREATE STREAM a (b INT) WITH (timestamp_format='yyyy')", 1, 31, "name it"),

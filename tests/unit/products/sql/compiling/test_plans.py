@@ -110,13 +110,16 @@ def test_a_third_stream_is_within_the_time_of_the_joined_rows(
         f"{kind} JOIN views v WITHIN (1 SECOND, 2 SECONDS) ON c.user = v.user "
         "JOIN views w WITHIN (3 SECONDS, 4 SECONDS) ON w.user = v.user"
     )
+    text = text_of(catalog, f"SELECT v.id FROM clicks c {joins} EMIT CHANGES")
     assert (
         "ON (w.user = v.user) AND "
         "w._rowtime >= greatest(c._rowtime, v._rowtime) - INTERVAL 3000 MILLISECONDS AND "
         "w._rowtime <= greatest(c._rowtime, v._rowtime) + INTERVAL 4000 MILLISECONDS AND "
-        f"w._rowtime >= {timed}._rowtime - INTERVAL 3000 MILLISECONDS AND "
-        f"w._rowtime <= {timed}._rowtime + INTERVAL {after} MILLISECONDS"
-    ) in text_of(catalog, f"SELECT v.id FROM clicks c {joins} EMIT CHANGES")
+        "w._rowtime >= _moldau_left_time - INTERVAL 3000 MILLISECONDS AND "
+        f"w._rowtime <= _moldau_left_time + INTERVAL {after} MILLISECONDS"
+    ) in text
+    assert "FROM (SELECT struct(c.*) AS c, struct(v.*) AS v, " in text
+    assert f"{timed}._rowtime AS _moldau_left_time FROM _rows_of_clicks AS c {kind}{' ' * bool(kind)}JOIN" in text
 
 
 def test_a_star_of_a_join_has_the_names_of_the_relations(catalog: Catalog) -> None:

@@ -260,7 +260,8 @@ def _item(part: Fragment) -> Item:
     """An item of SELECT, with its alias taken off."""
     tokens = part.tokens
     last = tokens[-1]
-    if len(tokens) > 2 and tokens[-2].says("AS") and last.is_name:
+    # Spark takes no string there, so `"a b"` can only be a name
+    if len(tokens) > 2 and tokens[-2].says("AS") and (last.is_name or last.text.startswith('"')):
         return Item(Fragment(tokens[:-2]), Name(last.value, last.line, last.column))
     if has_alias(tokens):
         return Item(Fragment(tokens[:-1]), Name(last.value, last.line, last.column))
