@@ -1,7 +1,7 @@
 """The golden cases of streaming SQL: statements, inputs and expected rows, on a broker, a schema registry
 and a Spark session.
 
-`cases` run with the slow tests, `more_cases` by `make sql-cases`. They run one after the other, each in an engine of its own.
+`cases` run with the slow tests, `more_cases` by `make sql-cases`. Each has an engine of its own.
 MOLDAU_SQL_CASES_ON takes them to Apache Kafka ("kafka") or to a standalone Spark cluster ("cluster").
 """
 

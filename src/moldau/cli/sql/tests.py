@@ -59,7 +59,7 @@ def _run(cases: list[tuple[Path, Case]], settings: dict[str, str]) -> int:
     from moldau.products.pipelines.running.runner import DRIVER_LOG
     from moldau.products.service.look.words import visible
     from moldau.products.sql.engine.cases import CaseFailedError, run_case
-    from moldau.products.sql.engine.engine import Engine, EngineSettings
+    from moldau.products.sql.engine.engine import EngineSettings
     from moldau.spark import QUICK_START, open_session
     from moldau.testing import Cluster
 
@@ -71,15 +71,14 @@ def _run(cases: list[tuple[Path, Case]], settings: dict[str, str]) -> int:
             own = {**QUICK_START, "spark.sql.shuffle.partitions": "1", **settings}
             spark = open_session("moldau-sql-test", own, log_path=log)
             place = EngineSettings(access=ClusterAccess(cluster.bootstrap_servers), directory=Path(name))
-            with Engine(spark, place) as engine:
-                for path, case in cases:
-                    began, failure = time.monotonic(), ""
-                    try:
-                        run_case(engine, spark, case)
-                    except CaseFailedError as error:
-                        failure, is_failed = str(error), True
-                    verdict = "failed" if failure else "passed"
-                    print(f"{path}: {case.name}: {verdict} ({time.monotonic() - began:.1f} s)", flush=True)
-                    if failure:
-                        print(visible(failure), flush=True)
+            for path, case in cases:
+                began, failure = time.monotonic(), ""
+                try:
+                    run_case(spark, place, case)
+                except CaseFailedError as error:
+                    failure, is_failed = str(error), True
+                verdict = "failed" if failure else "passed"
+                print(f"{path}: {case.name}: {verdict} ({time.monotonic() - began:.1f} s)", flush=True)
+                if failure:
+                    print(visible(failure), flush=True)
     return 1 if is_failed else 0

@@ -11,6 +11,7 @@ INSERT INTO a VALUES ('k', 3, 1.5, 'a', true), ('k', 1, 0.5, 'b', false), ('k', 
 ASSERT VALUES r (id, x) VALUES ('k', 3);
 
 --@test: of a stream: count(DISTINCT v)
+--@expected.error: Consider using approx_count_distinct
 CREATE STREAM a (id STRING KEY, v INT, w DOUBLE, s STRING, b BOOLEAN) WITH (kafka_topic = 'a', partitions = 1);
 CREATE TABLE r AS SELECT id, count(DISTINCT v) AS x FROM a GROUP BY id;
 INSERT INTO a VALUES ('k', 3, 1.5, 'a', true), ('k', 1, 0.5, 'b', false), ('k', NULL, NULL, 'c', NULL), ('k', 3, 1.5, 'd', true);

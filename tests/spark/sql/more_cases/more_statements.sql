@@ -10,7 +10,7 @@ ASSERT TOPIC a WITH (partitions = 2, replicas = 1) TIMEOUT 10 SECONDS;
 ASSERT STREAM a WITH (kafka_topic = 'a', value_format = 'DELIMITED', key_format = 'DELIMITED');
 
 --@test: every other type
-CREATE STREAM a (id STRING KEY, t TIME, n TIMESTAMP_NTZ, b BYTES, c VARCHAR(5), d CHAR(3), e VARCHAR, f INTEGER, g MAP<STRING, ARRAY<STRUCT<x: INT>>>)
+CREATE STREAM a (id STRING KEY, t TIME, n TIMESTAMP_NTZ, b BYTES, c CHAR, d CHARACTER, e VARCHAR, f INTEGER, g MAP<STRING, ARRAY<STRUCT<x: INT>>>)
     WITH (kafka_topic = 'a', partitions = 1);
 CREATE STREAM r AS SELECT * FROM a;
 INSERT INTO a VALUES ('k', TIME '08:09:10', TIMESTAMP_NTZ '2026-11-30 08:00:00', X'00ff', 'abc', 'xyz', 'v', 7, MAP('m' := ARRAY[STRUCT(x := 1)]));
@@ -41,7 +41,7 @@ CREATE TABLE t (id STRING PRIMARY KEY, v INT) WITH (kafka_topic = 't', partition
 CREATE TABLE IF NOT EXISTS t (id STRING PRIMARY KEY) WITH (kafka_topic = 'other', partitions = 1);
 CREATE TABLE r AS SELECT id, v FROM t;
 CREATE OR REPLACE TABLE r AS SELECT id, v * 10 AS v FROM t;
-CREATE SOURCE TABLE s (id STRING PRIMARY KEY, v INT) WITH (kafka_topic = 'R');
+CREATE SOURCE TABLE s (id STRING PRIMARY KEY, v INT) WITH (kafka_topic = 'r');
 DROP TABLE s;
 
 --@test: INSERT INTO a table from another table

@@ -130,12 +130,6 @@ def place_of(item: AnyItem) -> tuple[What, str]:
     return _KINDS[type(item)], item.name.lower()
 
 
-def items_of(catalog: Catalog) -> list[tuple[What, str]]:
-    """The kind and key of everything that the catalog holds, queries first."""
-    order = (What.QUERY, What.VIEW, What.RELATION, What.FUNCTION, What.TYPE)
-    return [(what, key) for what in order for key in getattr(catalog, _FIELDS[what])]
-
-
 _FIELDS = {
     What.RELATION: "relations",
     What.VIEW: "views",

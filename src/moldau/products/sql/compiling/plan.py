@@ -141,8 +141,10 @@ class _Planning:
         if plan.text is None:
             raise asked.writing.error((1, 1), "a view over a table is read by a query that ends; write its query here")
         names = [one.name for one in plan.outputs] if len(asked.query.selects) == 1 else []
+        columns = tuple(names) if names and all(names) else None
+        key = plan.key if columns and plan.kind is Kind.STREAM else ()
         # its places are those of another statement
-        return Source(called, f"({plan.text.text})", columns=tuple(names) if names and all(names) else None)
+        return Source(called, f"({plan.text.text})", columns=columns, view_key=key)
 
     # --- over streams, or over what is there now
 

@@ -21,12 +21,14 @@ OWN_COLUMNS: Mapping[str, str] = {name: name for name in (ROW_TIME, ROW_PARTITIO
 class Source(msgspec.Struct, frozen=True):
     """One relation of FROM or JOIN. `called`: the name that its columns are qualified with. `sql`: what stands after
     FROM: a view of Spark, or a query in parentheses. `relation`: None for a view or a query in parentheses. `columns`:
-    their names; None if only Spark knows them."""
+    their names; None if only Spark knows them. `view_key`: of a view, the names of its
+    key columns."""
 
     called: str
     sql: str | Composed
     relation: Relation | None = None
     columns: tuple[str, ...] | None = None
+    view_key: tuple[str, ...] = ()
 
     @property
     def is_table(self) -> bool:
@@ -35,7 +37,9 @@ class Source(msgspec.Struct, frozen=True):
     @property
     def key(self) -> tuple[str, ...]:
         """The names of its key columns."""
-        columns = () if self.relation is None else self.relation.columns or ()
+        if self.relation is None:
+            return self.view_key
+        columns = self.relation.columns or ()
         return tuple(one.name.text for one in columns if one.role in (Role.KEY, Role.PRIMARY_KEY))
 
     def column(self, name: str) -> str | None:

@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import msgspec
 
@@ -28,10 +29,11 @@ from moldau.products.sql.catalog.deciding import RowsWritten
 from moldau.products.sql.compiling.expressions import Writing
 from moldau.products.sql.engine.answers import Rows
 from moldau.products.sql.engine.compiled import NAMESPACE_SETTINGS
-from moldau.products.sql.engine.engine import Engine
+from moldau.products.sql.engine.engine import Engine, EngineSettings
 from moldau.products.sql.engine.inserting import values_frame
 from moldau.products.sql.engine.selecting import plain
 from moldau.products.sql.engine.session import Session
+from moldau.products.sql.engine.topics import drop_topic
 from moldau.products.sql.language.errors import SqlError
 from moldau.products.sql.language.parser.script import Parsed, parse_script
 from moldau.products.sql.language.queries import error_of
@@ -85,17 +87,24 @@ def _case(name: str, lines_before: int, text: str) -> Case:
     return Case(name, "\n" * lines_before + text, expected.get("message", expected.get("error")))
 
 
-def run_case(engine: Engine, spark: SparkSession, case: Case) -> None:
-    """Leaves the engine empty, also after a failure. Raises CaseFailedError."""
+def run_case(spark: SparkSession, settings: EngineSettings, case: Case) -> None:
+    """Runs it in an engine of its own, whose queries are numbered from 0, and leaves no topic of its streams and
+    tables. `settings`: those of the engine, but for its name and directory. Raises CaseFailedError."""
+    name = f"{settings.name}-{uuid4().hex[:8]}"
+    own = msgspec.structs.replace(settings, name=name, directory=settings.directory / name)
+    topics: set[str] = set()
     try:
-        _Run(engine, spark, case).run()
+        with Engine(spark, own) as engine:
+            _Run(engine, spark, case, topics).run()
     finally:
-        engine.clear()
+        for topic in topics:
+            drop_topic(topic, settings.access)
 
 
 class _Run:
-    def __init__(self, engine: Engine, spark: SparkSession, case: Case) -> None:
-        self._engine, self._spark, self._case = engine, spark, case
+    def __init__(self, engine: Engine, spark: SparkSession, case: Case, topics: set[str]) -> None:
+        """`topics`: gets the topics of all streams and tables that there were."""
+        self._engine, self._spark, self._case, self._topics = engine, spark, case, topics
         self._session = Session()
         self._seen: dict[str, int] = {}
         """The number of records of each relation that were asserted."""
@@ -131,6 +140,7 @@ class _Run:
                 self._is_settled = False
             case _:
                 answer = self._engine.run(parsed, self._session)
+                self._topics.update(one.topic for one in self._engine.catalog.relations.values())
                 if isinstance(answer, Rows):
                     answer.stream.close()
 

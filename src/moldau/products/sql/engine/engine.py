@@ -20,13 +20,11 @@ from moldau.products.sql.catalog.deciding import (
     Change,
     Decision,
     Put,
-    Remove,
     RowsWritten,
     TopicDeleted,
     TopicNeeded,
     apply,
     decide,
-    items_of,
 )
 from moldau.products.sql.catalog.declarative import in_our_words
 from moldau.products.sql.catalog.journal import NOTHING_KEPT, Journal
@@ -161,16 +159,6 @@ class Engine:
                 raise MoldauError(f"the queries have not processed their topics within {within_s:g} s")
             self.supervise()
             never.wait(LOOK_S)
-
-    def clear(self) -> None:
-        """Terminates all queries, and drops all streams, tables, views, types and functions, with their topics."""
-        with self._lock:
-            topics = {one.topic for one in self._catalog.relations.values()}
-            changes = [Remove(what, key) for what, key in items_of(self._catalog)]
-            if changes:
-                self._keep(changes)
-            for topic in topics:
-                drop_topic(topic, self._settings.access)
 
     @property
     def is_kept(self) -> bool:
@@ -332,6 +320,8 @@ class Engine:
         """Raises SqlError, and Spark's errors."""
         for change in decision.changes:
             own = open_namespace(self._spark, NAMESPACE_SETTINGS)
+            for function in self._catalog.functions.values():
+                create_function(own, function)
             create_function(own, change.item)  # type: ignore[union-attr, arg-type]
 
     def _do(

@@ -21,9 +21,7 @@ MAX_DEPTH = 50
 
 _OWN = {"bytes": "binary", "string": "string"}
 """ksqlDB's names that Spark does not have, and those of one word without a length."""
-_TEXTS = {"varchar": "varchar", "char": "char", "character": "char"}
 _DECIMALS = ("decimal", "dec", "numeric")
-_MOST_CHARACTERS = 2**31 - 1
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KNOWN = "BOOLEAN, INT, BIGINT, DOUBLE, DECIMAL(p, s), STRING, BYTES, DATE, TIME, TIMESTAMP, ARRAY, MAP and STRUCT"
 
@@ -57,14 +55,11 @@ def _of_one_word(cursor: Cursor, name: str) -> str | None:
 
 def _with_numbers(cursor: Cursor, name: str) -> str | None:
     """A type that may have numbers in parentheses."""
-    if name in _TEXTS:
+    if name in ("varchar", "char", "character"):
         cursor.take()
-        if not cursor.takes("("):
-            # ksqlDB's VARCHAR has no length
-            return "string"
-        length = cursor.whole_number("a length", least=1, most=_MOST_CHARACTERS)
-        cursor.expect(")")
-        return f"{_TEXTS[name]}({length})"
+        if cursor.says("("):
+            raise cursor.error(f"a text has no length: write STRING, or {name.upper()} alone")
+        return "string"
     if name in _DECIMALS:
         return _decimal(cursor)
     if name == "time" or (name in SYNONYMS and name.startswith("timestamp")):
