@@ -103,6 +103,10 @@ class _Planning:
         if len(query.selects) > 1:
             return self._union(query, reads)
         select = query.selects[0]
+        if select.relation is None:
+            if not self._is_live:
+                return self._whole(query, reads)
+            raise self._writing.error(place_of_fragment(query.source), "a query that runs on has FROM")
         scope = self._scope(select)
         self._check(query, select, scope)
         outputs = outputs_of(select, scope, self._writing)
@@ -119,8 +123,8 @@ class _Planning:
         return tuple(self._catalog.relations[key] for key in names if key in self._catalog.relations)
 
     def _scope(self, select: Select) -> Scope:
-        named = [*([select.relation] if select.relation else []), *(join.relation for join in select.joins)]
-        return Scope(tuple(map(self._source, named)))
+        named = [select.relation, *(join.relation for join in select.joins)]
+        return Scope(tuple(self._source(one) for one in named if one is not None))
 
     def _source(self, named: Named) -> Source:
         name = named.name

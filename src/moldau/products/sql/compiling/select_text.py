@@ -140,20 +140,31 @@ class _Left(msgspec.Struct, frozen=True):
         return _Left(text, sources, self.time, self.spread_ms + join.within.after.milliseconds)
 
     def in_structs(self) -> _Left:
-        """As a query with a struct for each relation, with its name. Spark takes one column of event times from each
-        side of a join, and `a.b` is then a field."""
+        """As a query with a struct for each relation, with its name, so that `a.b` is a field. Spark takes one column
+        of event times from each side of a join: the others become plain times."""
         called = {one.called.lower() for one in self.sources}
-        items = [f"struct({quoted(one.called)}.*) AS {quoted(one.called)}" for one in self.sources]
+        items = [f"{_struct(one)} AS {quoted(one.called)}" for one in self.sources]
         # names without a relation; those that several relations have stay ambiguous
         items += [
             f"{qualified(one, name)} AS {quoted(name)}"
             for one in self.sources
-            for name in (*(one.columns or ()), *PSEUDO_COLUMNS)
-            if name.lower() not in called and name != EVENT_TIME
+            for name in _names(one)
+            if name.lower() not in called
         ]
         items += [f"CAST(NULL AS TIMESTAMP) AS {EVENT_TIME}", f"{self.time} AS {_LEFT_TIME}"]
         text = Composed(f"(SELECT {', '.join(items)} FROM ", self.text, ")")
         return _Left(text, self.sources, _LEFT_TIME, self.spread_ms)
+
+
+def _names(source: Source) -> list[str]:
+    """Its columns but for EVENT_TIME."""
+    return [*(source.columns or ()), *(name for name in PSEUDO_COLUMNS if name != EVENT_TIME)]
+
+
+def _struct(source: Source) -> str:
+    fields = [f"{qualified(source, name)} AS {quoted(name)}" for name in _names(source)]
+    # an expression is no column of event times
+    return f"struct({', '.join(fields)}, {qualified(source, EVENT_TIME)} + INTERVAL 0 SECONDS AS {EVENT_TIME})"
 
 
 def _between(time: str, other: str, before: int, after: int) -> str:

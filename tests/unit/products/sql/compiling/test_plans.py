@@ -118,7 +118,7 @@ def test_a_third_stream_is_within_the_time_of_the_joined_rows(
         "w._rowtime >= _moldau_left_time - INTERVAL 3000 MILLISECONDS AND "
         f"w._rowtime <= _moldau_left_time + INTERVAL {after} MILLISECONDS"
     ) in text
-    assert "FROM (SELECT struct(c.*) AS c, struct(v.*) AS v, " in text
+    assert ", v._rowtime + INTERVAL 0 SECONDS AS _rowtime) AS v, c.user AS user, " in text
     assert f"{timed}._rowtime AS _moldau_left_time FROM _rows_of_clicks AS c {kind}{' ' * bool(kind)}JOIN" in text
 
 
@@ -149,6 +149,10 @@ def test_a_query_that_ends_joins_tables_as_spark_does(catalog: Catalog) -> None:
     assert text_of(catalog, text, is_live=False).endswith(
         "FROM _rows_of_orders AS o JOIN _rows_of_users AS u ON (o.user = u.id) LIMIT 3"
     )
+
+
+def test_a_query_that_ends_may_lack_from(catalog: Catalog) -> None:
+    assert text_of(catalog, "SELECT 1 AS one", is_live=False) == "SELECT 1 AS one"
 
 
 def test_a_view_is_a_query_in_parentheses(catalog: Catalog) -> None:
@@ -184,6 +188,7 @@ def test_groups_without_a_window_are_warned_of(catalog: Catalog) -> None:
 @pytest.mark.parametrize(
     ("query", "problem"),
     [
+        ("SELECT 1 AS one EMIT CHANGES", "line 1, column 1: a query that runs on has FROM"),
         ("SELECT x.* FROM clicks c EMIT CHANGES", "line 1, column 8: `x` is no relation of FROM"),
         ("SELECT user, upper(user) AS user FROM clicks EMIT CHANGES", "two columns are named user"),
         ("SELECT * FROM users ORDER BY name EMIT CHANGES", "a clause that only Spark reads (ORDER BY"),
