@@ -18,6 +18,7 @@ from moldau.products.sql.language.statements import (
     CreateStreamingTable,
     Drop,
     Droppable,
+    Explain,
     InsertQuery,
     Kind,
     Statement,
@@ -40,6 +41,8 @@ def _meant(statement: Statement) -> Statement:
             return CreateAs(Kind.STREAM, name, properties, query, if_not_exists=statement.if_not_exists)
         case CreateMaterializedView(name=name, properties=properties, query=query):
             return CreateAs(Kind.TABLE, name, properties, query, if_not_exists=statement.if_not_exists)
+        case Explain(what=CreateStreamingTable() | CreateMaterializedView() as what) if what.query is not None:
+            return msgspec.structs.replace(statement, what=_meant(what))
         case CreateFlow(target=target, by_name=by_name, query=query):
             return InsertQuery(target, (), by_name, query)
         case Drop(what=Droppable.MATERIALIZED_VIEW, name=name, if_exists=if_exists):
