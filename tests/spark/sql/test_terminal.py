@@ -47,10 +47,10 @@ def ran(embedded: EmbeddedEngine, text: str) -> tuple[int, list[dict[str, object
 def test_a_script_ends_once_a_chain_of_queries_has_processed_all(embedded: EmbeddedEngine):
     code, answers, errors = ran(embedded, SCRIPT)
     assert (code, errors) == (0, "")
-    assert [answer["query_id"] for answer in answers] == [None, None, "CSAS_TERMINAL_SLOW_0", "CTAS_TERMINAL_PAGES_1"]
+    assert [answer["query_id"] for answer in answers] == [None, None, "CSAS_TERMINAL_SLOW_0", "CTAS_TERMINAL_PAGES_0"]
     progress, script = io.StringIO(), Script(SCRIPT, Path("a.sql"), {"least": "100"}, once=True)
     assert keep_running(script, embedded, Console(file=progress), StopRequest()) == []
-    assert "CTAS_TERMINAL_PAGES_1: running, batch 1, read 2 records" in progress.getvalue()
+    assert "CTAS_TERMINAL_PAGES_0: running, batch 1, read 2 records" in progress.getvalue()
     assert "2 running" in summary(embedded.statuses())
 
     code, (head, *rows, listing), _ = ran(embedded, "SELECT page, n FROM terminal_pages; SHOW QUERIES;")

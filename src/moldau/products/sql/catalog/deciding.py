@@ -71,9 +71,11 @@ class Remove(msgspec.Struct, frozen=True):
 
 
 class NextNumber(msgspec.Struct, frozen=True):
-    """The number of the next query's id. Kept apart from the queries, because it outlives them."""
+    """The number of the next query's id. Kept apart from the queries, because it outlives them. `beginning`: of the ids
+    that it counts, where they are counted apart (`Catalog.next_numbers`)."""
 
     number: int
+    beginning: str | None = None
 
 
 Change = Put | Remove | NextNumber
@@ -119,8 +121,11 @@ def apply(catalog: Catalog, change: Change) -> Catalog:
         case Remove(what, key):
             field = _FIELDS[what]
             return msgspec.structs.replace(catalog, **{field: without(getattr(catalog, field), [key])})
-        case NextNumber(number):
-            return msgspec.structs.replace(catalog, next_number=number)
+        case NextNumber(number, beginning):
+            if beginning is None:
+                return msgspec.structs.replace(catalog, next_number=number)
+            counted: Mapping[str, int] = catalog.next_numbers or {}
+            return msgspec.structs.replace(catalog, next_numbers=with_item(counted, beginning, number))
 
 
 def place_of(item: AnyItem) -> tuple[What, str]:
@@ -210,8 +215,8 @@ def _create_as(asked: _Asked, statement: CreateAs) -> Decision:
     id = before.made_by if before is not None else None
     numbered: tuple[Change, ...] = ()
     if id is None:
-        id = _new_id(catalog, "CSAS" if statement.kind is Kind.STREAM else "CTAS", name)
-        numbered = (NextNumber(catalog.next_number + 1),)
+        id, next_number = _new_id(catalog, "CSAS" if statement.kind is Kind.STREAM else "CTAS", name)
+        numbered = (next_number,)
     relation = Relation(name.text, statement.kind, storage, None, asked.text, made_by=id)
     query = PersistentQuery(**asked.written(), id=id, sink=key, reads=reads)
     topic = TopicNeeded(storage, relation.topic, is_made=True, is_compacted=statement.kind is Kind.TABLE)
@@ -230,9 +235,10 @@ def _insert_query(asked: _Asked, statement: InsertQuery) -> Decision:
     if key in reads or key in _upstream(catalog, reads):
         raise error_of(statement.target, f"{target.name} would read its own rows again without end")
     _check_named(target, statement.columns)
-    id = _new_id(catalog, "INSERTQUERY", None)
+    # counted for each target, where ids are counted apart
+    id, next_number = _new_id(catalog, "INSERTQUERY", statement.target if catalog.next_numbers is not None else None)
     query = PersistentQuery(**asked.written(), id=id, sink=key, reads=reads)
-    changes = (Put(query), NextNumber(catalog.next_number + 1))
+    changes = (Put(query), next_number)
     return Decision(f"the query {id} writes to {target.name}", changes)
 
 
@@ -443,12 +449,16 @@ def _check_named(target: Relation, named: Sequence[Name]) -> None:
             raise error_of(name, f"{name.text} is a header, which no row writes")
 
 
-def _new_id(catalog: Catalog, kind: str, name: Name | None) -> str:
+def _new_id(catalog: Catalog, kind: str, name: Name | None) -> tuple[str, NextNumber]:
     if len(catalog.queries) >= MAX_QUERIES:
         raise SqlError(f"{MAX_QUERIES} queries run already: TERMINATE one first", line=1, column=1)
     # the id becomes a part of names of groups and of directories
     named = [] if name is None else [_NOT_IN_IDS.sub("_", name.text.upper())[:MOST_OF_A_NAME]]
-    return "_".join([kind, *named, str(catalog.next_number)])
+    beginning = "_".join([kind, *named])
+    if catalog.next_numbers is None:
+        return f"{beginning}_{catalog.next_number}", NextNumber(catalog.next_number + 1)
+    number = catalog.next_numbers.get(beginning, 0)
+    return f"{beginning}_{number}", NextNumber(number + 1, beginning)
 
 
 def _exists(catalog: Catalog, name: Name) -> SqlError:

@@ -99,7 +99,7 @@ class Engine:
         self._spark, self._settings, self._journal = spark, settings, journal
         self._cluster = LiveCluster(settings.access, None if settings.registry is None else Registry(settings.registry))
         self._lock = threading.RLock()
-        self._catalog = Catalog()
+        self._catalog = Catalog(next_numbers={} if journal is NOTHING_KEPT else None)
         for change in kept:
             self._catalog = apply(self._catalog, change)
         self._queries = Maintained(spark, settings.name, settings.directory, settings.place, once=settings.once)

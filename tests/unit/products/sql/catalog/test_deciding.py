@@ -58,6 +58,21 @@ def test_an_id_is_used_once_and_a_replaced_query_keeps_its_own():
     assert catalog.next_number == 2
 
 
+def test_an_id_in_a_run_that_begins_again_does_not_depend_on_other_queries():
+    fresh = Catalog(next_numbers={})
+    inserts = "INSERT INTO c SELECT * FROM b; INSERT INTO c SELECT * FROM a"
+    script = f"{CLICKS.replace('clicks', 'a')}; CREATE STREAM b AS SELECT * FROM a; CREATE STREAM c AS SELECT * FROM a"
+    before, _ = run(f"{script}; {inserts}", fresh)
+    assert list(before.queries) == ["CSAS_B_0", "CSAS_C_0", "INSERTQUERY_C_0", "INSERTQUERY_C_1"]
+    other = "CREATE STREAM d AS SELECT * FROM a; INSERT INTO d SELECT * FROM b"
+    after, _ = run(f"{script}; {other}; {inserts}", fresh)
+    assert {id: one.statement for id, one in before.queries.items()}.items() <= {
+        id: one.statement for id, one in after.queries.items()
+    }.items()
+    again, _ = run("TERMINATE CSAS_D_0; TERMINATE INSERTQUERY_D_0; DROP STREAM d; CREATE STREAM d AS SELECT 1", after)
+    assert "CSAS_D_1" in again.queries, "an id is used once"
+
+
 def test_queries_are_paused_resumed_and_terminated_by_id_or_all():
     catalog, _ = run(
         f"{CLICKS}; {PAGES}; INSERT INTO clicks SELECT * FROM clicks2", run(CLICKS.replace("clicks", "clicks2"))[0]
