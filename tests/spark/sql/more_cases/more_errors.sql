@@ -57,9 +57,9 @@ CREATE STREAM a (id STRING KEY, v INT, w DOUBLE, s STRING, b BOOLEAN) WITH (kafk
 CREATE STREAM r AS SELECT nofunction(v) AS x FROM a;
 
 --@test: a type that does not meet
---@expected.error: DATATYPE_MISMATCH
+--@expected.error: data type mismatch
 CREATE STREAM a (id STRING KEY, v INT, w DOUBLE, s STRING, b BOOLEAN) WITH (kafka_topic = 'a', partitions = 1);
-CREATE STREAM r AS SELECT id, s AND b AS x FROM a;
+CREATE STREAM r AS SELECT id, v AND b AS x FROM a;
 
 --@test: WHERE with an aggregate
 --@expected.error: aggregate

@@ -6,6 +6,8 @@
     INSERT INTO clicks VALUES ('u1', '/a');
     ASSERT VALUES counts (user, n) VALUES ('u1', 1);
 
+Each test has an engine of its own: its first query has the number 0, as in `PAUSE CTAS_COUNTS_0`.
+
 The queries process all rows of an INSERT before the next INSERT or ASSERT. `ASSERT VALUES` and `ASSERT NULL VALUES` are
 about the next record of the stream or table, as in ksqlDB. `--@expected.message: text` says that a statement of the
 test fails with an error that has this text; `--@expected.error: text` says the same where there is no message.

@@ -161,6 +161,11 @@ def test_a_view_is_a_query_in_parentheses(catalog: Catalog) -> None:
     assert text.endswith("FROM _rows_of_clicks AS clicks WHERE ms < 25) AS fast")
 
 
+def test_rows_of_a_view_keep_their_key(catalog: Catalog) -> None:
+    plan, _ = planned(catalog, "SELECT ms, user AS who FROM fast EMIT CHANGES")
+    assert (plan.kind, plan.key) == (Kind.STREAM, ("who",))
+
+
 def test_a_view_is_joined_with_a_table(catalog: Catalog) -> None:
     plan, _ = planned(catalog, "SELECT f.user, u.name FROM fast f JOIN users u ON f.user = u.id EMIT CHANGES")
     assert [link.how for link in plan.links] == [How.LOOK_UP]
