@@ -1,6 +1,6 @@
 """Each example without a pipeline works as its README says: its commands run in order and print the shown output.
 
-Examples with a pipeline run in tests/spark/pipelines/test_examples.py, in one Spark session.
+Examples on Spark run in tests/spark/pipelines/test_examples.py and tests/spark/sql/test_examples.py, in one session.
 """
 
 from __future__ import annotations

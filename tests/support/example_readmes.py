@@ -17,7 +17,8 @@ EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/README.md"
 ONE_COMMAND_S = 300
 PICTURE = "result.png"
 MADE_BY_A_RUN = ("out", "checkpoints", "__pycache__", PICTURE)
-PIPELINE = ("moldau", "pipeline")
+PIPELINE, SQL = ("moldau", "pipeline"), ("moldau", "sql")
+ON_SPARK = (PIPELINE, SQL)
 VARIES = {
     r"127\.0\.0\.1:\d+": "the address of a broker or a registry: tests have their own ports",
     r"\bin \d+(\.\d+)? (ms|s)\b": "how long something took",
@@ -41,9 +42,16 @@ def readme_of(example: Path) -> str:
 
 
 def runs_on_spark(example: Path) -> bool:
-    return any(
-        words_of(command)[:2] == PIPELINE for commands, _ in blocks_of(readme_of(example)) for command in commands
-    )
+    return any(command in ON_SPARK for command in _commands_of(example))
+
+
+def runs_sql(example: Path) -> bool:
+    return SQL in _commands_of(example)
+
+
+def _commands_of(example: Path) -> set[tuple[str, ...]]:
+    """The first two words of each."""
+    return {words_of(line)[:2] for lines, _ in blocks_of(readme_of(example)) for line in lines}
 
 
 def needs_registry(example: Path) -> bool:
@@ -74,17 +82,17 @@ def run_readme(
     servers: str,
     *,
     environment: Mapping[str, str] | None = None,
-    run_pipeline: Callable[[list[str]], None] | None = None,
+    run_on_spark: Callable[[list[str]], None] | None = None,
 ) -> None:
-    """In a copy of an example. `run_pipeline` gets the words after `moldau` of such a command."""
+    """In a copy of an example. `run_on_spark` gets the words after `moldau` of such a command."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "MOLDAU_BOOTSTRAP_SERVER": servers, **(environment or {})}
     for commands, printed in blocks_of(readme_of(directory)):
         shown = ""
         for command in commands:
             words = words_of(command)
-            if run_pipeline and words[:2] == PIPELINE:
-                run_pipeline(list(words[1:]))
+            if run_on_spark and words[:2] in ON_SPARK:
+                run_on_spark(list(words[1:]))
                 continue
             done = subprocess.run(
                 ["bash", "-o", "pipefail", "-c", command],

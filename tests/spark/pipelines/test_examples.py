@@ -1,6 +1,7 @@
 """Each example with a pipeline works as its README says: its commands run in order and print the shown output.
 
-Examples without a pipeline run in tests/cluster/test_examples.py.
+Examples of streaming SQL run in tests/spark/sql/test_examples.py, others without a pipeline in
+tests/cluster/test_examples.py.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import pytest
 
 from moldau.cli.main import main
 from moldau.testing import Cluster
-from tests.support.example_readmes import EXAMPLES, copy_of, readme_of, run_readme, runs_on_spark
+from tests.support.example_readmes import EXAMPLES, copy_of, readme_of, run_readme, runs_on_spark, runs_sql
+
+PIPELINES = [path for path in EXAMPLES if runs_on_spark(path) and not runs_sql(path)]
 
 
 @pytest.fixture
@@ -22,7 +25,7 @@ def servers() -> Iterator[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("example", [path for path in EXAMPLES if runs_on_spark(path)], ids=lambda path: path.name)
+@pytest.mark.parametrize("example", PIPELINES, ids=lambda path: path.name)
 def test_an_example_does_what_its_readme_says(
     spark: object,
     servers: str,
@@ -41,4 +44,4 @@ def test_an_example_does_what_its_readme_says(
     monkeypatch.chdir(directory)
     if "POSTGRESQL" in readme_of(example):
         monkeypatch.setenv("POSTGRESQL", request.getfixturevalue("postgresql").url)
-    run_readme(directory, servers, run_pipeline=run_pipeline)
+    run_readme(directory, servers, run_on_spark=run_pipeline)

@@ -80,7 +80,8 @@ def engine_settings(arguments: argparse.Namespace, name: str) -> EngineSettings:
     registry = registry_of(arguments)
     return EngineSettings(
         access=access_of(arguments).named(CLIENT_ID),
-        directory=arguments.checkpoints / name,
+        # the JVM keeps the working directory of its start
+        directory=(arguments.checkpoints / name).absolute(),
         name=name,
         registry=None if registry is None else registry.url,
     )
