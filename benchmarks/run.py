@@ -53,7 +53,7 @@ ORDER += ["large-produce-16k", "large-produce-900k", "memory", "start", "arrow-1
 ORDER += [f"spark-{name}" for name in ("100b", "1k", "aggregate", "copy", "copy-at-least-once")]
 ORDER += ["spark-micro-batch", "spark-micro-batch-aggregate"]
 ORDER += [f"task-{name}" for name in ("filter", "window", "join", "files", "avro")]
-ORDER += ["idle-queries", "idle-queries-each-second"]
+ORDER += ["idle-queries", "idle-queries-each-second", "idle-sql-queries"]
 ORDER += ["pages", "python-start", "recovery", "compaction", "many-topics", "producer-ids"]
 ORDER += ["tls-100b", "tls-1k", "handshakes", "authorization", "strangers"]
 WARM_UP_RECORDS = 1_500_000
@@ -316,7 +316,8 @@ def run_idle_queries(bench: Bench, workload: Workload) -> Figures:
     peer = bench.make["moldau"](f"idle_{bench.topics}")
     peer.start()
     try:
-        return idle_queries.measure(peer, workload.each_of_queries, workload.interval_ms, workload.seconds)
+        counts, is_sql = workload.each_of_queries, workload.is_sql
+        return idle_queries.measure(peer, counts, workload.interval_ms, workload.seconds, is_sql=is_sql)
     finally:
         peer.stop()
 

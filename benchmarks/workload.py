@@ -86,6 +86,8 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long a transaction accepts records; 0: one record. Of queries: the interval of the trigger."""
     each_of_queries: tuple[int, ...] = ()
     """Numbers of running queries; each is measured in turn."""
+    is_sql: bool = False
+    """Of queries: statements of `moldau sql`."""
     has_tls: bool = False
     """Of the brokers: rows with TLS are measured with their own brokers."""
     handshakes: int = 0

@@ -1,7 +1,8 @@
 """What idle streaming queries of one Spark session cost, and how long a record takes to its row.
 
-Each query reads its own topic into a foreachBatch, with its own checkpoint. The session runs in its own interpreter:
-`python -m benchmarks.loaders.idle_queries BOOTSTRAP_SERVERS BROKER_PID FOLDER [--queries 1 10 50] [--interval-ms 0]`
+Each query reads its own topic into a foreachBatch, with its own checkpoint; with --sql it is a CREATE STREAM AS SELECT
+of `moldau sql` into a topic. The session runs in its own interpreter:
+`python -m benchmarks.loaders.idle_queries BOOTSTRAP_SERVERS BROKER_PID FOLDER [--queries 1 10 50] [--sql]`
 prints its figures as JSON. Memory and CPU are those of the session's process tree: this Python, the JVM, and the Python
 processes of its sources. They are figures beyond a session that has run and stopped one query.
 """
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from benchmarks.loaders.produce import create_topic
 from benchmarks.output import Figures
@@ -86,13 +87,15 @@ class Session:
         self._rows = Rows()
         self._queries: list[StreamingQuery] = []
         self._started = 0
+        self._running = 0
         self._sent = 0
         self._spark = open_session("moldau-bench", cores=2, log_path=folder / "spark.log")
 
     def start_up_to(self, count: int) -> None:
         """Returns when each query has written a row."""
-        while len(self._queries) < count:
+        while self._running < count:
             self._started += 1
+            self._running += 1
             topic = f"idle-{self._started}"
             create_topic(self._peer, topic)
             reader = self._spark.readStream.format("moldau").option("subscribe", topic)
@@ -106,6 +109,7 @@ class Session:
         for query in self._queries:
             query.stop()
         self._queries.clear()
+        self._running = 0
 
     def seconds_to_row(self, topic: str) -> float:
         """The time from a record written to its row. Raises PeerError."""
@@ -118,7 +122,7 @@ class Session:
 
     def row_ms(self) -> Figures:
         """p50 and p99 over RECORDS records."""
-        topics = [f"idle-{self._started - number}" for number in range(len(self._queries))]
+        topics = [f"idle-{self._started - number}" for number in range(self._running)]
         taken: list[float] = []
         for number in range(RECORDS):
             time.sleep(random.uniform(*PAUSE_S))
@@ -151,6 +155,70 @@ class Session:
     def close(self) -> None:
         self.stop_queries()
         self._spark.stop()
+
+
+class SqlSession(Session):
+    """Its queries are statements, each into a topic."""
+
+    def __init__(self, bootstrap_servers: str, broker_pid: int, folder: Path, interval_ms: int) -> None:
+        from moldau.client.protocol.access import ClusterAccess
+        from moldau.products.sql.engine.engine import Engine, EngineSettings
+        from moldau.products.sql.terminal.embedded import EmbeddedEngine
+
+        super().__init__(bootstrap_servers, broker_pid, folder, interval_ms)
+        engine = Engine(self._spark, EngineSettings(ClusterAccess.of(bootstrap_servers), folder, name="idle"))
+        self._embedded = EmbeddedEngine(engine)
+        self._embedded.__enter__()
+        wanted = {"group.id": "idle", "isolation.level": "read_committed", "enable.auto.commit": False}
+        self._consumer = Consumer({"bootstrap.servers": bootstrap_servers, **wanted})
+
+    def start_up_to(self, count: int) -> None:
+        while self._running < count:
+            self._started += 1
+            self._running += 1
+            topic = f"idle-{self._started}"
+            for one in (topic, f"{topic}-rows"):
+                create_topic(self._peer, one)
+            name = topic.replace("-", "_")
+            self._run(
+                f"CREATE STREAM {name} (v STRING) WITH (kafka_topic = '{topic}', value_format = 'KAFKA');"
+                f"CREATE STREAM {name}_rows WITH (kafka_topic = '{topic}-rows', value_format = 'KAFKA')"
+                f" AS SELECT v FROM {name};"
+            )
+            self.seconds_to_row(topic)
+
+    def stop_queries(self) -> None:
+        self._run("TERMINATE ALL;")
+        self._running = 0
+
+    def seconds_to_row(self, topic: str) -> float:
+        """The row is a committed record of the query's topic."""
+        rows = TopicPartition(f"{topic}-rows", 0)
+        rows.offset = self._consumer.get_watermark_offsets(rows, PATIENCE_S)[1]
+        self._consumer.assign([rows])
+        self._sent += 1
+        value = b"record %d" % self._sent
+        begin = time.perf_counter()
+        self._producer.produce(topic, value)
+        self._producer.flush(PATIENCE_S)
+        while time.perf_counter() < begin + PATIENCE_S:
+            found = self._consumer.poll(0.1)
+            if found is not None and found.error() is None and found.value() == value:
+                took = time.perf_counter() - begin
+                self._consumer.unassign()  # it is idle with the queries
+                return took
+        raise PeerError(f"no row of the record {value!r} in {PATIENCE_S:.0f} s")
+
+    def close(self) -> None:
+        self._consumer.close()
+        self._embedded.__exit__()
+        self._spark.stop()
+
+    def _run(self, text: str) -> None:
+        from moldau.products.sql.engine.session import Session as Sender
+
+        for _ in self._embedded.engine.execute(text, Sender()):
+            pass
 
 
 def tree() -> list[psutil.Process]:
@@ -216,7 +284,7 @@ def figures_of(found: dict[str, Any], counts: list[int]) -> Figures:
     return figures
 
 
-def measure(peer: Peer, counts: tuple[int, ...], interval_ms: int, seconds: float) -> Figures:
+def measure(peer: Peer, counts: tuple[int, ...], interval_ms: int, seconds: float, *, is_sql: bool) -> Figures:
     """Runs it in a fresh interpreter. Raises PeerError."""
     if peer.process is None:
         raise PeerError(f"{peer.name} is not running")
@@ -224,6 +292,7 @@ def measure(peer: Peer, counts: tuple[int, ...], interval_ms: int, seconds: floa
     folder.mkdir()
     words = [peer.bootstrap_servers, str(peer.process.pid), str(folder), "--interval-ms", str(interval_ms)]
     words += ["--seconds", str(seconds), "--queries", *map(str, counts)]
+    words += ["--sql"] if is_sql else []
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT)))}
     command = [sys.executable, "-m", "benchmarks.loaders.idle_queries", *words]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, cwd=ROOT, env=environment)
@@ -240,8 +309,10 @@ def main() -> None:
     parser.add_argument("--queries", type=int, nargs="+", default=[1, 10, 50])
     parser.add_argument("--interval-ms", type=int, default=0, help="of the trigger")
     parser.add_argument("--seconds", type=float, default=30.0, help="of idle time whose CPU is counted")
+    parser.add_argument("--sql", action="store_true", help="queries of `moldau sql`")
     arguments = parser.parse_args()
-    session = Session(arguments.bootstrap_servers, arguments.broker_pid, arguments.folder, arguments.interval_ms)
+    kind = SqlSession if arguments.sql else Session
+    session = kind(arguments.bootstrap_servers, arguments.broker_pid, arguments.folder, arguments.interval_ms)
     try:
         print(json.dumps(run(session, arguments.queries, arguments.seconds)))
     finally:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau.cli.access import access_of, add_access_arguments
+from moldau.cli.arguments import input_path
 from moldau.cli.cluster import add_registry_argument, registry_of
 from moldau.cli.pipelines.pipeline_files import PACKAGES, add_spark_settings
 
@@ -30,12 +31,33 @@ def add_settings_arguments(parser: argparse.ArgumentParser) -> None:
     """All of them but the cluster."""
     add_registry_argument(parser, "the schema registry of AVRO, PROTOBUF and JSON_SR", "these formats are rejected")
     add_spark_settings(parser)
+    add_functions_argument(parser)
     parser.add_argument(
         "--checkpoints",
         type=Path,
         default=CHECKPOINTS,
         metavar="DIR",
         help="where queries keep their checkpoints, in a folder of the run (default: %(default)s)",
+    )
+
+
+def add_functions_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--functions",
+        type=input_path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a Python file whose functions with @udf, @pandas_udf or @arrow_udf queries may call; repeatable",
+    )
+
+
+def add_server_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--server",
+        metavar="URL",
+        help="send the statements to this `moldau sql serve`, such as http://localhost:8088; USER:PASSWORD@ may stand "
+        "before the host. Spark is not needed then, and the flags of the cluster and of Spark have no effect",
     )
 
 
@@ -60,13 +82,13 @@ def add_variables_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def has_extra() -> bool:
+def has_extra(*, with_spark: bool = True) -> bool:
     """Whether the extra is installed, with those that it needs; prints what is missing."""
     from moldau.extras import MissingExtraError, require_extra
 
     try:
         require_extra("moldau sql", "sql")
-        require_extra("moldau sql", "spark", PACKAGES)
+        require_extra("moldau sql", "spark", PACKAGES if with_spark else ("rich",))
     except MissingExtraError as error:
         print(error, file=sys.stderr)
         return False

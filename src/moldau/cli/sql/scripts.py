@@ -12,11 +12,13 @@ from moldau.cli.arguments import Subparsers, input_path
 from moldau.cli.sql.engines import (
     add_engine_arguments,
     add_output_argument,
+    add_server_argument,
     add_variables_argument,
     consoles,
     engine_settings,
     has_extra,
 )
+from moldau.cli.sql.remote import run_remotely
 
 if TYPE_CHECKING:
     from moldau.products.sql.terminal.script_run import Script
@@ -44,6 +46,7 @@ def add_verb(verbs: Subparsers[argparse.ArgumentParser]) -> None:
         help="the name of the run: a run with the same name continues where the last one stopped (default: that of the "
         "file)",
     )
+    add_server_argument(run)
     add_engine_arguments(run)
     add_variables_argument(run)
     add_output_argument(run)
@@ -57,6 +60,8 @@ def run_file(arguments: argparse.Namespace) -> int:
 
 def run_path(path: Path, arguments: argparse.Namespace, *, once: bool = False) -> int:
     """As `run_file`, with `arguments` of this verb or of the shell."""
+    if arguments.server is not None:
+        return run_remotely(path, arguments)
     if not has_extra():
         return 2
     from moldau.errors import MoldauError
@@ -91,6 +96,7 @@ def _run(script: Script, arguments: argparse.Namespace) -> int:
     from moldau.products.sql.terminal.embedded import open_engine
     from moldau.products.sql.terminal.script_run import keep_running, run_script
     from moldau.products.sql.terminal.statements import ScriptError
+    from moldau.spark.definitions.python_functions import FunctionFileError
 
     as_json = arguments.output == "json"
     console, errors = consoles(arguments)
@@ -104,10 +110,13 @@ def _run(script: Script, arguments: argparse.Namespace) -> int:
     failures = []
     try:
         settings = engine_settings(arguments, f"run-{getattr(arguments, 'name', None) or name_of(script.path)}")
-        with signals(stop), open_engine(settings, dict(arguments.spark), errors) as embedded:
+        with signals(stop), open_engine(settings, dict(arguments.spark), arguments.functions, errors) as embedded:
             code = run_script(script, embedded, printer, stop)
             if code == 0 and embedded.catalog.queries and not stop.is_asked:
                 failures = [*keep_running(script, embedded, None if as_json else console, stop)]
+    except FunctionFileError as error:
+        print(f"moldau sql: {error}", file=sys.stderr)
+        return 2
     except MoldauError as error:
         failures = [str(error)]
         code = 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -51,20 +52,24 @@ def add_verb(verbs: Subparsers[argparse.ArgumentParser]) -> None:
 
 
 def run_service(arguments: argparse.Namespace) -> int:
-    """Serves until Ctrl-C or SIGTERM. 2 for a missing extra."""
+    """Serves until Ctrl-C or SIGTERM. 2 for a missing extra or a wrong file of functions."""
     if not has_extra():
         return 2
     settings = engine_settings(arguments, arguments.id)
     opening = opening_of(arguments)
     listening = listen_as_told(arguments)
+    import msgspec
+
     from moldau.errors import MoldauError
     from moldau.products.pipelines.running.logs import logs_to
     from moldau.products.pipelines.running.runner import DRIVER_LOG
     from moldau.products.sql.engine.engine import Engine
+    from moldau.products.sql.engine.function_files import load_functions
     from moldau.products.sql.serving.served import serve
     from moldau.products.sql.serving.service import SqlService
     from moldau.shell.io.host_name import registered_host
     from moldau.spark import open_session
+    from moldau.spark.definitions.python_functions import FunctionFileError
 
     directory = settings.directory
     try:
@@ -85,8 +90,12 @@ def run_service(arguments: argparse.Namespace) -> int:
             stack.callback(sql.close)
             sessions.append(open_session(f"moldau-sql-{arguments.id}", dict(arguments.spark), log_path=log))
             stack.callback(sessions[0].stop)
+            settings = msgspec.structs.replace(settings, functions=load_functions(sessions[0], arguments.functions))
             say(address_of(listening, opening))
             serve(sql, listening, settings.access, opening)
+    except FunctionFileError as error:
+        print(f"moldau sql: {error}", file=sys.stderr)
+        return 2
     except MoldauError as error:
         raise CommandError(str(error)) from error
     return 0

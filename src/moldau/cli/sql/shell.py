@@ -11,11 +11,13 @@ from moldau.cli.arguments import STANDARD_INPUT, Subparsers, input_path
 from moldau.cli.sql.engines import (
     add_engine_arguments,
     add_output_argument,
+    add_server_argument,
     add_variables_argument,
     consoles,
     engine_settings,
     has_extra,
 )
+from moldau.cli.sql.remote import open_remote_shell
 from moldau.cli.sql.scripts import run_path
 
 
@@ -26,8 +28,13 @@ def add_verb(verbs: Subparsers[argparse.ArgumentParser]) -> None:
         description="Reads statements from the terminal and shows their answers. Rows appear as they come, and a table "
         "updates in place; Ctrl-C ends it. Streams, tables and queries live as long as the shell. Topics, and what the "
         "queries have written, stay. Standard input that is no terminal is read as a script.",
-        examples=("moldau sql", "moldau sql -b 10.0.0.1:9092", "echo 'SHOW TOPICS;' | moldau sql --output json"),
+        examples=(
+            "moldau sql",
+            "moldau sql --server http://localhost:8088",
+            "echo 'SHOW TOPICS;' | moldau sql --output json",
+        ),
     )
+    add_server_argument(shell)
     add_engine_arguments(shell)
     add_variables_argument(shell)
     add_output_argument(shell)
@@ -35,22 +42,25 @@ def add_verb(verbs: Subparsers[argparse.ArgumentParser]) -> None:
 
 
 def open_shell(arguments: argparse.Namespace) -> int:
-    """The exit code: 0 after `exit`, 1 if the engine does not start, 2 for a missing extra."""
-    if not has_extra():
-        return 2
+    """0 after `exit`, 1 if the engine does not start, 2 for a missing extra or a wrong file of functions."""
     if not sys.stdin.isatty():
         return run_path(input_path(STANDARD_INPUT), arguments)
+    if arguments.server is not None:
+        return open_remote_shell(arguments)
+    if not has_extra():
+        return 2
     from moldau.errors import MoldauError
     from moldau.products.sql.terminal.answers import Printer
     from moldau.products.sql.terminal.embedded import open_engine, summary
     from moldau.products.sql.terminal.shell import Shell, history_path
+    from moldau.spark.definitions.python_functions import FunctionFileError
 
     console, _ = consoles(arguments)
     as_json = arguments.output == "json"
     # no two shells share a query, and a new shell begins with new ones
     settings = engine_settings(arguments, f"sql-shell-{secrets.token_hex(4)}")
     try:
-        with open_engine(settings, dict(arguments.spark), console) as embedded:
+        with open_engine(settings, dict(arguments.spark), arguments.functions, console) as embedded:
             shell = Shell(
                 embedded,
                 lambda is_cut: Printer(console, as_json=as_json, is_cut=is_cut),
@@ -60,6 +70,9 @@ def open_shell(arguments: argparse.Namespace) -> int:
             )
             console.print("help shows some statements, Ctrl-D ends", style="dim")
             shell.run()
+    except FunctionFileError as error:
+        print(f"moldau sql: {error}", file=sys.stderr)
+        return 2
     except MoldauError as error:
         print(f"moldau sql: {error}", file=sys.stderr)
         return 1

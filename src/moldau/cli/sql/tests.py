@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from moldau.cli.arguments import Subparsers, input_path
 from moldau.cli.pipelines.pipeline_files import add_spark_settings
-from moldau.cli.sql.engines import has_extra
+from moldau.cli.sql.engines import add_functions_argument, has_extra
 
 if TYPE_CHECKING:
     from moldau.products.sql.engine.cases import Case
@@ -30,6 +30,7 @@ def add_verb(verbs: Subparsers[argparse.ArgumentParser]) -> None:
     )
     test.add_argument("files", type=input_path, nargs="+", metavar="FILE", help="files of tests; - is standard input")
     add_spark_settings(test)
+    add_functions_argument(test)
     test.set_defaults(run=run_tests)
 
 
@@ -40,6 +41,7 @@ def run_tests(arguments: argparse.Namespace) -> int:
     from moldau.errors import MoldauError
     from moldau.products.sql.engine.cases import cases_of
     from moldau.products.sql.terminal.statements import read_script
+    from moldau.spark.definitions.python_functions import FunctionFileError
 
     try:
         cases = [(path, case) for path in arguments.files for case in cases_of(read_script(path), path.name)]
@@ -47,19 +49,25 @@ def run_tests(arguments: argparse.Namespace) -> int:
         print(f"moldau sql: {error}", file=sys.stderr)
         return 2
     try:
-        return _run(cases, dict(arguments.spark))
+        return _run(cases, dict(arguments.spark), arguments.functions)
+    except FunctionFileError as error:
+        print(f"moldau sql: {error}", file=sys.stderr)
+        return 2
     except MoldauError as error:
         print(f"moldau sql: {error}", file=sys.stderr)
         return 1
 
 
-def _run(cases: list[tuple[Path, Case]], settings: dict[str, str]) -> int:
+def _run(cases: list[tuple[Path, Case]], settings: dict[str, str], functions: list[Path]) -> int:
+    import msgspec
+
     from moldau.client.protocol.access import ClusterAccess
     from moldau.products.pipelines.running.logs import logs_to
     from moldau.products.pipelines.running.runner import DRIVER_LOG
     from moldau.products.service.look.words import visible
     from moldau.products.sql.engine.cases import CaseFailedError, run_case
     from moldau.products.sql.engine.engine import EngineSettings
+    from moldau.products.sql.engine.function_files import load_functions
     from moldau.spark import QUICK_START, open_session
     from moldau.testing import Cluster
 
@@ -71,6 +79,7 @@ def _run(cases: list[tuple[Path, Case]], settings: dict[str, str]) -> int:
             own = {**QUICK_START, "spark.sql.shuffle.partitions": "1", **settings}
             spark = open_session("moldau-sql-test", own, log_path=log)
             place = EngineSettings(access=ClusterAccess(cluster.bootstrap_servers), directory=Path(name))
+            place = msgspec.structs.replace(place, functions=load_functions(spark, functions))
             for path, case in cases:
                 began, failure = time.monotonic(), ""
                 try:

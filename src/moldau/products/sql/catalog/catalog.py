@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -86,6 +86,17 @@ class Function(Written, frozen=True, tag=What.FUNCTION.value):
     name: str
 
 
+class GivenFunction(msgspec.Struct, frozen=True):
+    """A Python function of a file that the operator named. It belongs to the run, not to the statements. `function`:
+    what Spark registers; `note`: its docstring."""
+
+    name: str
+    file: str
+    usage: str
+    note: str
+    function: Any
+
+
 class NamedType(Item, frozen=True, tag=What.TYPE.value):
     """A type of CREATE TYPE. `type`: Spark's name of it."""
 
@@ -105,6 +116,7 @@ class Catalog(msgspec.Struct, frozen=True):
     relations: Mapping[str, Relation] = {}
     views: Mapping[str, View] = {}
     functions: Mapping[str, Function] = {}
+    given: Mapping[str, GivenFunction] = {}
     types: Mapping[str, str] = {}
     queries: Mapping[str, PersistentQuery] = {}
     next_number: int = 0

@@ -278,6 +278,8 @@ def _create_view(asked: _Asked, statement: CreateView) -> Decision:
 def _create_function(asked: _Asked, statement: CreateFunction) -> Decision:
     catalog = asked.catalog
     name = statement.name
+    if (given := catalog.given.get(name.key)) is not None:
+        raise error_of(name, f"{name.text} is the function {given.name} of {given.file} already: take another name")
     if name.key in catalog.functions:
         if statement.if_not_exists:
             return Decision(f"{name.text} exists already")

@@ -5,6 +5,7 @@ cases: tests of SQL in a text
 compiled: a query of a statement, compiled, and its frame in a session
 engine: runs statements
 explaining: EXPLAIN
+function_files: files of Python functions
 inserting: INSERT INTO ... VALUES
 looking/: statements that only look: SHOW, DESCRIBE, SET, ASSERT
 maintained: the persistent queries that are to run

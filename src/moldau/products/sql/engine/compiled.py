@@ -47,7 +47,7 @@ class Compiled:
         """Raises SqlError."""
         self.plan: QueryPlan = plan_query(catalog, asked, is_live=is_live)
         self.writing = asked.writing
-        self._functions = tuple(catalog.functions.values())
+        self._catalog = catalog
 
     def sources(self, place: Place, start: str, most: int | None = None) -> dict[str, RelationSource]:
         """The sources of a live query by the names of their views. `most`: records of a micro-batch."""
@@ -67,8 +67,7 @@ class Compiled:
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """The views of the sources exist in this session. Raises SqlError."""
-        for function in self._functions:
-            create_function(spark, function)
+        create_functions(spark, self._catalog)
         return make_frame(spark, self.plan, self.writing)
 
     def live_frame(self, spark: SparkSession, sources: Mapping[str, RelationSource]) -> DataFrame:
@@ -84,6 +83,16 @@ class Compiled:
             source = source_of(relation, place.access, registry=place.registry, dead_letters=None)
             snapshot(spark, source).createOrReplaceTempView(quoted(rows_view(relation)))
         return self.frame(spark)
+
+
+def create_functions(spark: SparkSession, catalog: Catalog) -> None:
+    """Makes all functions of the catalog known in the session. Raises SqlError, and Spark's errors."""
+    from moldau.spark.definitions.python_functions import register_function
+
+    for given in catalog.given.values():
+        register_function(spark, given.name, given.function)
+    for function in catalog.functions.values():
+        create_function(spark, function)
 
 
 def create_function(spark: SparkSession, function: Function) -> None:

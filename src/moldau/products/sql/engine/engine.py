@@ -15,7 +15,7 @@ from moldau.errors import MoldauError
 from moldau.products.pipelines.core.commit_metadata import DEAD_LETTERS_SUFFIX
 from moldau.products.pipelines.core.failures import what_failed
 from moldau.products.pipelines.formats.registry import Registry
-from moldau.products.sql.catalog.catalog import Catalog, PersistentQuery, Relation
+from moldau.products.sql.catalog.catalog import Catalog, GivenFunction, PersistentQuery, Relation
 from moldau.products.sql.catalog.deciding import (
     Change,
     Decision,
@@ -31,7 +31,7 @@ from moldau.products.sql.catalog.journal import NOTHING_KEPT, Journal
 from moldau.products.sql.compiling.expressions import Writing
 from moldau.products.sql.compiling.plan import Asked, asked_by, kept_query
 from moldau.products.sql.engine.answers import Answer, Done, Explained, QueryStatus, Rows
-from moldau.products.sql.engine.compiled import NAMESPACE_SETTINGS, Compiled, Place, create_function
+from moldau.products.sql.engine.compiled import NAMESPACE_SETTINGS, Compiled, Place, create_function, create_functions
 from moldau.products.sql.engine.explaining import explained
 from moldau.products.sql.engine.inserting import insert_values
 from moldau.products.sql.engine.looking.cluster import LiveCluster
@@ -71,13 +71,14 @@ LOOK_S = 0.1
 class EngineSettings(msgspec.Struct, frozen=True):
     """`access`: to the cluster of all topics. `directory`: of the checkpoints. `name`: of the service, before the names
     of its queries' groups and transactional ids. `registry`: the address of the schema registry. `once`: queries end
-    when they have processed what is there."""
+    when they have processed what is there. `functions`: in Python, by their names in lower case."""
 
     access: ClusterAccess
     directory: Path
     name: str = "sql"
     registry: str | None = None
     once: bool = False
+    functions: Mapping[str, GivenFunction] = {}
 
     @property
     def place(self) -> Place:
@@ -99,9 +100,10 @@ class Engine:
         self._spark, self._settings, self._journal = spark, settings, journal
         self._cluster = LiveCluster(settings.access, None if settings.registry is None else Registry(settings.registry))
         self._lock = threading.RLock()
-        self._catalog = Catalog(next_numbers={} if journal is NOTHING_KEPT else None)
+        self._catalog = Catalog(given=settings.functions, next_numbers={} if journal is NOTHING_KEPT else None)
         for change in kept:
             self._catalog = apply(self._catalog, change)
+        _check_names(self._catalog)
         self._queries = Maintained(spark, settings.name, settings.directory, settings.place, once=settings.once)
         self._live: list[Rows] = []
         self._queries.adopt(self._catalog)
@@ -320,8 +322,7 @@ class Engine:
         """Raises SqlError, and Spark's errors."""
         for change in decision.changes:
             own = open_namespace(self._spark, NAMESPACE_SETTINGS)
-            for function in self._catalog.functions.values():
-                create_function(own, function)
+            create_functions(own, self._catalog)
             create_function(own, change.item)  # type: ignore[union-attr, arg-type]
 
     def _do(
@@ -340,6 +341,13 @@ class Engine:
 
     def _writing(self, parsed: Parsed, session: Session) -> Writing:
         return Writing(parsed.text, self._catalog.types, session.dialect)
+
+
+def _check_names(catalog: Catalog) -> None:
+    """Raises MoldauError: a kept statement has the name of a function in Python."""
+    for key in sorted(catalog.given.keys() & catalog.functions.keys()):
+        given = catalog.given[key]
+        raise MoldauError(f"{given.file}: {given.name} has the name of the function of CREATE FUNCTION, which is kept")
 
 
 def _moved(error: SqlError, parsed: Parsed) -> SqlError:

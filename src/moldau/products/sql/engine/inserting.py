@@ -10,7 +10,7 @@ from moldau.products.sql.catalog.deciding import RowsWritten
 from moldau.products.sql.compiling.composed import Composed, joined
 from moldau.products.sql.compiling.expressions import Writing
 from moldau.products.sql.compiling.spark_text import sql_frame
-from moldau.products.sql.engine.compiled import NAMESPACE_SETTINGS, Place, create_function
+from moldau.products.sql.engine.compiled import NAMESPACE_SETTINGS, Place, create_functions
 from moldau.products.sql.language.errors import SqlError
 from moldau.products.sql.language.statements import Role
 from moldau.products.sql.records.inserts import insert_rows
@@ -25,8 +25,7 @@ def insert_values(spark: SparkSession, written: RowsWritten, catalog: Catalog, w
     """Writes all rows, or none. Raises SqlError, FlowError, KafkaError."""
     own = open_namespace(spark, NAMESPACE_SETTINGS)
     with as_active(own):
-        for function in catalog.functions.values():
-            create_function(own, function)
+        create_functions(own, catalog)
         insert_rows(values_frame(own, written, writing), written.relation, place.access, place.registry)
 
 

@@ -58,7 +58,8 @@ def _candidates(tokens: list[Token], catalog: Catalog) -> Iterator[Candidate]:
     last = tokens[-1].text.upper() if tokens else ""
     relations = [(one.name, one.kind.value) for one in catalog.relations.values()]
     relations += [(one.name, "view") for one in catalog.views.values()]
-    functions = [(name, "function") for name in (*FUNCTIONS, *(one.name for one in catalog.functions.values()))]
+    own = [*(one.name for one in catalog.functions.values()), *(one.name for one in catalog.given.values())]
+    functions = [(name, "function") for name in (*FUNCTIONS, *own)]
     if last in _WORDS_AFTER:
         yield from ((word, "") for word in _WORDS_AFTER[last])
     elif last == "FUNCTION":

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
+import msgspec
 from rich.console import Console
 
 from moldau.products.pipelines.running.logs import logs_to
@@ -13,6 +15,7 @@ from moldau.products.pipelines.running.runner import DRIVER_LOG
 from moldau.products.sql.catalog.catalog import Catalog
 from moldau.products.sql.engine.answers import Answer, QueryStatus
 from moldau.products.sql.engine.engine import Engine, EngineSettings
+from moldau.products.sql.engine.function_files import load_functions
 from moldau.products.sql.engine.session import Session
 from moldau.products.sql.language.parser.script import Parsed
 from moldau.spark import open_session
@@ -53,15 +56,16 @@ class EmbeddedEngine:
 
 @contextmanager
 def open_engine(
-    settings: EngineSettings, spark_settings: Mapping[str, str], console: Console
+    settings: EngineSettings, spark_settings: Mapping[str, str], functions: Sequence[Path], console: Console
 ) -> Iterator[EmbeddedEngine]:
-    """Starts Spark; its output goes to a file among the checkpoints. `console`: says that it starts. Raises OSError,
-    SparkStartError."""
+    """Starts Spark; its output goes to a file among the checkpoints. `functions`: files of Python functions.
+    `console`: says that it starts. Raises OSError, SparkStartError, FunctionFileError."""
     settings.directory.mkdir(parents=True, exist_ok=True)
     log = settings.directory / DRIVER_LOG
     with logs_to(log):
         with console.status("Spark starts"):
             spark = open_session("moldau-sql", spark_settings, log_path=log)
+        settings = msgspec.structs.replace(settings, functions=load_functions(spark, functions))
         with EmbeddedEngine(Engine(spark, settings)) as embedded:
             yield embedded
 

@@ -63,18 +63,24 @@ def _facts(sight: Sight, relation: Relation) -> Iterator[tuple[str, str]]:
 
 
 def describe_function(sight: Sight, statement: DescribeFunction) -> Answer:
-    """A function of CREATE FUNCTION, or of ksqlDB. Raises SqlError for another one."""
+    """A function of CREATE FUNCTION, of a file, or of ksqlDB. Raises SqlError for another one."""
     name = statement.name
     own = sight.catalog.functions.get(name.key)
     if own is not None:
         return _own(sight, own)
+    given = sight.catalog.given.get(name.key)
+    if given is not None:
+        note = "; ".join(part for part in (given.note, f"in Python, {given.file}") if part)
+        return FunctionDescribed(
+            statement=sight.parsed.text, name=given.name, usage=given.usage, template="", note=note
+        )
     row = FUNCTIONS.get(name.text.upper())
     if row is None:
         raise error_of(
             name,
             f"no function of ksqlDB and no function of CREATE FUNCTION has the name {name.text}; functions of Spark "
             "SQL need no rewrite, and Spark's own pages describe them",
-            nearest(name.text, [*FUNCTIONS, *sight.catalog.functions]),
+            nearest(name.text, [*FUNCTIONS, *sight.catalog.functions, *sight.catalog.given]),
         )
     note = "; ".join(part for part in (row.note, f"in Spark, {row.differs}" if row.differs else "") if part)
     return FunctionDescribed(

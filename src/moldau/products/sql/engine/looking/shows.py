@@ -130,10 +130,11 @@ def _types(sight: Sight, statement: Show) -> tuple[Row, list[tuple[Row, object]]
 
 def _functions(sight: Sight, statement: Show) -> tuple[Row, list[tuple[Row, object]]]:
     own = [((one.name, "own", ""), one) for _, one in sorted(sight.catalog.functions.items())]
+    given = [((one.name, "python", one.usage), one) for _, one in sorted(sight.catalog.given.items())]
     of_ksqldb = [
         ((one.name, one.kind.value, one.examples[0]), one) for _, one in sorted(FUNCTIONS.items()) if one.examples
     ]
-    return ("name", "kind", "usage"), [*own, *of_ksqldb]
+    return ("name", "kind", "usage"), [*own, *given, *of_ksqldb]
 
 
 def _variables(sight: Sight, statement: Show) -> tuple[Row, list[tuple[Row, object]]]:
