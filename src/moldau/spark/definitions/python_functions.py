@@ -64,11 +64,11 @@ def register_function(spark: SparkSession, name: str, function: Any) -> None:
 
 def usage_of(name: str, function: Any) -> str:
     """How it is called, and its type."""
-    return f"{name}({', '.join(inspect.signature(function.func).parameters)}) RETURNS {type_of(function)}"
-
-
-def type_of(function: Any) -> str:
-    return str(function.returnType.simpleString())
+    try:
+        parameters = ", ".join(inspect.signature(function.func).parameters)
+    except ValueError:  # of a type or function in C
+        parameters = "..."
+    return f"{name}({parameters}) RETURNS {function.returnType.simpleString()}"
 
 
 def _is_function(value: object) -> bool:
