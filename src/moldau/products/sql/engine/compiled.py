@@ -17,6 +17,7 @@ from moldau.products.sql.compiling.frames import make_frame
 from moldau.products.sql.compiling.plan import Asked, QueryPlan, plan_query, rows_view
 from moldau.products.sql.language.functions.table import SESSION_SETTINGS
 from moldau.products.sql.language.rewrites import dialect_of
+from moldau.products.sql.language.statements import Kind
 from moldau.products.sql.records.source import RelationSource, snapshot, source_of
 from moldau.spark.tables.start import SETTINGS as TABLE_SETTINGS
 
@@ -59,7 +60,8 @@ class Compiled:
                 place.access,
                 registry=place.registry,
                 dead_letters=place.dead_letters,
-                start=start,
+                # a table that lacks its older rows is another table
+                start="earliest" if relation.kind is Kind.TABLE else start,
                 watermark=None if late is None else f"{late} milliseconds",
             )
             found[rows_view(relation)] = msgspec.structs.replace(source, max_records=most)
