@@ -30,6 +30,9 @@ from moldau.products.sql.records.layout import EVENT_TIME, PSEUDO_COLUMNS, names
 GRACE_MS = 24 * 3_600_000
 """How late rows may be for a window or a join without GRACE PERIOD, as in ksqlDB."""
 
+MOST_TEXT = 500_000
+"""The most characters of a view's query. A view that reads another one twice has twice its text."""
+
 
 class QueryPlan(msgspec.Struct, frozen=True, kw_only=True):
     """`text`: the query in Spark SQL; None if it is taken apart by `links`. `reads`: the streams and tables. `kind`: of
@@ -135,10 +138,10 @@ class _Planning:
                 raise self._writing.error(name.place, f"the columns of {relation.name} are not known")
             return Source(called, quoted(rows_view(relation)), relation, tuple(names_of(relation.columns)))
         if name is not None and name.key in self._catalog.views:
-            return self._view(called, self._catalog.views[name.key])
+            return self._view(called, self._catalog.views[name.key], name.place)
         return Source(called, Composed(self._writing.sql(named.source)))
 
-    def _view(self, called: str, view: View) -> Source:
+    def _view(self, called: str, view: View, at: tuple[int, int]) -> Source:
         """Its query in parentheses, with the columns of a row where it has them."""
         asked = kept_query(view)
         plan = plan_query(self._catalog, asked, is_live=self._is_live)
@@ -147,6 +150,9 @@ class _Planning:
         names = [one.name for one in plan.outputs] if len(asked.query.selects) == 1 else []
         columns = tuple(names) if names and all(names) else None
         key = plan.key if columns and plan.kind is Kind.STREAM else ()
+        if len(plan.text.text) > MOST_TEXT:
+            problem = f"the query of the view {view.name} has more than {MOST_TEXT:,} characters with the views in it"
+            raise self._writing.error(at, f"{problem}: create a stream or table with a part of it")
         # its places are those of another statement
         return Source(called, f"({plan.text.text})", columns=columns, view_key=key)
 

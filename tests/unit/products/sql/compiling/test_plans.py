@@ -9,7 +9,7 @@ from moldau.products.sql.catalog.deciding import apply, decide
 from moldau.products.sql.compiling.composed import Composed
 from moldau.products.sql.compiling.expressions import Writing
 from moldau.products.sql.compiling.links import How
-from moldau.products.sql.compiling.plan import Asked, QueryPlan, plan_query
+from moldau.products.sql.compiling.plan import Asked, QueryPlan, asked_by, plan_query
 from moldau.products.sql.language.errors import SqlError
 from moldau.products.sql.language.parser.script import parse_script
 from moldau.products.sql.language.rewrites import Dialect
@@ -230,3 +230,22 @@ def test_an_error_of_spark_has_the_place_of_the_statement(catalog: Catalog) -> N
 
 def test_an_error_without_a_place_is_of_the_statement() -> None:
     assert str(Composed("SELECT 1").error("SELECT 1", "no idea")) == "line 1, column 1: no idea"
+
+
+def read_twice(catalog: Catalog, levels: int) -> None:
+    """Views that each read the one before twice."""
+    before = "fast"
+    for level in range(levels):
+        view = f"CREATE VIEW twice_{level} AS SELECT a.user FROM {before} a JOIN {before} b ON a.user = b.user"
+        (parsed,) = parse_script(view)
+        plan_query(catalog, asked_by(parsed.statement, Writing(view, {}, Dialect.SPARK)), is_live=False)
+        for change in decide(catalog, parsed, {}).changes:
+            catalog = apply(catalog, change)
+        before = f"twice_{level}"
+
+
+def test_the_text_of_views_that_read_a_view_twice_has_a_bound(catalog: Catalog) -> None:
+    with pytest.raises(SqlError, match="has more than 500,000 characters with the views in it") as raised:
+        read_twice(catalog, 40)
+    assert raised.value.line == 1
+    assert raised.value.source_line[raised.value.column - 1 :].startswith("twice_")
