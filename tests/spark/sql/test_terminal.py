@@ -44,7 +44,7 @@ def ran(embedded: EmbeddedEngine, text: str) -> tuple[int, list[dict[str, object
     return code, [json.loads(line) for line in output.getvalue().splitlines()], errors.getvalue()
 
 
-def test_a_script_ends_once_a_chain_of_queries_has_processed_all(embedded: EmbeddedEngine):
+def test_a_script_ends_once_a_chain_of_queries_has_processed_all(spark, embedded: EmbeddedEngine):
     code, answers, errors = ran(embedded, SCRIPT)
     assert (code, errors) == (0, "")
     assert [answer["query_id"] for answer in answers] == [None, None, "CSAS_TERMINAL_SLOW_0", "CTAS_TERMINAL_PAGES_0"]
@@ -60,6 +60,22 @@ def test_a_script_ends_once_a_chain_of_queries_has_processed_all(embedded: Embed
 
     code, (head, *rows), _ = ran(embedded, "SELECT user, ms FROM terminal_slow EMIT CHANGES LIMIT 2;")
     assert (code, rows) == (0, [{"row": {"user": "ann", "ms": 120}}, {"row": {"user": "ann", "ms": 180}}])
+
+    replaced = "CREATE OR REPLACE TABLE terminal_pages AS SELECT page, {} AS n FROM terminal_slow GROUP BY page;"
+    code, _, errors = ran(embedded, "SHOW STREAMS; " + replaced.format("sum(ms)"))
+    assert code == 1
+    assert "CTAS_TERMINAL_PAGES_0 was another query, whose state in" in errors
+    assert "DROP TABLE terminal_pages, and create it again" in errors
+    code, _, errors = ran(embedded, replaced.format("count(*)"))
+    assert (code, errors) == (0, ""), "the same query"
+    slow = "CREATE OR REPLACE STREAM terminal_slow AS SELECT user, page, ms FROM terminal_clicks WHERE ms > 10;"
+    assert ran(embedded, slow)[0] == 0, "a query without state goes on"
+    # the script runs again, and was edited
+    settings = embedded.engine.settings
+    with EmbeddedEngine(Engine(spark, settings)) as again:
+        code, _, errors = ran(again, SCRIPT.replace("count(*)", "sum(ms)"))
+    assert code == 1
+    assert f"run with another --name, or delete {settings.directory / 'CTAS_TERMINAL_PAGES_0'}" in errors
 
     code, answers, errors = ran(embedded, "SELECT nothing FROM terminal_slow;")
     assert (code, answers) == (2, []), "nothing has run"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,6 +40,7 @@ from moldau.products.sql.engine.looking.looking import look, only_looks
 from moldau.products.sql.engine.maintained import Maintained
 from moldau.products.sql.engine.printing import print_topic
 from moldau.products.sql.engine.results import check_insert, check_kind, with_columns
+from moldau.products.sql.engine.running import changed_state, spec_of
 from moldau.products.sql.engine.selecting import select_live, select_now
 from moldau.products.sql.engine.session import Session
 from moldau.products.sql.engine.topics import drop_topic, make_topic
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
 MOST_LIVE = 100
 """The most SELECTs whose rows are read at the same time."""
 LOOK_S = 0.1
+_PLACE = re.compile(r"line (\d+), column (\d+)")
 
 
 class EngineSettings(msgspec.Struct, frozen=True):
@@ -130,7 +133,8 @@ class Engine:
             raise _moved(error, parsed) from error
         except spark_error() as error:
             raise SqlError(what_failed(str(error)), line=parsed.line, column=parsed.column) from error
-        return msgspec.structs.replace(answer, statement=parsed.text)
+        warnings = tuple(moved_warning(one, parsed.line, parsed.column) for one in answer.warnings)
+        return msgspec.structs.replace(answer, statement=parsed.text, warnings=warnings)
 
     def statuses(self) -> list[QueryStatus]:
         return self._queries.statuses(self._catalog)
@@ -310,7 +314,31 @@ class Engine:
             if isinstance(statement, CreateAs) and isinstance(change, Put) and isinstance(change.item, Relation):
                 change = Put(with_columns(change.item, statement, compiled.plan, result))
             changes.append(change)
+        self._check_state(statement, changes, compiled)
         return tuple(changes), tuple(writing.warnings), compiled.plan.reads
+
+    def _check_state(self, statement: CreateAs | InsertQuery, changes: Iterable[Change], compiled: Compiled) -> None:
+        """Raises SqlError if the checkpoint of the new query has the state of another one."""
+        settings = self._settings
+        catalog = self._catalog
+        for change in changes:
+            catalog = apply(catalog, change)
+        for change in changes:
+            if isinstance(change, Put) and isinstance(change.item, PersistentQuery):
+                query = change.item
+                sink = catalog.relations[query.sink]
+                spec = spec_of(
+                    query, compiled, sink, settings.place, service=settings.name, directory=settings.directory
+                )
+                checkpoint = changed_state(spec)
+                if checkpoint is None:
+                    continue
+                advice = f"run with another --name, or delete {checkpoint}"
+                if query.id in self._catalog.queries:
+                    advice = f"DROP {sink.kind.value.upper()} {sink.name}, and create it again"
+                name = statement.name if isinstance(statement, CreateAs) else statement.target
+                problem = f"{query.id} was another query, whose state in {checkpoint} does not fit this one: {advice}"
+                raise compiled.writing.error(name.place, problem)
 
     def _resolved(self, change: Change) -> Change:
         """With the columns of the registry's schema, if the statement has none. Raises FlowError, RegistryError."""
@@ -348,6 +376,16 @@ def _check_names(catalog: Catalog) -> None:
     for key in sorted(catalog.given.keys() & catalog.functions.keys()):
         given = catalog.given[key]
         raise MoldauError(f"{given.file}: {given.name} has the name of the function of CREATE FUNCTION, which is kept")
+
+
+def moved_warning(warning: str, line: int, column: int) -> str:
+    """The warning of a statement that begins at this place of a script, with its place in the script."""
+    found = _PLACE.match(warning)
+    if found is None:
+        return warning
+    own_line, own_column = map(int, found.groups())
+    moved = own_column + (column - 1 if own_line == 1 else 0)
+    return f"line {own_line + line - 1}, column {moved}{warning[found.end() :]}"
 
 
 def _moved(error: SqlError, parsed: Parsed) -> SqlError:

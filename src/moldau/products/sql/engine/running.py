@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau.errors import MoldauError
+from moldau.products.pipelines.checkpoints.checkpoint import changed_facts
 from moldau.products.pipelines.core.commit_metadata import GROUP_PREFIX
 from moldau.products.pipelines.core.plan import FlowStep, Plan, SourceStep, TargetStep
 from moldau.products.pipelines.core.plan import Query as PlanQuery
@@ -42,12 +43,13 @@ def spec_of(
         SourceStep(name=view, place=source.relation.name, facts=source.all_facts(), watermark=source.watermark)
         for view, source in sources.items()
     )
-    is_stateful = plan.mode == "update" or bool(plan.links) or plan.watermark_ms is not None
+    keeps_rows = bool(plan.links) or any(select.is_distinct for select in plan.query.selects)
+    is_stateful = plan.mode == "update" or keeps_rows or plan.watermark_ms is not None
     flow = FlowStep(
         name=FLOW,
         place=query.id,
         # a query without state goes on with another text from where it was
-        text=query.statement if is_stateful else "",
+        text=plan.query.source.text if is_stateful else "",
         reads=tuple(sources),
         groups=False,
         has_watermark=plan.watermark_ms is not None,
@@ -84,6 +86,12 @@ def spec_of(
         file_name=query.id,
         functions={FLOW: frame},
     )
+
+
+def changed_state(spec: PipelineSpec) -> Path | None:
+    """The checkpoint of the query if it holds the state of a query that differs. Raises CheckpointError."""
+    (query,) = spec.queries
+    return query.checkpoint if changed_facts(query.checkpoint, query.step.facts()) else None
 
 
 def start_query(
