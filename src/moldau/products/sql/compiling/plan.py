@@ -30,7 +30,7 @@ from moldau.products.sql.records.layout import EVENT_TIME, PSEUDO_COLUMNS, names
 GRACE_MS = 24 * 3_600_000
 """How late rows may be for a window or a join without GRACE PERIOD, as in ksqlDB."""
 
-MOST_TEXT = 500_000
+MOST_TEXT = 100_000
 """The most characters of a view's query. A view that reads another one twice has twice its text."""
 
 

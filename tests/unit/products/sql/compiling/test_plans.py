@@ -245,7 +245,7 @@ def read_twice(catalog: Catalog, levels: int) -> None:
 
 
 def test_the_text_of_views_that_read_a_view_twice_has_a_bound(catalog: Catalog) -> None:
-    with pytest.raises(SqlError, match="has more than 500,000 characters with the views in it") as raised:
+    with pytest.raises(SqlError, match="has more than 100,000 characters with the views in it") as raised:
         read_twice(catalog, 40)
     assert raised.value.line == 1
     assert raised.value.source_line[raised.value.column - 1 :].startswith("twice_")
