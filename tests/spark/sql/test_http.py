@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from moldau.cli.main import main
 from moldau.client.protocol.access import ClusterAccess
 from moldau.products.service.admission import this_machine
 from moldau.products.service.service import Service
@@ -45,11 +46,11 @@ class Served:
 
 class Client:
     def __init__(self, port: int) -> None:
-        self._port = port
+        self.port = port
 
     @contextmanager
     def open(self, path: str, body: object, accept: str = "") -> Iterator[http.client.HTTPResponse]:
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=WAIT_S)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_S)
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         connection.request("POST", path, data, {"accept": accept, "connection": "close"})
         with closing(connection), connection.getresponse() as answer:
@@ -174,3 +175,33 @@ def test_a_client_that_goes_away_ends_its_query(client: Client, engine: Engine, 
     rows.stream.on_close(ended.set)  # type: ignore[attr-defined]
     assert ended.wait(WAIT_S)
     assert threading.active_count() <= before + 2
+
+
+def test_scripts_and_the_shell_send_statements_to_a_server(
+    client: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ran(text: str) -> tuple[int, list[dict[str, Any]], str]:
+        script = tmp_path / "a.sql"
+        script.write_text(text)
+        code = main(["sql", "run", str(script), "--server", f"http://127.0.0.1:{client.port}", "--output", "json"])
+        printed = capsys.readouterr()
+        return code, [json.loads(line) for line in printed.out.splitlines()], printed.err
+
+    code, answers, errors = ran(
+        "SET 'auto.offset.reset' = 'earliest';"
+        "CREATE STREAM http_far (user STRING KEY, `a b` STRUCT<x INT, y STRING>) WITH (partitions = 1);"
+        "INSERT INTO http_far VALUES ('ada', named_struct('x', 1, 'y', 'z'));"
+        "SELECT * FROM http_far EMIT CHANGES LIMIT 1; SHOW STREAMS; DESCRIBE http_far;"
+    )
+    assert (code, errors) == (0, "")
+    head, row = answers[3:5]
+    assert [one["name"] for one in head["columns"]] == ["user", "a b"]
+    assert list(row["row"].values()) == ["ada", {"x": 1, "y": "z"}]
+    assert "http_far" in json.dumps(answers[5])
+    assert "http_far" in json.dumps(answers[6])
+    code, answers, errors = ran("SELECT nothing FROM http_far;")
+    assert (code, answers) == (1, [])
+    assert "nothing" in errors
+    code, answers, errors = ran("SHOW STREMS;")
+    assert (code, answers) == (2, [])
+    assert "did you mean STREAMS" in errors
