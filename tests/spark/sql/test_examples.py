@@ -19,6 +19,7 @@ from tests.support.example_readmes import EXAMPLES, copy_of, run_readme, runs_sq
 pytestmark = pytest.mark.slow
 
 PARTITIONS = "spark.sql.shuffle.partitions"
+PATIENCE_S = 120.0
 Rows = list[dict[str, Any]]
 
 
@@ -54,7 +55,8 @@ def run_example(
 
 def printed_by(directory: Path, *words: str) -> list[str]:
     command = [sys.executable, *words]
-    return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=True).stdout.splitlines()
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
+    return done.stdout.splitlines()
 
 
 def rows_of(servers: str, topic: str) -> Rows:

@@ -32,6 +32,10 @@ class FunctionFileError(MoldauError):
     """A file of Python functions cannot be used; the message has its name, and the line if one is to blame."""
 
 
+class _FunctionFailedError(Exception):
+    """In a worker: the name of the function, with its own error."""
+
+
 def functions_of(path: Path) -> dict[str, Any]:
     """What `register_function` takes, by the names in the file. A Spark session runs: types such as "int" need it.
     Raises FunctionFileError."""
@@ -93,8 +97,7 @@ def _named(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*values, **named)
         except Exception as error:
-            error.args = (f"{error} (in the function {name})",)
-            raise
+            raise _FunctionFailedError(f"{type(error).__name__}: {error} (in the function {name})") from error
 
     return call
 
@@ -105,8 +108,7 @@ def _named_batches(name: str, function: Callable[..., Iterator[Any]]) -> Callabl
         try:
             yield from function(*values, **named)
         except Exception as error:
-            error.args = (f"{error} (in the function {name})",)
-            raise
+            raise _FunctionFailedError(f"{type(error).__name__}: {error} (in the function {name})") from error
 
     return call
 

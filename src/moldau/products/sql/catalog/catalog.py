@@ -109,9 +109,7 @@ AnyItem = Relation | View | Function | NamedType | PersistentQuery
 
 class Catalog(msgspec.Struct, frozen=True):
     """A value: `deciding.apply` gives the next one. Keys are names in lower case, of queries their ids in upper case.
-    `next_number`: of the next query's id; it never falls, so an id is used once. `next_numbers`: of a run that begins
-    again with an empty catalog, by the beginnings of ids (`CSAS_OUT`), so that other queries do not change an id. None:
-    `next_number` counts all queries."""
+    `next_number`: above those in the ids of ended queries; it never falls, so an id is used once."""
 
     relations: Mapping[str, Relation] = {}
     views: Mapping[str, View] = {}
@@ -120,7 +118,6 @@ class Catalog(msgspec.Struct, frozen=True):
     types: Mapping[str, str] = {}
     queries: Mapping[str, PersistentQuery] = {}
     next_number: int = 0
-    next_numbers: Mapping[str, int] | None = None
 
     def readers_of(self, key: str) -> list[str]:
         """The ids of the queries that read this relation."""

@@ -71,11 +71,9 @@ class Remove(msgspec.Struct, frozen=True):
 
 
 class NextNumber(msgspec.Struct, frozen=True):
-    """The number of the next query's id. Kept apart from the queries, because it outlives them. `beginning`: of the ids
-    that it counts, where they are counted apart (`Catalog.next_numbers`)."""
+    """Ids of new queries have at least this number. Kept apart from the queries, because it outlives them."""
 
     number: int
-    beginning: str | None = None
 
 
 Change = Put | Remove | NextNumber
@@ -121,11 +119,8 @@ def apply(catalog: Catalog, change: Change) -> Catalog:
         case Remove(what, key):
             field = _FIELDS[what]
             return msgspec.structs.replace(catalog, **{field: without(getattr(catalog, field), [key])})
-        case NextNumber(number, beginning):
-            if beginning is None:
-                return msgspec.structs.replace(catalog, next_number=number)
-            counted: Mapping[str, int] = catalog.next_numbers or {}
-            return msgspec.structs.replace(catalog, next_numbers=with_item(counted, beginning, number))
+        case NextNumber(number):
+            return msgspec.structs.replace(catalog, next_number=number)
 
 
 def place_of(item: AnyItem) -> tuple[What, str]:
@@ -213,16 +208,14 @@ def _create_as(asked: _Asked, statement: CreateAs) -> Decision:
         raise error_of(name, f"{name.text} reads itself")
     storage = storage_of(statement.properties, _formats_of(catalog, reads), name)
     id = before.made_by if before is not None else None
-    numbered: tuple[Change, ...] = ()
     if id is None:
-        id, next_number = _new_id(catalog, "CSAS" if statement.kind is Kind.STREAM else "CTAS", name)
-        numbered = (next_number,)
+        id = _new_id(catalog, "CSAS" if statement.kind is Kind.STREAM else "CTAS", name)
     relation = Relation(name.text, statement.kind, storage, None, asked.text, made_by=id)
     query = PersistentQuery(**asked.written(), id=id, sink=key, reads=reads)
     topic = TopicNeeded(storage, relation.topic, is_made=True, is_compacted=statement.kind is Kind.TABLE)
     return Decision(
         f"{statement.kind.value} {name.text} is made by the query {id}",
-        (Put(relation), Put(query), *numbered),
+        (Put(relation), Put(query)),
         (topic,),
     )
 
@@ -235,11 +228,9 @@ def _insert_query(asked: _Asked, statement: InsertQuery) -> Decision:
     if key in reads or key in _upstream(catalog, reads):
         raise error_of(statement.target, f"{target.name} would read its own rows again without end")
     _check_named(target, statement.columns)
-    # counted for each target, where ids are counted apart
-    id, next_number = _new_id(catalog, "INSERTQUERY", statement.target if catalog.next_numbers is not None else None)
+    id = _new_id(catalog, "INSERTQUERY", statement.target)
     query = PersistentQuery(**asked.written(), id=id, sink=key, reads=reads)
-    changes = (Put(query), next_number)
-    return Decision(f"the query {id} writes to {target.name}", changes)
+    return Decision(f"the query {id} writes to {target.name}", (Put(query),))
 
 
 def _insert_values(asked: _Asked, statement: InsertValues) -> Decision:
@@ -336,7 +327,7 @@ def _drop_relation(catalog: Catalog, statement: Drop) -> Decision:
         raise error_of(name, f"the view {views[0]} reads {relation.name}: drop that first")
     if statement.deletes_topic and relation.is_read_only:
         raise error_of(name, f"{relation.name} is a source that is only read: its topic is not deleted with it")
-    own = tuple(Remove(What.QUERY, id) for id in catalog.queries if id == relation.made_by)
+    own = _ended(catalog, [id for id in catalog.queries if id == relation.made_by])
     deleted = (TopicDeleted(relation.topic),) if statement.deletes_topic else ()
     return Decision(f"{what.value} {relation.name} is dropped", (*own, Remove(What.RELATION, name.key)), deleted)
 
@@ -353,7 +344,7 @@ def _control(asked: _Asked, statement: Control) -> Decision:
     done = {Action.PAUSE: "paused", Action.RESUME: "resumed", Action.TERMINATE: "terminated"}[action]
     message = f"{', '.join(query.id for query in queries) or 'no query'}: {done}"
     if action is Action.TERMINATE:
-        return Decision(message, tuple(Remove(What.QUERY, query.id) for query in queries))
+        return Decision(message, _ended(catalog, [query.id for query in queries]))
     state = QueryState.PAUSED if action is Action.PAUSE else QueryState.RUNNING
     return Decision(
         message, tuple(Put(msgspec.structs.replace(one, state=state)) for one in queries if one.state is not state)
@@ -451,16 +442,22 @@ def _check_named(target: Relation, named: Sequence[Name]) -> None:
             raise error_of(name, f"{name.text} is a header, which no row writes")
 
 
-def _new_id(catalog: Catalog, kind: str, name: Name | None) -> tuple[str, NextNumber]:
+def _new_id(catalog: Catalog, kind: str, name: Name) -> str:
+    """The first number that this name has not had: a script that runs again gives its queries the same ids, whatever
+    stands between them now, and so they continue from their checkpoints."""
     if len(catalog.queries) >= MAX_QUERIES:
         raise SqlError(f"{MAX_QUERIES} queries run already: TERMINATE one first", line=1, column=1)
     # the id becomes a part of names of groups and of directories
-    named = [] if name is None else [_NOT_IN_IDS.sub("_", name.text.upper())[:MOST_OF_A_NAME]]
-    beginning = "_".join([kind, *named])
-    if catalog.next_numbers is None:
-        return f"{beginning}_{catalog.next_number}", NextNumber(catalog.next_number + 1)
-    number = catalog.next_numbers.get(beginning, 0)
-    return f"{beginning}_{number}", NextNumber(number + 1, beginning)
+    named = _NOT_IN_IDS.sub("_", name.text.upper())[:MOST_OF_A_NAME]
+    numbers = range(catalog.next_number, catalog.next_number + MAX_QUERIES)
+    return next(id for id in (f"{kind}_{named}_{number}" for number in numbers) if id not in catalog.queries)
+
+
+def _ended(catalog: Catalog, ids: Sequence[str]) -> tuple[Change, ...]:
+    """The queries go, and their ids are not used again: their checkpoints belong to them."""
+    number = max((int(id.rpartition("_")[2]) + 1 for id in ids), default=0)
+    higher = (NextNumber(number),) if number > catalog.next_number else ()
+    return (*(Remove(What.QUERY, id) for id in ids), *higher)
 
 
 def _exists(catalog: Catalog, name: Name) -> SqlError:

@@ -103,7 +103,7 @@ class Engine:
         self._spark, self._settings, self._journal = spark, settings, journal
         self._cluster = LiveCluster(settings.access, None if settings.registry is None else Registry(settings.registry))
         self._lock = threading.RLock()
-        self._catalog = Catalog(given=settings.functions, next_numbers={} if journal is NOTHING_KEPT else None)
+        self._catalog = Catalog(given=settings.functions)
         for change in kept:
             self._catalog = apply(self._catalog, change)
         _check_names(self._catalog)

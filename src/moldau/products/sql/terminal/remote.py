@@ -41,7 +41,7 @@ class RemoteSql:
         """Asks nothing. Raises ServerError for an address that is none."""
         try:
             parts = urllib.parse.urlsplit(address)
-            self._host, self._port = parts.hostname, parts.port
+            self._host, self._port = parts.hostname or "", parts.port
         except ValueError as error:
             raise ServerError(f"{address} is no address of a server: {error}") from error
         if parts.scheme not in ("http", "https") or not self._host or parts.path.strip("/") or parts.query:
@@ -135,7 +135,6 @@ class RemoteSql:
         raise ServerError(message)
 
     def _open(self, timeout_s: float) -> http.client.HTTPConnection:
-        assert self._host is not None
         if self._is_secure:
             context = ssl.create_default_context()
             return http.client.HTTPSConnection(self._host, self._port, timeout=timeout_s, context=context)

@@ -76,7 +76,7 @@ def _run(
 
 def check_text(text: str, session: Session, path: Path | None = None) -> None:
     """What a script would be rejected for, as far as its text alone tells, on an empty catalog. Raises ScriptError."""
-    catalog = Catalog(next_numbers={})
+    catalog = Catalog()
     try:
         for parsed in map(in_our_words, parse_script(text, session.variables)):
             if decides(parsed.statement):

@@ -46,7 +46,7 @@ def test_a_query_that_makes_a_table_knows_what_it_reads_through_views():
     assert catalog.relations["out"].storage.value_format == "json", "its sources do not agree"
     catalog, _ = run("CREATE STREAM again AS SELECT * FROM STREAM(users)", catalog)
     assert catalog.relations["again"].storage.value_format == "avro"
-    assert catalog.queries["CSAS_AGAIN_1"].reads == {"users"}
+    assert catalog.queries["CSAS_AGAIN_0"].reads == {"users"}
 
 
 def test_an_id_is_used_once_and_a_replaced_query_keeps_its_own():
@@ -55,29 +55,33 @@ def test_an_id_is_used_once_and_a_replaced_query_keeps_its_own():
     catalog, _ = run(PAGES.replace("CREATE", "CREATE OR REPLACE").replace("count", "max"), catalog)
     assert list(catalog.queries) == ["CTAS_PAGES_1"]
     assert "max(" in catalog.queries["CTAS_PAGES_1"].statement
-    assert catalog.next_number == 2
 
 
-def test_an_id_in_a_run_that_begins_again_does_not_depend_on_other_queries():
-    fresh = Catalog(next_numbers={})
-    inserts = "INSERT INTO c SELECT * FROM b; INSERT INTO c SELECT * FROM a"
-    script = f"{CLICKS.replace('clicks', 'a')}; CREATE STREAM b AS SELECT * FROM a; CREATE STREAM c AS SELECT * FROM a"
-    before, _ = run(f"{script}; {inserts}", fresh)
-    assert list(before.queries) == ["CSAS_B_0", "CSAS_C_0", "INSERTQUERY_C_0", "INSERTQUERY_C_1"]
-    other = "CREATE STREAM d AS SELECT * FROM a; INSERT INTO d SELECT * FROM b"
-    after, _ = run(f"{script}; {other}; {inserts}", fresh)
-    assert {id: one.statement for id, one in before.queries.items()}.items() <= {
-        id: one.statement for id, one in after.queries.items()
-    }.items()
-    again, _ = run("TERMINATE CSAS_D_0; TERMINATE INSERTQUERY_D_0; DROP STREAM d; CREATE STREAM d AS SELECT 1", after)
-    assert "CSAS_D_1" in again.queries, "an id is used once"
+def test_an_edited_script_gives_the_queries_that_stayed_the_same_ids():
+    """Their checkpoints are found by them."""
+    inserts = "; ".join(f"INSERT INTO out SELECT * FROM {name}" for name in ("clicks", "users"))
+    out = "CREATE STREAM out AS SELECT * FROM clicks"
+    first, _ = run(f"{CLICKS}; {USERS}; {out}; {PAGES}; {inserts}")
+    edited, _ = run(f"{CLICKS}; {USERS}; CREATE STREAM other AS SELECT * FROM clicks; {PAGES}; {out}; {inserts}")
+    assert set(edited.queries) - set(first.queries) == {"CSAS_OTHER_0"}
+    assert all(edited.queries[id] == query for id, query in first.queries.items())
+
+
+def test_ids_of_ended_queries_are_not_used_again_in_any_order():
+    insert = "INSERT INTO out SELECT * FROM clicks"
+    catalog, _ = run(f"{CLICKS}; {CLICKS.replace('clicks', 'out')}; {insert}; {insert}; {insert}")
+    assert list(catalog.queries) == [f"INSERTQUERY_OUT_{number}" for number in range(3)]
+    catalog, _ = run(f"TERMINATE INSERTQUERY_OUT_2; {insert}; TERMINATE INSERTQUERY_OUT_0; {insert}", catalog)
+    assert list(catalog.queries) == ["INSERTQUERY_OUT_1", "INSERTQUERY_OUT_3", "INSERTQUERY_OUT_4"]
+    catalog, _ = run(f"TERMINATE ALL; {insert}", catalog)
+    assert list(catalog.queries) == ["INSERTQUERY_OUT_5"]
 
 
 def test_queries_are_paused_resumed_and_terminated_by_id_or_all():
     catalog, _ = run(
         f"{CLICKS}; {PAGES}; INSERT INTO clicks SELECT * FROM clicks2", run(CLICKS.replace("clicks", "clicks2"))[0]
     )
-    assert list(catalog.queries) == ["CTAS_PAGES_0", "INSERTQUERY_1"]
+    assert list(catalog.queries) == ["CTAS_PAGES_0", "INSERTQUERY_CLICKS_0"]
     catalog, (paused,) = run("PAUSE ctas_pages_0", catalog)
     assert catalog.queries["CTAS_PAGES_0"].state is QueryState.PAUSED
     assert paused.message == "CTAS_PAGES_0: paused"

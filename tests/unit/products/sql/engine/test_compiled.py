@@ -18,7 +18,7 @@ SELECT page, name FROM clicks JOIN users ON user = id EMIT CHANGES;
 """
 
 
-def test_a_table_begins_at_its_earliest_record_also_where_streams_begin_at_their_latest():
+def test_a_table_begins_at_its_earliest_record_where_streams_begin_at_their_latest():
     catalog = Catalog()
     *declared, asked = parse_script(SCRIPT)
     for parsed in declared:

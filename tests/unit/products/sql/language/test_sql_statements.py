@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from moldau.products.pipelines.core.column_types import columns_of
+from moldau.products.sql.compiling.plan import MOST_TEXT
 from moldau.products.sql.language import statements
 from moldau.products.sql.language.errors import SqlError
 from moldau.products.sql.language.parser import script, type_names
@@ -93,7 +94,9 @@ def test_the_examples_of_the_page_are_statements():
 def test_the_page_names_the_bounds():
     rows = dict(re.findall(r"^\| ([^|]+) \| ([\d,]+|1 MiB) \|$", PAGE.read_text("utf-8"), re.MULTILINE))
     told = [int(number.replace("1 MiB", str(1 << 20)).replace(",", "")) for number in rows.values()]
-    assert told == [MAX_BYTES, MAX_TOKENS, MAX_STATEMENTS, MAX_ROWS, script.MAX_DEPTH, type_names.MAX_DEPTH]
+    assert told == [
+        MAX_BYTES, MAX_TOKENS, MAX_STATEMENTS, MAX_ROWS, MOST_TEXT, script.MAX_DEPTH, type_names.MAX_DEPTH
+    ]  # fmt: skip
 
 
 def test_variables_and_types_can_be_given():
