@@ -1,6 +1,5 @@
 """Two hours of readings of four cold rooms as JSON lines, one every ten seconds. `python readings.py injected` prints
-what a detector must find: single readings that are far off, and rooms that fall silent for some minutes.
-`python readings.py later` prints the next reading."""
+what a detector must find: single readings that are far off, and rooms that fall silent for some minutes."""
 
 import json
 import math
@@ -29,7 +28,6 @@ for room in range(4):
     if silence:
         last = begin + timedelta(seconds=10 * (silence.start - 1))
         injected.append({"what": "silence", "device": device, "at": last.isoformat() + "Z"})
-later = {"device": "room-0", "degrees": 4.0, "at": (begin + timedelta(hours=2)).isoformat() + "Z"}
-chosen = [later] if "later" in sys.argv else injected if "injected" in sys.argv else readings
+chosen = injected if "injected" in sys.argv else readings
 for line in sorted(chosen, key=lambda line: line["at"]):
     print(json.dumps(line))

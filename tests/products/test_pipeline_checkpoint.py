@@ -15,6 +15,7 @@ from moldau.products.pipelines.checkpoints.checkpoint import (
     CheckpointError,
     forget_unfinished_write,
     newest_finished_batch,
+    owes_batch,
 )
 from moldau.products.pipelines.checkpoints.lease import (
     LEASE_FILE,
@@ -51,6 +52,16 @@ def test_only_a_batch_with_a_commit_is_finished(tmp_path: Path):
     done = newest_finished_batch(tmp_path)
     assert done is not None
     assert (done.batch_id, done.offsets) == (10, {A0: 8, A1: 2})
+
+
+@pytest.mark.parametrize(("after", "owes"), [(0, False), (7, True)])
+def test_a_batch_that_raised_the_watermark_has_another_one_after_it(tmp_path: Path, after: int, owes: bool):
+    write_batch(tmp_path, 3, '{"a": {"0": 5}}', is_finished=True)
+    (tmp_path / "commits" / "3").write_text(f'v1\n{{"nextBatchWatermarkMs":{after}}}')
+    assert owes_batch(tmp_path, 3) is owes
+    (tmp_path / "commits" / "3").write_text("v1")
+    with pytest.raises(CheckpointError, match="not the commit of a batch"):
+        owes_batch(tmp_path, 3)
 
 
 def test_of_a_source_read_twice_that_counts_which_both_have_read(tmp_path: Path):

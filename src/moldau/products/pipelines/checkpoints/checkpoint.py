@@ -80,6 +80,18 @@ def newest_finished_batch(checkpoint: Path) -> FinishedBatch | None:
     return FinishedBatch(batch_id, _source_offsets(checkpoint / "offsets" / str(batch_id)))
 
 
+def owes_batch(checkpoint: Path, batch_id: int) -> bool:
+    """Whether this finished batch raised the watermark: then a query with state has a batch without new records after
+    it, which writes what the watermark has closed. Raises CheckpointError."""
+    path = checkpoint / "commits" / str(batch_id)
+    try:
+        after = json.loads(path.read_text("utf-8").splitlines()[1])["nextBatchWatermarkMs"]
+        before = json.loads(_lines(checkpoint / "offsets" / str(batch_id))[1])["batchWatermarkMs"]
+        return bool(after > before)
+    except (OSError, ValueError, IndexError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{path}: not the commit of a batch: {error}") from error
+
+
 def newest_planned_batch(checkpoint: Path) -> int:
     """The newest batch whose offsets Spark has written, which it does before it runs the batch. -1 before the first."""
     try:

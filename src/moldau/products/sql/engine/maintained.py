@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau.errors import MoldauError
-from moldau.products.pipelines.checkpoints.checkpoint import newest_finished_batch
+from moldau.products.pipelines.checkpoints.checkpoint import newest_finished_batch, owes_batch
 from moldau.products.pipelines.core.failures import what_failed
 from moldau.products.pipelines.running.progress import Rate
 from moldau.products.pipelines.running.running_pipeline import RunningPipeline
@@ -188,12 +188,18 @@ class _Kept:
             return False
         (query,) = self._spec.queries
         done = newest_finished_batch(query.checkpoint)
+        if done is not None and self._closes_windows and owes_batch(query.checkpoint, done.batch_id):
+            return False
         offsets = {} if done is None else done.offsets
         return all(
             offsets.get(TopicPartition(topic, number), 0) >= end
             for topic in dict.fromkeys(str(source.topic) for source in query.topics())
             for number, end in enumerate(ends.get(topic, ()))
         )
+
+    @property
+    def _closes_windows(self) -> bool:
+        return self._spec is not None and any(flow.has_watermark for flow in self._spec.queries[0].step.flows)
 
     def withdraw(self) -> None:
         if self._running is not None:
