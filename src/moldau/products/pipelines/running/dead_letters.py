@@ -36,6 +36,7 @@ from moldau.products.pipelines.spec.spec import PipelineSpec
 from moldau.products.pipelines.targets.topic import write_to_topic
 from moldau.spark import spark_error
 from moldau.spark.options import nested_offsets
+from moldau.spark.queries.namespace import as_active
 from moldau.spark.source.offsets import topic_offsets
 
 if TYPE_CHECKING:
@@ -97,8 +98,10 @@ class DeadLetters:
             raise DeadLetterError(self._trouble)
         try:
             if any(counter.dead_letters.get(batch_id, 1) for batch_id in range(first, done.batch_id + 1)):
-                for place in range(len(self._kept)):
-                    self._keep(place, done)
+                # the thread that supervises serves other queries too, with sessions of their own
+                with as_active(self._spark):
+                    for place in range(len(self._kept)):
+                        self._keep(place, done)
             self._note(done)
         except _FAILS as error:
             topics = ", ".join(dict.fromkeys(str(source.dead_letters) for source, _ in self._kept))

@@ -173,11 +173,3 @@ class Query(msgspec.Struct, frozen=True):
     selects: tuple[Select, ...]
     emit: Emit | None
     limit: int | None
-
-    @property
-    def has_own_clauses(self) -> bool:
-        """Whether it has a clause that Spark cannot read: WINDOW, PARTITION BY, WITHIN."""
-        return any(
-            one.window is not None or one.partition_by or any(join.within is not None for join in one.joins)
-            for one in self.selects
-        )

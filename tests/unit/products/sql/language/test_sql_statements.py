@@ -119,19 +119,3 @@ def test_a_statement_keeps_its_text_and_place():
     assert query.source.text == "SELECT /* why */ x + 3 -- y\n FROM t"
     number = query.selects[0].items[0].expression.tokens[-1]
     assert (number.text, number.place) == ("3", (3, 24))
-
-
-@pytest.mark.parametrize(
-    ("text", "has_own_clauses"),
-    [
-        ("SELECT a FROM s GROUP BY window(at, '1 minute'), a EMIT CHANGES", False),
-        ("SELECT a FROM s ORDER BY a", False),
-        ("SELECT a FROM s UNION ALL SELECT a FROM t WINDOW SESSION (5 SECONDS) GROUP BY a", True),
-        ("SELECT a FROM s PARTITION BY a", True),
-        ("SELECT a FROM s JOIN t WITHIN 1 DAY ON s.a = t.a", True),
-        ("SELECT a FROM s JOIN t ON s.a = t.a", False),
-    ],
-)
-def test_a_query_knows_whether_spark_can_read_it(text, has_own_clauses):
-    (parsed,) = parse_script(text)
-    assert parsed.statement.query.has_own_clauses is has_own_clauses
