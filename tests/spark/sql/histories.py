@@ -86,7 +86,7 @@ WINDOWED_JUDGES = {
     "session final": "select history, kind, min(at_ms) as start_ms, max(at_ms) + 30000 as end_ms, count(*) as n, "
     "sum(amount)::bigint as total from (select *, sum(is_first) over (partition by history, kind order by at_ms "
     "rows unbounded preceding) as session from (select *, (at_ms - lag(at_ms) over (partition by history, kind "
-    "order by at_ms) < 30000 is not true)::int as is_first from s)) group by history, kind, session",
+    "order by at_ms) <= 30000 is not true)::int as is_first from s)) group by history, kind, session",
 }
 STREAM_SCHEMA = pa.schema([(name, pa.int64()) for name in ("history", "batch", "at_ms", "amount")])
 STREAM_SCHEMA = STREAM_SCHEMA.append(pa.field("kind", pa.string())).append(pa.field("late", pa.bool_()))
