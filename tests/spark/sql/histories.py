@@ -57,8 +57,9 @@ STATEMENTS = {
 
 STREAM = "CREATE STREAM s (history BIGINT, kind STRING, amount BIGINT) WITH (kafka_topic = 's', partitions = 2);"
 SPAN_S = 1000
-"""Of a batch's event times. The windows' grace is twice as long: a row of its own span or of the last one is in time
-however Spark cuts the batch, and one of three spans before is late."""
+"""The event times of a batch lie in a span of this length, or in the next one. The grace period of the windows is
+twice as long. So these rows are never late, in whatever micro-batches Spark reads them, and rows of an earlier span, in
+batch 3 and later, always are."""
 _GRACE = f"GRACE PERIOD {2 * SPAN_S} SECONDS"
 _TUMBLING = f"FROM s WINDOW TUMBLING (SIZE 60 SECONDS, {_GRACE})"
 _OF_WINDOW = "count(*) AS n, sum(amount) AS total, min(amount) AS least, max(kind) AS greatest"

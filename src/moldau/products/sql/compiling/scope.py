@@ -21,8 +21,7 @@ OWN_COLUMNS: Mapping[str, str] = {name: name for name in (ROW_TIME, ROW_PARTITIO
 class Source(msgspec.Struct, frozen=True):
     """One relation of FROM or JOIN. `called`: the name that its columns are qualified with. `sql`: what stands after
     FROM: a view of Spark, or a query in parentheses. `relation`: None for a view or a query in parentheses. `columns`:
-    their names; None if only Spark knows them. `view_key`: of a view, the names of its
-    key columns."""
+    their names; None if only Spark knows them. `view_key`: of a view, the names of its key columns."""
 
     called: str
     sql: str | Composed

@@ -6,7 +6,7 @@
     INSERT INTO clicks VALUES ('u1', '/a');
     ASSERT VALUES counts (user, n) VALUES ('u1', 1);
 
-Each test has an engine of its own: its first query has the number 0, as in `PAUSE CTAS_COUNTS_0`.
+Each test runs in a new engine, so its query that makes `counts` has the id CTAS_COUNTS_0.
 
 The queries process all rows of an INSERT before the next INSERT or ASSERT. `ASSERT VALUES` and `ASSERT NULL VALUES` are
 about the next record of the stream or table, as in ksqlDB. `--@expected.message: text` says that a statement of the
@@ -90,8 +90,8 @@ def _case(name: str, lines_before: int, text: str) -> Case:
 
 
 def run_case(spark: SparkSession, settings: EngineSettings, case: Case) -> None:
-    """Runs it in an engine of its own, whose queries are numbered from 0, and leaves no topic of its streams and
-    tables. `settings`: those of the engine, but for its name and directory. Raises CaseFailedError."""
+    """Runs it in a new engine, and deletes the topics of its streams and tables at the end. `settings`: those
+    of the engine, but for its name and directory. Raises CaseFailedError."""
     name = f"{settings.name}-{uuid4().hex[:8]}"
     own = msgspec.structs.replace(settings, name=name, directory=settings.directory / name)
     topics: set[str] = set()

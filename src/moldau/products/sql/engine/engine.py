@@ -40,7 +40,6 @@ from moldau.products.sql.engine.looking.looking import look, only_looks
 from moldau.products.sql.engine.maintained import Maintained
 from moldau.products.sql.engine.printing import print_topic
 from moldau.products.sql.engine.results import check_insert, check_kind, with_columns
-from moldau.products.sql.engine.running import changed_state, spec_of
 from moldau.products.sql.engine.selecting import select_live, select_now
 from moldau.products.sql.engine.session import Session
 from moldau.products.sql.engine.topics import drop_topic, make_topic
@@ -319,7 +318,6 @@ class Engine:
 
     def _check_state(self, statement: CreateAs | InsertQuery, changes: Iterable[Change], compiled: Compiled) -> None:
         """Raises SqlError if the checkpoint of the new query has the state of another one."""
-        settings = self._settings
         catalog = self._catalog
         for change in changes:
             catalog = apply(catalog, change)
@@ -327,10 +325,7 @@ class Engine:
             if isinstance(change, Put) and isinstance(change.item, PersistentQuery):
                 query = change.item
                 sink = catalog.relations[query.sink]
-                spec = spec_of(
-                    query, compiled, sink, settings.place, service=settings.name, directory=settings.directory
-                )
-                checkpoint = changed_state(spec)
+                checkpoint = self._queries.changed_state(query, compiled, sink)
                 if checkpoint is None:
                     continue
                 advice = f"run with another --name, or delete {checkpoint}"

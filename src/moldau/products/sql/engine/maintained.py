@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau.errors import MoldauError
-from moldau.products.pipelines.checkpoints.checkpoint import newest_finished_batch, owes_batch
+from moldau.products.pipelines.checkpoints.checkpoint import changed_facts, newest_finished_batch, owes_batch
 from moldau.products.pipelines.core.failures import what_failed
 from moldau.products.pipelines.running.progress import Rate
 from moldau.products.pipelines.running.running_pipeline import RunningPipeline
@@ -63,6 +63,14 @@ class Maintained:
         running = (query for query in catalog.queries.values() if query.state is QueryState.RUNNING)
         self._kept = {query.id: _Kept(query, self) for query in running}
         self._catalog = catalog
+
+    def changed_state(self, query: PersistentQuery, compiled: Compiled, sink: Relation) -> Path | None:
+        """The checkpoint of the query if it holds the state of a query that differs. Raises CheckpointError."""
+        (one,) = self._spec(query, compiled, sink).queries
+        return one.checkpoint if changed_facts(one.checkpoint, one.step.facts()) else None
+
+    def _spec(self, query: PersistentQuery, compiled: Compiled, sink: Relation) -> PipelineSpec:
+        return spec_of(query, compiled, sink, self._place, service=self._service, directory=self._directory)
 
     def supervise(self) -> None:
         self._set.supervise(also_given_up=not self._once)
@@ -146,9 +154,7 @@ class _Kept:
         try:
             compiled = Compiled(catalog, kept_query(self.query), is_live=True)
             sink: Relation = catalog.relations[self.query.sink]
-            self._spec = spec = spec_of(
-                self.query, compiled, sink, owner._place, service=owner._service, directory=owner._directory
-            )
+            self._spec = spec = owner._spec(self.query, compiled, sink)
             stop = StopRequest(owner._stop)
             self._running = start_query(spec, owner._spark, owner._set, stop, once=owner._once)
             self._error, self._pause_s = None, FIRST_PAUSE_S

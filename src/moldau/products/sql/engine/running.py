@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau.errors import MoldauError
-from moldau.products.pipelines.checkpoints.checkpoint import changed_facts
 from moldau.products.pipelines.core.commit_metadata import GROUP_PREFIX
 from moldau.products.pipelines.core.plan import FlowStep, Plan, SourceStep, TargetStep
 from moldau.products.pipelines.core.plan import Query as PlanQuery
@@ -86,12 +85,6 @@ def spec_of(
         file_name=query.id,
         functions={FLOW: frame},
     )
-
-
-def changed_state(spec: PipelineSpec) -> Path | None:
-    """The checkpoint of the query if it holds the state of a query that differs. Raises CheckpointError."""
-    (query,) = spec.queries
-    return query.checkpoint if changed_facts(query.checkpoint, query.step.facts()) else None
 
 
 def start_query(

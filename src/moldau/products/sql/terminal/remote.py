@@ -38,7 +38,7 @@ class RemoteSql:
     """`address`: such as http://localhost:8088, with `user:password@` before the host where the server asks for it."""
 
     def __init__(self, address: str) -> None:
-        """Asks nothing. Raises ServerError for an address that is none."""
+        """Opens no connection. Raises ServerError if the address is not in this form."""
         try:
             parts = urllib.parse.urlsplit(address)
             self._host, self._port = parts.hostname or "", parts.port

@@ -12,14 +12,14 @@ from rich.console import Console
 
 from moldau.products.pipelines.running.progress import ProgressDisplay
 from moldau.products.pipelines.running.stopping import StoppedOnPurpose, StopRequest
-from moldau.products.sql.engine.answers import Answer, QueryStatus
+from moldau.products.sql.engine.answers import QueryStatus
 from moldau.products.sql.engine.session import Session
-from moldau.products.sql.language.errors import SqlError, error_at
+from moldau.products.sql.language.errors import error_at
 from moldau.products.sql.language.parser.script import parse_script
 from moldau.products.sql.language.statements import Print, RunQuery
 from moldau.products.sql.terminal.answers import Printer
 from moldau.products.sql.terminal.embedded import EmbeddedEngine
-from moldau.products.sql.terminal.statements import ScriptError, check_text, run_text
+from moldau.products.sql.terminal.statements import ScriptError, check_text, run_shown
 from moldau.spark.queries.query_set import LOOKS_AT_ONCE
 from moldau.spark.queries.supervised_state import SupervisedState
 from moldau.spark.queries.supervision import LOOK_SECONDS
@@ -57,24 +57,11 @@ def _is_endless(statement: object) -> bool:
 
 
 def run_script(script: Script, embedded: EmbeddedEngine, printer: Printer, stop: StopRequest) -> int:
-    """Runs the statements. Returns 0, or the exit code of the error that it has shown: 2 for a statement that is
-    rejected before any other has run, otherwise 1."""
-    count = 0
-
-    def show(answer: Answer) -> None:
-        nonlocal count
-        count += 1
-        printer.show(answer)
-        stop.check()
-
+    """Runs the statements, until `stop` at most. Returns the exit code."""
     try:
-        run_text(script.text, embedded, script.session(), show, script.path)
+        return run_shown(script.text, embedded, script.session(), printer, script.path, stop.check)
     except StoppedOnPurpose:
         return 0
-    except ScriptError as error:
-        printer.error(error.cause, error.text)
-        return 2 if count == 0 and isinstance(error.cause, SqlError) else 1
-    return 0
 
 
 def keep_running(script: Script, embedded: EmbeddedEngine, console: Console | None, stop: StopRequest) -> Sequence[str]:

@@ -16,6 +16,7 @@ from moldau.products.sql.language.errors import SqlError
 from moldau.products.sql.language.parser.script import Parsed, parse_script
 from moldau.products.sql.language.statements import RunScript
 from moldau.products.sql.language.tokens import MAX_BYTES
+from moldau.products.sql.terminal.answers import Printer
 
 MAX_NESTED = 10
 """How deep scripts may run scripts."""
@@ -50,6 +51,28 @@ def run_text(
     """Parses all of it, then runs statement by statement, up to the first error. `path`: of the file that has it, for
     paths of RUN SCRIPT, which are relative to it. Raises ScriptError."""
     _run(text, service, session, show, (path,))
+
+
+def run_shown(
+    text: str, service: SqlService, session: Session, printer: Printer, path: Path, check: Callable[[], None]
+) -> int:
+    """As `run_text`, and prints the answers. `check`: asked after each one; what it raises ends the run. Returns 0, or
+    the exit code of the error that it has shown: 2 for a statement that is rejected before any other has run, otherwise
+    1."""
+    count = 0
+
+    def show(answer: Answer) -> None:
+        nonlocal count
+        count += 1
+        printer.show(answer)
+        check()
+
+    try:
+        run_text(text, service, session, show, path)
+    except ScriptError as error:
+        printer.error(error.cause, error.text)
+        return 2 if count == 0 and isinstance(error.cause, SqlError) else 1
+    return 0
 
 
 def _run(
