@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from itertools import repeat
 
 import pytest
 
@@ -16,6 +13,7 @@ from moldau.client.admin.groups import ListedGroup, list_groups
 from moldau.client.protocol.access import ClusterAccess
 from moldau.testing import Cluster
 from moldau.transport.access import open_admin
+from tests.support.odd_server import odd_server
 
 
 class Report:
@@ -37,30 +35,6 @@ def examine(capsys: pytest.CaptureFixture[str]) -> object:
         return Report(code, capsys.readouterr().out)
 
     return run
-
-
-@contextmanager
-def server(answer: bytes) -> Iterator[str]:
-    """Answers every connection with the same bytes, and closes it."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-
-        def serve() -> None:
-            while True:
-                try:
-                    connection, _ = listening.accept()
-                except OSError:
-                    return
-                with connection:
-                    connection.recv(65536)
-                    connection.sendall(answer)
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        try:
-            yield f"127.0.0.1:{listening.getsockname()[1]}"
-        finally:
-            listening.shutdown(socket.SHUT_RDWR)
-            thread.join(30)
 
 
 def test_a_healthy_cluster(examine) -> None:
@@ -141,7 +115,7 @@ def test_something_else_listens(examine) -> None:
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "Use the port of the broker's listener"),
         (b"220 mail.example ESMTP\r\n", "Something else than a Kafka broker"),
     ):
-        with server(greeting) as address:
+        with odd_server(repeat(greeting)) as address:
             report = examine(address)
             assert report.failures() == ["protocol"]
             assert advice in report.row("protocol")["advice"]
@@ -149,7 +123,7 @@ def test_something_else_listens(examine) -> None:
 
 def test_a_listener_that_speaks_tls(examine) -> None:
     handshake_failure = b"\x15\x03\x03\x00\x02\x02\x28"
-    with server(handshake_failure) as address:
+    with odd_server(repeat(handshake_failure)) as address:
         report = examine(address)
         assert report.failures() == ["protocol"]
         assert "security.protocol to SSL" in report.row("protocol")["advice"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,8 +9,8 @@ import pytest
 
 from moldau.client.protocol.secrets import AccessError
 from moldau.products.console.sql_server import SqlServer, SqlServerError
+from tests.support.odd_server import odd_server
 
-WAIT_S = 60
 LISTS = (
     b'[{"@type":"streams","streams":[{"type":"STREAM","name":"a","topic":"t","keyFormat":"KAFKA","valueFormat":"JSON"}]},'
     b'{"@type":"tables","tables":[]},{"@type":"queries","queries":[]}]'
@@ -21,23 +19,8 @@ LISTS = (
 
 @contextmanager
 def answering(*answers: bytes) -> Iterator[str]:
-    """Sends one of the answers to each connection, whatever it asks."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        listening.settimeout(WAIT_S)
-
-        def serve() -> None:
-            for answer in answers:
-                connection, _ = listening.accept()
-                with connection:
-                    connection.recv(65_536)
-                    connection.sendall(answer)
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-        finally:
-            thread.join(WAIT_S)
+    with odd_server(answers) as address:
+        yield f"http://{address}"
 
 
 def response(body: bytes, status: str = "200 OK") -> bytes:

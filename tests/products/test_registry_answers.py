@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 import urllib.error
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from email.message import Message
 
 import pytest
@@ -13,45 +12,16 @@ import pytest
 from moldau.products.pipelines.core.http_retries import asked_pause_s
 from moldau.products.pipelines.core.patience import patient_until
 from moldau.products.pipelines.formats.registry import Registry, RegistryError
+from tests.support.odd_server import odd_server
 
 SCHEMA = b'{"id": 7, "schema": "\\"string\\"", "version": 1}'
 
 
-class OddServer:
-    """Sends one of the `answers` to each connection, to any request, and closes it."""
-
-    def __init__(self, *answers: bytes) -> None:
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self._listening.settimeout(60)
-        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
-        self._thread = threading.Thread(target=self._answer, args=(answers,))
-        self._thread.start()
-
-    def _answer(self, answers: tuple[bytes, ...]) -> None:
-        for answer in answers:
-            connection, _ = self._listening.accept()
-            with connection:
-                connection.recv(65_536)
-                connection.sendall(answer)
-
-    def close(self) -> None:
-        self._thread.join(60)
-        self._listening.close()
-
-
 @pytest.fixture
-def answering() -> Iterator[type[OddServer]]:
-    """Each server ends with the test."""
-    made: list[OddServer] = []
-
-    class Kept(OddServer):
-        def __init__(self, *answers: bytes) -> None:
-            super().__init__(*answers)
-            made.append(self)
-
-    yield Kept
-    for server in made:
-        server.close()
+def answering() -> Iterator[Callable[..., str]]:
+    """The URL of a server that gives these answers; it ends with the test."""
+    with ExitStack() as servers:
+        yield lambda *answers: f"http://{servers.enter_context(odd_server(answers))}"
 
 
 def response(body: bytes, length: int | None = None) -> bytes:
@@ -61,20 +31,20 @@ def response(body: bytes, length: int | None = None) -> bytes:
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b"{}", b'{"id": 7}', b'{"id": "7", "schema": "a"}', b"\xff"])
 def test_an_answer_of_something_else_is_one_sentence(answering, body: bytes):
-    registry = Registry(answering(response(body)).url)
+    registry = Registry(answering(response(body)))
     with pytest.raises(RegistryError, match=r"/subjects/a/versions/latest did not answer as a schema registry does: "):
         registry.newest("a")
 
 
 def test_an_answer_that_is_cut_short_is_asked_for_again(answering):
-    registry = Registry(answering(response(SCHEMA[:9], len(SCHEMA)), b"no HTTP\r\n", response(SCHEMA)).url)
+    registry = Registry(answering(response(SCHEMA[:9], len(SCHEMA)), b"no HTTP\r\n", response(SCHEMA)))
     found = registry.newest("a")
     assert (found.id, found.text, found.references) == (7, '"string"', ())
 
 
 def test_a_busy_registry_is_asked_again_when_it_says(answering, caplog: pytest.LogCaptureFixture):
     busy = b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 40\r\nContent-Length: 0\r\n\r\n"
-    registry = Registry(answering(busy).url)
+    registry = Registry(answering(busy))
     with patient_until(lambda: True), pytest.raises(RegistryError, match="answered 429"):
         registry.newest("a")
     assert "is tried again in 40.0 s" in caplog.text
