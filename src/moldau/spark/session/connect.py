@@ -36,7 +36,7 @@ def is_connect(spark: SparkSession) -> bool:
 def connect(settings: Mapping[str, str]) -> SparkSession:
     """A session of the server in the setting REMOTE. It ends with this process. Raises SparkStartError,
     MissingExtraError."""
-    require_extra("a session of Spark Connect", "connect")
+    require_extra("a session of Spark Connect", "spark-connect")
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 

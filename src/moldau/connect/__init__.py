@@ -1,0 +1,4 @@
+"""Connectors: the contract of a connector, and the light worker's task that runs one without Spark.
+
+data/: records of connectors: a schema and a value, as in Kafka Connect
+"""
