@@ -1,5 +1,8 @@
 """Connectors: the contract of a connector, and the light worker's task that runs one without Spark.
 
 configuration: settings with types, parsed and checked as Kafka does
+contract/: what a connector's class has, how it is found, its schemas
 data/: records of connectors: a schema and a value, as in Kafka Connect
+plugins/: answers questions about connectors in a process of its own
+running/: the light task, a process that runs one task of a connector
 """

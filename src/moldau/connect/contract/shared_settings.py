@@ -1,0 +1,316 @@
+"""The settings that every connector has: those of Kafka Connect, and ours of a task.
+
+Settings that a task of ours does not need have an effect in Kafka Connect alone and are still checked, because people
+bring their configurations along: `tasks.max.enforce`, `config.action.reload`, `exactly.once.support`,
+`transaction.boundary`, `transaction.boundary.interval.ms`, `topic.creation.groups`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from moldau.connect.configuration import Importance, Kind, Setting, in_range, one_of, wrong
+from moldau.connect.contract.describing import MAX_TASKS, RowColumns
+
+COMMON_GROUP: Final = "Common"
+ERRORS_GROUP: Final = "Error Handling"
+TASK_GROUP: Final = "Task"
+
+NAME, CLASS, TASKS_MAX = "name", "connector.class", "tasks.max"
+KEY_CONVERTER, VALUE_CONVERTER, HEADER_CONVERTER = "key.converter", "value.converter", "header.converter"
+TRANSFORMS, PREDICATES = "transforms", "predicates"
+TOPICS, TOPICS_REGEX, TOPIC = "topics", "topics.regex", "topic"
+POLL_INTERVAL, BATCH_ROWS, BATCH_BYTES = "poll.interval.ms", "batch.max.rows", "batch.max.bytes"
+MEMORY, ROW_COLUMNS, OFFSETS_TOPIC = "task.memory.max.mb", "row.columns", "offsets.storage.topic"
+
+DEFAULT_BATCH_ROWS: Final = 10_000
+DEFAULT_BATCH_BYTES: Final = 16 << 20
+"""Bytes of keys and values that a sink's batch holds in memory."""
+DEFAULT_POLL_INTERVAL_MS: Final = 250
+DEFAULT_MEMORY_MB: Final = 1024
+"""Resident memory of a task, in MiB."""
+
+PASSED_ON: Final = ("producer.override.", "consumer.override.", "admin.override.", "topic.creation.")
+"""Prefixes of settings that are checked where they arrive."""
+
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def _named(name: str, value: object) -> None:
+    if not isinstance(value, str) or not value or _CONTROL.search(value):
+        raise ValueError(wrong(name, value, "String must be non-empty and have no control characters"))
+
+
+def _pattern(name: str, value: object) -> None:
+    try:
+        re.compile(str(value))
+    except re.error as error:
+        raise ValueError(wrong(name, value, f"Invalid regular expression: {error}")) from None
+
+
+def _setting(
+    name: str, kind: Kind, default: object, group: str, title: str, documentation: str, **more: object
+) -> Setting:
+    return Setting(
+        name,
+        kind,
+        default,
+        group=group,
+        display_name=title,
+        documentation=documentation,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def _common(name: str, kind: Kind, default: object, title: str, documentation: str, **more: object) -> Setting:
+    more = {"importance": Importance.LOW, "width": "SHORT"} | more
+    return _setting(name, kind, default, COMMON_GROUP, title, documentation, **more)
+
+
+def _converter(name: str, title: str, what: str) -> Setting:
+    return _common(name, Kind.CLASS, None, title, f"Converts {what} between bytes and values. Default: the worker's.")
+
+
+CONNECTOR: Final = (
+    Setting(
+        NAME,
+        Kind.STRING,
+        importance=Importance.HIGH,
+        documentation="The name of the connector, unique in its group of workers.",
+        group=COMMON_GROUP,
+        width="MEDIUM",
+        display_name="Connector name",
+        check=_named,
+    ),
+    Setting(
+        CLASS,
+        Kind.STRING,
+        importance=Importance.HIGH,
+        documentation="An installed connector by its name, or a class of your own as module:Class.",
+        group=COMMON_GROUP,
+        width="LONG",
+        display_name="Connector class",
+        check=_named,
+    ),
+    _common(
+        TASKS_MAX,
+        Kind.INT,
+        1,
+        "Tasks max",
+        "The number of tasks, at most.",
+        importance=Importance.HIGH,
+        check=in_range(1, MAX_TASKS),
+    ),
+    _common("tasks.max.enforce", Kind.BOOLEAN, True, "Enforce tasks max", "No connector gets more tasks than its max."),
+    _converter(KEY_CONVERTER, "Key converter class", "keys"),
+    _converter(VALUE_CONVERTER, "Value converter class", "values"),
+    _converter(HEADER_CONVERTER, "Header converter class", "values of headers"),
+    _setting(TRANSFORMS, Kind.LIST, (), "Transforms", "Transforms", "Names of the transforms, in their order."),
+    _setting(PREDICATES, Kind.LIST, (), "Predicates", "Predicates", "Names of the predicates that transforms use."),
+    _common(
+        "config.action.reload",
+        Kind.STRING,
+        "restart",
+        "Reload Action",
+        "What Kafka Connect does when a secret of the configuration changes.",
+        width="MEDIUM",
+        check=one_of("none", "restart"),
+    ),
+    _setting(
+        "errors.retry.timeout",
+        Kind.LONG,
+        0,
+        ERRORS_GROUP,
+        "Retry Timeout for Errors",
+        "Milliseconds in which a failed operation is tried again; -1 is without end.",
+        check=in_range(-1),
+    ),
+    _setting(
+        "errors.retry.delay.max.ms",
+        Kind.LONG,
+        60_000,
+        ERRORS_GROUP,
+        "Maximum Delay Between Retries for Errors",
+        "Milliseconds between two tries, at most.",
+        check=in_range(1),
+    ),
+    _setting(
+        "errors.tolerance",
+        Kind.STRING,
+        "none",
+        ERRORS_GROUP,
+        "Error Tolerance",
+        "none: a record that cannot be handled fails the task. all: it is left out.",
+        check=one_of("none", "all"),
+    ),
+    _setting(
+        "errors.log.enable",
+        Kind.BOOLEAN,
+        False,
+        ERRORS_GROUP,
+        "Log Errors",
+        "Logs each error, also one that is tolerated.",
+    ),
+    _setting(
+        "errors.log.include.messages",
+        Kind.BOOLEAN,
+        False,
+        ERRORS_GROUP,
+        "Log Error Details",
+        "Logs topic, partition, offset and time of a record that failed.",
+    ),
+    _setting(
+        POLL_INTERVAL,
+        Kind.INT,
+        DEFAULT_POLL_INTERVAL_MS,
+        TASK_GROUP,
+        "Poll interval",
+        "Milliseconds between two looks of a task that has nothing to do.",
+        check=in_range(1),
+    ),
+    _setting(
+        BATCH_ROWS,
+        Kind.INT,
+        DEFAULT_BATCH_ROWS,
+        TASK_GROUP,
+        "Rows of a batch",
+        "Rows of a sink's batch, of a simple reader's read and of a batch reader's chunk, at most.",
+        check=in_range(1),
+    ),
+    _setting(
+        BATCH_BYTES,
+        Kind.INT,
+        DEFAULT_BATCH_BYTES,
+        TASK_GROUP,
+        "Bytes of a batch",
+        "Bytes of keys and values of a batch. A larger record is a batch by itself.",
+        check=in_range(1),
+    ),
+    _setting(
+        MEMORY,
+        Kind.INT,
+        DEFAULT_MEMORY_MB,
+        TASK_GROUP,
+        "Memory of a task",
+        "Resident memory in MiB. A task that has more fails.",
+        check=in_range(64),
+    ),
+)
+
+SOURCE: Final = (
+    _setting(
+        TOPIC,
+        Kind.STRING,
+        None,
+        COMMON_GROUP,
+        "Topic",
+        "The topic of the rows. A source that gives whole records names the topic in each row.",
+        importance=Importance.HIGH,
+        width="MEDIUM",
+    ),
+    _setting(
+        "topic.creation.groups", Kind.LIST, (), "Topic Creation", "Topic Creation Groups", "Groups of topics to make."
+    ),
+    _setting(
+        "exactly.once.support",
+        Kind.STRING,
+        "requested",
+        "Exactly Once Support",
+        "Exactly once support",
+        "Kafka Connect's check before the start. A task of ours is always exactly once.",
+        check=one_of("requested", "required", ignore_case=True),
+    ),
+    _setting(
+        "transaction.boundary",
+        Kind.STRING,
+        "poll",
+        "Exactly Once Support",
+        "Transaction Boundary",
+        "Where a transaction of Kafka Connect ends. A task of ours ends one after each batch.",
+        check=one_of("poll", "interval", "connector", ignore_case=True),
+    ),
+    _setting(
+        "transaction.boundary.interval.ms",
+        Kind.LONG,
+        None,
+        "Exactly Once Support",
+        "Transaction boundary interval",
+        "Milliseconds of a transaction of Kafka Connect.",
+        importance=Importance.LOW,
+    ),
+    _setting(
+        OFFSETS_TOPIC,
+        Kind.STRING,
+        None,
+        "offsets.topic",
+        "Offsets topic",
+        "The topic of the connector's offsets. Default: the worker's.",
+        importance=Importance.LOW,
+        width="LONG",
+    ),
+)
+
+SINK: Final = (
+    _common(TOPICS, Kind.LIST, (), "Topics", "The topics to read.", importance=Importance.HIGH, width="LONG"),
+    _common(
+        TOPICS_REGEX,
+        Kind.STRING,
+        "",
+        "Topics regex",
+        "A regular expression; every topic whose whole name matches is read. Not together with topics.",
+        importance=Importance.HIGH,
+        width="LONG",
+        check=_pattern,
+    ),
+    _setting(
+        "errors.deadletterqueue.topic.name",
+        Kind.STRING,
+        "",
+        ERRORS_GROUP,
+        "Dead Letter Queue Topic Name",
+        "The topic of records that could not be handled. Empty: they are left out.",
+    ),
+    _setting(
+        "errors.deadletterqueue.topic.replication.factor",
+        Kind.SHORT,
+        3,
+        ERRORS_GROUP,
+        "Dead Letter Queue Topic Replication Factor",
+        "Replicas of that topic, if it is made.",
+    ),
+    _setting(
+        "errors.deadletterqueue.context.headers.enable",
+        Kind.BOOLEAN,
+        False,
+        ERRORS_GROUP,
+        "Enable Error Context Headers",
+        "Adds headers with the place and the reason of the error.",
+    ),
+    _setting(
+        ROW_COLUMNS,
+        Kind.STRING,
+        None,
+        TASK_GROUP,
+        "Columns of rows",
+        "record: key, value, topic, partition, offset, timestamp, headers. value: the fields of the value. "
+        "Default: as the class says.",
+        check=lambda name, value: None if value is None else one_of(*RowColumns)(name, value),
+    ),
+)
+
+
+def topic_errors(config: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """What is wrong with the topics of a sink, by setting."""
+    topics, pattern = config.get(TOPICS, "").strip(), config.get(TOPICS_REGEX, "").strip()
+    if topics and pattern:
+        sentence = f"{TOPICS} and {TOPICS_REGEX} are mutually exclusive options, but both are set."
+        return {TOPICS: (sentence,), TOPICS_REGEX: (sentence,)}
+    if not topics and not pattern:
+        sentence = f"Must configure one of {TOPICS} or {TOPICS_REGEX}"
+        return {TOPICS: (sentence,), TOPICS_REGEX: (sentence,)}
+    dead = config.get("errors.deadletterqueue.topic.name", "").strip()
+    if dead and dead in [one.strip() for one in topics.split(",")]:
+        return {TOPICS: (f"The dead letter queue topic {dead} is among the topics that the connector reads",)}
+    return {}

@@ -1,0 +1,98 @@
+"""A configuration with all settings and their errors, as PUT /connector-plugins/NAME/config/validate answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from moldau.connect.configuration import Checked, ConfigError, Kind, Setting, as_text, check, unknown
+from moldau.connect.contract import shared_settings
+from moldau.connect.contract.describing import Description, describe, is_sink_config
+from moldau.connect.contract.finding import find
+
+Answer = dict[str, object]
+
+
+def validate(config: Mapping[str, str | None]) -> Answer:
+    """The class that is missing or unknown is an error of `connector.class`; the common settings are still checked."""
+    texts = {name: value for name, value in config.items() if value is not None}
+    name = texts.get(shared_settings.CLASS, "")
+    try:
+        description = describe(find(name)) if name else None
+    except ConfigError as error:
+        found = check((*shared_settings.CONNECTOR, *shared_settings.SOURCE), config)
+        return _answer(name, _with_errors(found, error.errors))
+    settings = [*shared_settings.CONNECTOR, *_of_type(description, texts)]
+    own = description.settings if description else None
+    found = check((*settings, *(own or ())), config)
+    errors: dict[str, tuple[str, ...]] = {}
+    if description is not None and is_sink_config(description, texts):
+        errors |= shared_settings.topic_errors(texts)
+    if own is not None:
+        found += _unknown([*settings, *own], config)
+    return _answer(name, _with_errors(found, errors))
+
+
+def definition(setting: Setting) -> Answer:
+    """ConfigDef's fields."""
+    return {
+        "name": setting.name,
+        "type": setting.kind.value,
+        "required": setting.is_required,
+        "default_value": None if setting.is_required else as_text(setting.kind, setting.default),
+        "importance": setting.importance.value,
+        "documentation": setting.documentation,
+        "group": setting.group,
+        "width": setting.width,
+        "display_name": setting.display_name or setting.name,
+        "dependents": list(setting.dependents),
+        "order": setting.order,
+    }
+
+
+def _of_type(description: Description | None, config: Mapping[str, str]) -> tuple[Setting, ...]:
+    if description is None:
+        return ()
+    return shared_settings.SINK if is_sink_config(description, config) else shared_settings.SOURCE
+
+
+def _unknown(settings: Sequence[Setting], config: Mapping[str, str | None]) -> list[Checked]:
+    """Names that neither the connector nor its converters and transforms may know."""
+    parts = (
+        shared_settings.KEY_CONVERTER,
+        shared_settings.VALUE_CONVERTER,
+        shared_settings.HEADER_CONVERTER,
+        shared_settings.TRANSFORMS,
+    )
+    prefixes = (*shared_settings.PASSED_ON, *(f"{part}." for part in (*parts, shared_settings.PREDICATES)))
+    given = {name: value for name, value in config.items() if not name.startswith(prefixes)}
+    return [
+        Checked(Setting(name, Kind.STRING, None), config[name], errors=(sentence,))
+        for name, sentence in unknown(settings, given).items()
+    ]
+
+
+def _with_errors(found: Sequence[Checked], errors: Mapping[str, Sequence[str]]) -> list[Checked]:
+    return [
+        Checked(one.setting, one.value, one.recommended, (*one.errors, *errors.get(one.setting.name, ())))
+        for one in found
+    ]
+
+
+def _answer(name: str, found: Sequence[Checked]) -> Answer:
+    groups = dict.fromkeys(one.setting.group for one in found if one.setting.group)
+    return {
+        "name": name,
+        "error_count": sum(len(one.errors) for one in found),
+        "groups": list(groups),
+        "configs": [{"definition": definition(one.setting), "value": _value(one)} for one in found],
+    }
+
+
+def _value(found: Checked) -> Answer:
+    return {
+        "name": found.setting.name,
+        "value": found.value,
+        "recommended_values": list(found.recommended),
+        "errors": list(found.errors),
+        "visible": True,
+    }

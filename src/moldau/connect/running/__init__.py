@@ -1,0 +1,43 @@
+"""The light task: one task of a connector in a process of its own, without a JVM.
+
+`python -m moldau.connect.running` reads JSON lines on stdin. The first line is the task:
+
+    {"connector": "lines", "slot": 0, "slots": 3, "state": "RUNNING",
+     "config": {"name": "lines", "connector.class": "datagen", ...},
+     "worker": {"bootstrap.servers": "...", "group.id": "connect", "offset.storage.topic": "connect-offsets",
+                "client": {"security.protocol": "SASL_SSL", ...},
+                "key.converter": "...", "value.converter": "...", "header.converter": "..."}}
+
+`config`: of this task, as `split` of `moldau.connect.plugins` gives it for the slot; texts. `state`: RUNNING or PAUSED
+at the start. `worker.client`: settings of librdkafka, with secrets (moldau.transport.librdkafka makes them); the config
+adds `producer.override.*` and `consumer.override.*` for the topics of records. Converters of `worker` are used where
+the config has none. The topic of offsets must exist, compacted. The transactional id is GROUP-CONNECTOR-SLOT.
+
+Each later line is a command: {"do": "pause"}, {"do": "resume"}, {"do": "stop"}. The end of stdin is "stop": the
+worker is gone. An unknown command fails the task.
+
+On stdout, one JSON object a line:
+
+    {"state": "RUNNING"}           also PAUSED
+    {"state": "STOPPED", "finished": false}    after "stop"; exit code 0. `finished` true: a batch source has read all
+    {"state": "FAILED", "trace": "..."}        exit code 1; the worker may start the task again
+    {"progress": {"records": 10, "bytes": 120, "batches": 2, "topics": ["t"], "offset": {...}, "lag": 0}}
+
+`progress` comes at most once a second and before the last state, with totals since the start of the process. `topics`:
+those that the task has used. `offset`: of a source, the place that is committed; of a sink, {"TOPIC": {"0": 12}}.
+`lag` is of a sink alone: records that it has not read. Logs go to stderr.
+
+Kept in the topic of offsets (keys and values are JSON without spaces):
+
+- source: key `["NAME",{"slot":0}]`, value: the reader's offset, or of a batch reader {"partition": 0, "rows": 5,
+  "finished": false}. It is written in the transaction of its records. A tombstone lets the task begin again.
+- sink: key `["NAME",{"slot":0}]`, value {"id": "4f1c...", "batch": 7, "ranges": {"TOPIC": {"0": [start, end]}}}: the
+  batch that is written next, or again. `id` is chosen once for the name. Committed offsets of the group `connect-NAME`
+  that have reached every `end` show that the batch is done. To set the group's offsets, stop the tasks, then write
+  this value with `ranges` {} and keep `id` and `batch`, because a target may know batches by their number. A task that
+  finds no value begins at batch 0 with a new id.
+
+A connector that is deleted needs tombstones for all its slots.
+
+protocol: the lines between a worker and its task
+"""
