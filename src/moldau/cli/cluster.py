@@ -58,9 +58,9 @@ def add_registry_argument(parser: argparse.ArgumentParser, what: str, otherwise:
     )
 
 
-def registry_of(arguments: argparse.Namespace) -> Registry | None:
+def registry_of(arguments: argparse.Namespace, patience_ms: int | None = None) -> Registry | None:
     """The registry that `--registry`, the environment or the profile names, with its login; None if none of them names
-    one. Raises CommandError."""
+    one. `patience_ms`: None for that of a command. Raises CommandError."""
     settings, origin = settings_of(arguments)
     address = arguments.registry or settings.get("schema.registry.url")
     if address is None:
@@ -71,7 +71,7 @@ def registry_of(arguments: argparse.Namespace) -> Registry | None:
     from moldau.products.registered_values import PATIENCE_MS
 
     try:
-        return Registry.at(address, settings, origin, PATIENCE_MS)
+        return Registry.at(address, settings, origin, PATIENCE_MS if patience_ms is None else patience_ms)
     except AccessError as error:
         raise CommandError(str(error)) from error
 

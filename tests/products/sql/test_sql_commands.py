@@ -8,6 +8,7 @@ import pytest
 
 from moldau.cli.commands import build_parser
 from moldau.cli.main import main
+from moldau.cli.sql.engines import engine_settings
 from moldau.cli.sql.scripts import name_of, run_file
 from moldau.cli.sql.shell import open_shell
 
@@ -57,3 +58,17 @@ def test_a_script_is_rejected_before_anything_runs(
 def test_a_run_is_named_after_its_file():
     names = {"a/page views.sql": "page-views", "b.sql": "b", "/dev/stdin": "stdin", ".sql": "sql"}
     assert {path: name_of(Path(path)) for path in names} == names
+
+
+def test_the_registry_keeps_its_login_and_the_patience_of_a_pipeline(tmp_path: Path):
+    file = tmp_path / "client.properties"
+    file.write_text(
+        "bootstrap.servers=host:1\n"
+        "schema.registry.url=https://registry.example.org\n"
+        "schema.registry.basic.auth.user.info=${env:REGISTRY_LOGIN}\n"
+    )
+    arguments = build_parser().parse_args(["sql", "run", "-", "--command-config", str(file)])
+    registry = engine_settings(arguments, "a").registry
+    assert registry is not None
+    assert (registry.url, registry.patience_ms) == ("https://registry.example.org", 60_000)
+    assert registry.security.user_info is not None

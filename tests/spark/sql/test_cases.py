@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from moldau.client.protocol.access import ClusterAccess
+from moldau.products.pipelines.formats.registry import Registry
 from moldau.products.sql.engine.cases import Case, cases_of, run_case
 from moldau.products.sql.engine.engine import EngineSettings
 from moldau.spark import QUICK_START, open_session
@@ -65,7 +66,7 @@ def session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def settings(servers: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineSettings]:
     registry = SchemaRegistry(servers)
     access, directory = ClusterAccess.of(servers), tmp_path_factory.mktemp("sql")
-    yield EngineSettings(access, directory, name="cases", registry=registry.url)
+    yield EngineSettings(access, directory, name="cases", registry=Registry(registry.url))
     registry.close()
 
 

@@ -27,6 +27,7 @@ from moldau.client.protocol.access import ClusterAccess
 from moldau.products.pipelines.checkpoints.checkpoint import BatchSpan
 from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.times import DEFAULT_TIMES
+from moldau.products.pipelines.formats.registry import Registry
 from moldau.products.pipelines.running.flow import with_watermark
 from moldau.products.pipelines.targets.target import TargetQuery
 from moldau.products.sql.catalog.catalog import Relation
@@ -59,7 +60,7 @@ class World:
         self.spark = spark
         self.servers = servers
         self.access = ClusterAccess(servers)
-        self.registry: str | None = None
+        self.registry: Registry | None = None
         self._directory = directory
         self._queries = 0
 
@@ -214,7 +215,7 @@ def test_a_format_to_records_and_back(
     name: str, world: World, registry: SchemaRegistry, new_topic, produce, read_back
 ) -> None:
     key_format, key, value_format, value = FORMATS[name]
-    world.registry = registry.url
+    world.registry = Registry(registry.url)
     keys = ", ".join(f"{one} PRIMARY KEY" for one in key.split(", "))
     table = (
         f"CREATE TABLE t ({keys}, {value}) "
@@ -227,7 +228,7 @@ def test_a_format_to_records_and_back(
     (first, _), (second, value_of_second), *_ = read_back(relation.topic)
     produce(relation.topic, [(first, None), (b"?", value_of_second), (None, value_of_second), (second, b"?")])
 
-    world.copy(relation, target_of(copied, None, registry=registry.url), *columns, "_moldau_deleted")
+    world.copy(relation, target_of(copied, None, registry=Registry(registry.url)), *columns, "_moldau_deleted")
 
     (_, row) = map(tuple, given.collect())
     assert world.now(copied, *columns) == [row]
@@ -259,7 +260,7 @@ def test_keys_of_kafkas_own_serializers(world: World, new_topic, produce, read_b
 def test_columns_of_schemas_that_others_registered(
     world: World, registry: SchemaRegistry, new_topic, produce, read_back
 ) -> None:
-    world.registry = registry.url
+    world.registry = Registry(registry.url)
     topic, client = new_topic(), SchemaRegistryClient({"url": registry.url})
     on_value, on_key = (SerializationContext(topic, field) for field in (MessageField.VALUE, MessageField.KEY))
     schema = json.dumps(
@@ -268,13 +269,13 @@ def test_columns_of_schemas_that_others_registered(
     )  # fmt: skip
     unknown = relation_of(f"CREATE TABLE orders WITH (kafka_topic = '{topic}', format = 'avro')")
     with pytest.raises(FlowError, match=f"the registry has no schema of {topic}-key"):
-        resolved(unknown, registry.url)
+        resolved(unknown, Registry(registry.url))
     with pytest.raises(FlowError, match="are in a schema registry: name it"):
         resolved(unknown, None)
     to_key, to_value = AvroSerializer(client, '"string"'), AvroSerializer(client, schema)
     produce(topic, [(to_key("a", on_key), to_value({"USER": "ann", "amount": -3}, on_value))])
 
-    relation = resolved(unknown, registry.url)
+    relation = resolved(unknown, Registry(registry.url))
     assert [(column.name.text, column.type, column.role.value) for column in relation.columns or ()] == [
         ("ROWKEY", "string", "primary key"),
         ("USER", "string", "value"),
@@ -287,7 +288,7 @@ def test_columns_of_schemas_that_others_registered(
     assert AvroDeserializer(client)(value, on_value) == {"USER": "bob", "amount": 5}
     keyed = resolved(
         relation_of(f"CREATE TABLE o (id BYTES PRIMARY KEY) WITH (kafka_topic = '{topic}', value_format = 'avro')"),
-        registry.url,
+        Registry(registry.url),
     )
     assert [column.name.text for column in keyed.columns or ()] == ["id", "USER", "amount"]
     missing = relation_of(
@@ -330,7 +331,7 @@ def test_records_of_a_test_without_a_broker(world: World, tmp_path: Path) -> Non
         "CREATE TABLE t (k BIGINT PRIMARY KEY, s STRING, d DOUBLE) "
         "WITH (kafka_topic = 'nowhere', key_format = 'avro', value_format = 'delimited')"
     )
-    source = source_of(relation, world.access, registry="http://127.0.0.1:1", dead_letters=None).offline()
+    source = source_of(relation, world.access, registry=Registry("http://127.0.0.1:1"), dead_letters=None).offline()
     records = [{"k": -1, "S": "a", "d": 0.5}, {"_key": -1, "_value": None, "_timestamp": "2026-01-01T00:00:00Z"},
                {"_key": {"K": 2}}, {"_key": 3, "_value": "{"}]  # fmt: skip
     given = "".join(f"{json.dumps(row)}\n" for row in source.given(records, 0))
@@ -347,7 +348,7 @@ def test_records_of_a_test_without_a_broker(world: World, tmp_path: Path) -> Non
 
 
 def test_nulls_in_every_format(world: World, registry: SchemaRegistry, new_topic, produce, read_back) -> None:
-    world.registry = registry.url
+    world.registry = Registry(registry.url)
     for key_format, value_format in (("delimited", "delimited"), ("avro", "avro"), ("json", "json"), ("json_sr",) * 2):
         relation = relation_of(
             f"CREATE STREAM s (k STRING KEY, v STRING) WITH (kafka_topic = '{new_topic()}', "
@@ -355,7 +356,7 @@ def test_nulls_in_every_format(world: World, registry: SchemaRegistry, new_topic
         )
         rows = [("", ""), ("a\tb", "c"), (None, None)]
         assert insert_rows(world.spark.createDataFrame(rows, "K string, V string"), relation, world.access,
-                           registry.url) == 3  # fmt: skip
+                           Registry(registry.url)) == 3  # fmt: skip
         written = read_back(relation.topic)
         assert [key is None for key, _ in written] == [False, False, True]
         assert None not in [value for _, value in written]

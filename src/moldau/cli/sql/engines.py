@@ -97,15 +97,15 @@ def has_extra(*, with_spark: bool = True) -> bool:
 
 def engine_settings(arguments: argparse.Namespace, name: str) -> EngineSettings:
     """`name`: of the run, for its groups, its transactional ids and its folder of checkpoints. Raises CommandError."""
+    from moldau.products.pipelines.formats.registry import PATIENCE_MS
     from moldau.products.sql.engine.engine import EngineSettings
 
-    registry = registry_of(arguments)
     return EngineSettings(
         access=access_of(arguments).named(CLIENT_ID),
         # the JVM keeps the working directory of its start
         directory=(arguments.checkpoints / name).absolute(),
         name=name,
-        registry=None if registry is None else registry.url,
+        registry=registry_of(arguments, PATIENCE_MS),
     )
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from moldau.client.protocol.access import ClusterAccess
 from moldau.products.pipelines.core.statement import quoted
+from moldau.products.pipelines.formats.registry import Registry
 from moldau.products.pipelines.running.flow import with_watermark
 from moldau.products.sql.catalog.catalog import Catalog, Function
 from moldau.products.sql.catalog.reads import function_of
@@ -37,7 +38,7 @@ class Place(msgspec.Struct, frozen=True):
     do not decode; None: they are only counted."""
 
     access: ClusterAccess
-    registry: str | None = None
+    registry: Registry | None = None
     dead_letters: str | None = None
 
 

@@ -78,7 +78,7 @@ class EngineSettings(msgspec.Struct, frozen=True):
     access: ClusterAccess
     directory: Path
     name: str = "sql"
-    registry: str | None = None
+    registry: Registry | None = None
     once: bool = False
     functions: Mapping[str, GivenFunction] = {}
 
@@ -100,7 +100,7 @@ class Engine:
         """`kept`: the changes of the journal so far; `supervise` starts their queries. One that cannot be started is
         tried again, and shows its error."""
         self._spark, self._settings, self._journal = spark, settings, journal
-        self._cluster = LiveCluster(settings.access, None if settings.registry is None else Registry(settings.registry))
+        self._cluster = LiveCluster(settings.access, settings.registry)
         self._lock = threading.RLock()
         self._catalog = Catalog(given=settings.functions)
         for change in kept:

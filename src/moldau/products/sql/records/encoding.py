@@ -9,6 +9,7 @@ import msgspec
 
 from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.statement import quoted
+from moldau.products.pipelines.formats.registry import Registry
 from moldau.products.pipelines.targets.changes import DELETED
 from moldau.products.sql.catalog.catalog import Relation
 from moldau.products.sql.language.statements import Column, Role
@@ -57,7 +58,7 @@ class EncodedRows(msgspec.Struct, frozen=True):
         return rows.selectExpr(*others, f"if({DELETED}, cast(null as binary), {VALUE}) as {VALUE}")
 
 
-def encode(rows: DataFrame, relation: Relation, registry: str | None) -> EncodedRows:
+def encode(rows: DataFrame, relation: Relation, registry: Registry | None) -> EncodedRows:
     """`rows`: some of the relation's columns, in any order and case; the others are null. Optionally EVENT_TIME or
     ROW_TIME, the time of the record, and DELETED. A column in `timestamp` of the relation is the time instead. Raises
     FlowError for any other column."""

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from moldau.client.protocol.access import ClusterAccess
 from moldau.products.pipelines.core.failures import FlowError
+from moldau.products.pipelines.formats.registry import Registry
 from moldau.products.sql.catalog.catalog import Relation
 from moldau.products.sql.records.encoding import TIMESTAMP, EncodedRows, encode, needs_key
 from moldau.products.sql.records.part import KEY, VALUE
@@ -27,7 +28,7 @@ so one transaction is open at a time."""
 _LOCK = Lock()
 
 
-def insert_rows(frame: DataFrame, relation: Relation, access: ClusterAccess, registry: str | None) -> int:
+def insert_rows(frame: DataFrame, relation: Relation, access: ClusterAccess, registry: Registry | None) -> int:
     """Writes the rows and returns their number. `frame`: some of the relation's columns, and optionally ROWTIME in
     milliseconds. An INSERT cannot delete: a row of nulls is a row. Raises FlowError, KafkaError."""
     from moldau.columnar.transactional_writer import TransactionalWriter

@@ -13,7 +13,7 @@ from moldau.products.sql.records.registered import FORMATS, RegisteredPart
 from moldau.products.sql.records.texts import DelimitedPart, JsonPart
 
 
-def key_part(relation: Relation, registry: str | None) -> Part | None:
+def key_part(relation: Relation, registry: Registry | None) -> Part | None:
     """None for a stream without a key. Raises FlowError."""
     columns = key_columns(relation)
     if is_table(relation) and (not columns or relation.storage.key_format == "none"):
@@ -21,13 +21,13 @@ def key_part(relation: Relation, registry: str | None) -> Part | None:
     return _part(relation, KEY, relation.storage.key_format, columns, registry) if columns else None
 
 
-def value_part(relation: Relation, registry: str | None) -> Part | None:
+def value_part(relation: Relation, registry: Registry | None) -> Part | None:
     """None if all columns are elsewhere. Raises FlowError."""
     columns = value_columns(relation)
     return _part(relation, VALUE, relation.storage.value_format, columns, registry) if columns else None
 
 
-def _part(relation: Relation, name: str, kind: str, columns: tuple[Column, ...], registry: str | None) -> Part:
+def _part(relation: Relation, name: str, kind: str, columns: tuple[Column, ...], registry: Registry | None) -> Part:
     part: Part
     if kind == "kafka":
         part = KafkaPart(name=name, columns=columns)
@@ -39,7 +39,7 @@ def _part(relation: Relation, name: str, kind: str, columns: tuple[Column, ...],
         if registry is None:
             raise FlowError(f"the format {kind.upper()} of the {name} of {relation.name} needs a schema registry")
         subject = f"{relation.topic}-{name}"
-        part = RegisteredPart(name=name, columns=columns, format=kind, registry=Registry(registry), subject=subject)
+        part = RegisteredPart(name=name, columns=columns, format=kind, registry=registry, subject=subject)
     else:
         raise FlowError(f"the {name} of {relation.name} has columns, so its format is not {kind.upper()}")
     part.check()

@@ -22,7 +22,7 @@ BARE_KEY = "ROWKEY"
 """The column of a key that has no fields, as in ksqlDB."""
 
 
-def resolved(relation: Relation, registry: str | None) -> Relation:
+def resolved(relation: Relation, registry: Registry | None) -> Relation:
     """The relation with columns: those of the newest schemas of its topic, if it has none. Columns of the key that are
     declared stay. Raises FlowError, RegistryError."""
     declared = relation.columns or ()
@@ -39,19 +39,19 @@ def resolved(relation: Relation, registry: str | None) -> Relation:
         raise FlowError(f"the columns of {relation.name} are in a schema registry: name it, or declare the columns")
     key: tuple[Column, ...] = ()
     if not declared and KEY in by_schema:
-        key = tuple(_columns(relation, Registry(registry), KEY))
+        key = tuple(_columns(relation, registry, KEY))
     if not declared and not key and is_table(relation):
         raise FlowError(f"the table {relation.name} needs a key: declare its PRIMARY KEY, or use a key format with a "
                         "schema")  # fmt: skip
-    value = () if declared and not _has_schema(relation, registry) else _columns(relation, Registry(registry), VALUE)
+    value = () if declared and not _has_schema(relation, registry) else _columns(relation, registry, VALUE)
     found = msgspec.structs.replace(relation, columns=(*declared, *key, *value))
     columns_of(found)  # refuses names that stand twice
     return found
 
 
-def _has_schema(relation: Relation, registry: str) -> bool:
+def _has_schema(relation: Relation, registry: Registry) -> bool:
     try:
-        Registry(registry).newest(f"{relation.topic}-{VALUE}")
+        registry.newest(f"{relation.topic}-{VALUE}")
     except UnknownSchemaError:
         return False
     return True

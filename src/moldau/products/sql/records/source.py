@@ -11,6 +11,7 @@ from moldau.client.protocol.access import ClusterAccess
 from moldau.products.pipelines.core.statement import quoted
 from moldau.products.pipelines.core.times import DEFAULT_TIMES
 from moldau.products.pipelines.formats.format import Format
+from moldau.products.pipelines.formats.registry import Registry
 from moldau.products.pipelines.sources.source import DEAD_LETTERS_METRIC
 from moldau.products.pipelines.sources.topic import TopicSource
 from moldau.products.pipelines.targets.changes import DELETED
@@ -99,7 +100,7 @@ def source_of(
     relation: Relation,
     access: ClusterAccess,
     *,
-    registry: str | None,
+    registry: Registry | None,
     dead_letters: str | None,
     start: str = "earliest",
     watermark: str | None = None,
@@ -118,7 +119,7 @@ def source_of(
     )
 
 
-def _decoder(relation: Relation, registry: str | None) -> RecordFormat:
+def _decoder(relation: Relation, registry: Registry | None) -> RecordFormat:
     return RecordFormat(relation=relation, key=key_part(relation, registry), value=value_part(relation, registry))
 
 

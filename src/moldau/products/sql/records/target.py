@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from moldau.client.protocol.access import ClusterAccess
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.statement import quoted
+from moldau.products.pipelines.formats.registry import Registry
 from moldau.products.pipelines.targets.changes import DELETED
 from moldau.products.pipelines.targets.target import TargetQuery, refuse_double_columns
 from moldau.products.pipelines.targets.topic import TopicTarget
@@ -26,13 +27,13 @@ ROWS_WITHOUT_KEY = "rows_without_key"
 class RelationTarget(TopicTarget, frozen=True, kw_only=True):
     """Writes the columns of `relation`. A column that a result lacks is null; `_rowtime` becomes the record's
     timestamp; a row with DELETED becomes a record without a value. `is_changes`: the rows are changes of a table, of
-    which each batch writes one record for each key. `registry`: its address.
+    which each batch writes one record for each key.
 
     A table's row whose key is null is left out, because Kafka's compaction needs keys. The query's metric
     ROWS_WITHOUT_KEY counts such rows in each batch."""
 
     relation: Relation
-    registry: str | None = None
+    registry: Registry | None = None
     is_changes: bool = False
     key: str | None = None
 
@@ -80,7 +81,7 @@ def target_of(
     relation: Relation,
     access: ClusterAccess | None,
     *,
-    registry: str | None,
+    registry: Registry | None,
     mode: str = "append",
     is_changes: bool = False,
 ) -> RelationTarget:
