@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from pathlib import Path
 
 import msgspec
@@ -82,6 +84,18 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
+def failing_record(engine: Engine) -> str:
+    """The record of the first query's error, once it is found."""
+    deadline, never = time.monotonic() + WITHIN_S, threading.Event()
+    while True:
+        engine.supervise()
+        _, found, record = (engine.statuses()[0].error or "").partition("at the record ")
+        if found:
+            return record.partition(";")[0]
+        assert time.monotonic() < deadline
+        never.wait(0.1)
+
+
 def test_queries_call_the_functions_of_a_file(spark, bootstrap_servers: str, tmp_path: Path, file: Path):
     functions = load_functions(spark, [file])
     assert sorted(functions) == ["doubled", "is_slow", "next_one", "slug"]
@@ -106,6 +120,7 @@ def test_queries_call_the_functions_of_a_file(spark, bootstrap_servers: str, tmp
         assert ("slug", "function", 3) in completions("SELECT slu", engine.catalog)
         with pytest.raises(MoldauError, match=r"CSAS_FAILING_0 has failed: .*no page \(in the function slug\)"):
             engine.wait_until_processed(WITHIN_S)
+        assert failing_record(engine) == "bad_clicks-0 offset 1, key `y`"
         with pytest.raises(MoldauError, match=r"Slug is the function slug of .*shop\.py already"):
             [*engine.execute("CREATE FUNCTION Slug(a INT) RETURN a", Session())]
 

@@ -15,16 +15,21 @@ if TYPE_CHECKING:
 def open_namespace(spark: SparkSession, settings: Mapping[str, str] | None = None) -> SparkSession:
     """`settings`: those that can change at run time take effect in it. A session of a Spark Connect server is its own
     namespace already, and is returned."""
-    from moldau.spark.source.source import register
-
     if connect.is_connect(spark):
         return spark
     own = spark.newSession()
-    with as_active(own):  # else Spark finds the format of the active session, and registers none
-        register(own)
+    _register(own)
     for name, value in (settings or {}).items():
         if own.conf.isModifiable(name):
             own.conf.set(name, value)
+    return own
+
+
+def copy_namespace(spark: SparkSession) -> SparkSession:
+    """A session with the views, functions and settings that this one has now. Not for a Spark Connect server."""
+    copied: Any = spark._jsparkSession
+    own = type(spark)(spark.sparkContext, copied.cloneSession())
+    _register(own)
     return own
 
 
@@ -45,3 +50,10 @@ def as_active(spark: SparkSession) -> Iterator[None]:
             sessions.setActiveSession(before.get())
         else:
             sessions.clearActiveSession()
+
+
+def _register(own: SparkSession) -> None:
+    from moldau.spark.source.source import register
+
+    with as_active(own):  # else Spark finds the format of the active session, and registers none
+        register(own)

@@ -36,11 +36,19 @@ DROP VIEW some;
 DROP FUNCTION more;
 DROP TYPE pair;
 
---@test: OR REPLACE of a table, and a SOURCE TABLE of it
+--@test: OR REPLACE of a table whose state would not fit
+--@expected.error: DROP TABLE r, and create it again
 CREATE TABLE t (id STRING PRIMARY KEY, v INT) WITH (kafka_topic = 't', partitions = 1);
-CREATE TABLE IF NOT EXISTS t (id STRING PRIMARY KEY) WITH (kafka_topic = 'other', partitions = 1);
 CREATE TABLE r AS SELECT id, v FROM t;
 CREATE OR REPLACE TABLE r AS SELECT id, v * 10 AS v FROM t;
+
+--@test: OR REPLACE of a table by the same, and a SOURCE TABLE of it
+CREATE TABLE t (id STRING PRIMARY KEY, v INT) WITH (kafka_topic = 't', partitions = 1);
+CREATE TABLE IF NOT EXISTS t (id STRING PRIMARY KEY) WITH (kafka_topic = 'other', partitions = 1);
+CREATE TABLE r AS SELECT id, v * 10 AS v FROM t;
+CREATE OR REPLACE TABLE r AS SELECT id, v * 10 AS v FROM t;
+INSERT INTO t VALUES ('k', 1);
+ASSERT VALUES r (id, v) VALUES ('k', 10);
 CREATE SOURCE TABLE s (id STRING PRIMARY KEY, v INT) WITH (kafka_topic = 'r');
 DROP TABLE s;
 

@@ -31,7 +31,7 @@ from moldau.products.pipelines.sources.topic import TopicSource
 from moldau.products.pipelines.spec.spec import PipelineQuery, PipelineSpec
 from moldau.spark import spark_error
 from moldau.spark.frames.by_record import is_by_record
-from moldau.spark.queries.namespace import open_namespace
+from moldau.spark.queries.namespace import copy_namespace
 from moldau.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class RecordSearch:
             # only for this thread
             self._context.setJobGroup(self._group, f"the record that fails in {query.name}", interruptOnCancel=True)
             logger.warning("the record that fails in %s is looked for: Spark's next errors are of that", query.name)
-            slices = _Slices(open_namespace(spark), spec, query)
+            slices = _Slices(copy_namespace(spark), spec, query)
 
             def fails(offsets: Offsets) -> bool:
                 return any(self._reports(slices, offsets, is_alike))
