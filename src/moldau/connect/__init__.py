@@ -6,4 +6,5 @@ converting/: converters between the bytes of a topic and records, by the names o
 data/: records of connectors: a schema and a value, as in Kafka Connect
 plugins/: answers questions about connectors in a process of its own
 running/: the light task, a process that runs one task of a connector
+transforming/: transforms and predicates, by the names of Kafka Connect
 """
