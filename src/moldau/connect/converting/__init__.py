@@ -10,6 +10,7 @@ json_writing: functions from a value with a schema to what JSON writes
 logical: values of logical types, as numbers and bytes and back
 named: converters by Kafka's names and by short names
 plain: texts, bytes, numbers and booleans
+registry/: converters whose schemas are in a schema registry
 schema_cache: what a converter makes of a schema, made once
 simple_headers: the converter of headers that Kafka Connect uses unless told otherwise
 texts: values as texts

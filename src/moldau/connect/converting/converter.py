@@ -28,6 +28,10 @@ class DataError(MoldauError):
     """A value or bytes that a converter rejects (DataException)."""
 
 
+class RetriableError(DataError):
+    """A conversion that may succeed later: the server of the schemas does not answer (RetriableException)."""
+
+
 class Converter:
     """Converts the key, the value or a header of a record. A subclass gives `from_value` and `to_value`.
 

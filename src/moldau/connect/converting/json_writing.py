@@ -67,11 +67,11 @@ def _of_type(schema: Schema, form: Form) -> Step:
         case Type.FLOAT64:
             return lambda value: _float(value, double_text, schema)
         case Type.BOOLEAN:
-            return lambda value: value if value.__class__ is bool else _reject(schema, value)
+            return lambda value: value if value.__class__ is bool else reject(schema, value)
         case Type.STRING:
-            return lambda value: value if isinstance(value, str) else _reject(schema, value)
+            return lambda value: value if isinstance(value, str) else reject(schema, value)
         case Type.BYTES:
-            return lambda value: value if isinstance(value, bytes | bytearray) else _reject(schema, value)
+            return lambda value: value if isinstance(value, bytes | bytearray) else reject(schema, value)
         case Type.ARRAY:
             return _array(schema, form)
         case Type.MAP:
@@ -94,7 +94,7 @@ def whole(kind: Type) -> Step:
 
 def _float(value: object, text: Callable[[float], str], schema: Schema) -> object:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        _reject(schema, value)
+        reject(schema, value)
     try:
         number = float(value)  # type: ignore[arg-type]
         written = text(number)
@@ -114,7 +114,7 @@ def _array(schema: Schema, form: Form) -> Step:
 
     def write(value: object) -> object:
         if not isinstance(value, list | tuple):
-            _reject(schema, value)
+            reject(schema, value)
         return [step(one) for one in value]  # type: ignore[attr-defined]
 
     return write
@@ -126,7 +126,7 @@ def _map(schema: Schema, form: Form) -> Step:
 
     def write(value: object) -> object:
         if not isinstance(value, Mapping):
-            _reject(schema, value)
+            reject(schema, value)
         pairs = value.items()  # type: ignore[attr-defined]
         if is_object:
             return {"null" if (name := key_step(key)) is None else name: step(one) for key, one in pairs}
@@ -136,12 +136,16 @@ def _map(schema: Schema, form: Form) -> Step:
 
 
 def _struct(schema: Schema, form: Form) -> Step:
-    parts = tuple((field.name, writer(field.schema, form)) for field in schema.fields)
+    return struct_writer(schema, tuple((field.name, writer(field.schema, form)) for field in schema.fields))
+
+
+def struct_writer(schema: Schema, parts: tuple[tuple[str, Step], ...]) -> Step:
+    """A step from a struct to a dict. `parts`: its fields in order, each with the step of its value, None included."""
     names = frozenset(name for name, _ in parts)
 
     def write(value: object) -> object:
         if not isinstance(value, Mapping):
-            _reject(schema, value)
+            reject(schema, value)
         get = value.get  # type: ignore[attr-defined]
         if not value.keys() <= names:  # type: ignore[attr-defined]
             raise DataError(f"{min(value.keys() - names)!r} is no field of the schema")  # type: ignore[attr-defined]
@@ -181,7 +185,8 @@ def write_schemaless(value: object) -> object:
     raise DataError(f"A value of type {type(value).__name__} without a schema has no corresponding schema type.")
 
 
-def _reject(schema: Schema, value: object) -> object:
+def reject(schema: Schema, value: object) -> object:
+    """Raises the DataError of a value whose type is not that of the schema."""
     raise DataError(f"Invalid type for {schema.type.name}: {_named(value)}")
 
 

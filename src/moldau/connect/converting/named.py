@@ -21,10 +21,11 @@ CONVERTERS: dict[str, tuple[str, str]] = {
     "boolean": ("org.apache.kafka.connect.converters.BooleanConverter", "plain:BooleanConverter"),
     "json": ("org.apache.kafka.connect.json.JsonConverter", "json:JsonConverter"),
     "header": ("org.apache.kafka.connect.storage.SimpleHeaderConverter", "simple_headers:SimpleHeaderConverter"),
+    "avro": ("io.confluent.connect.avro.AvroConverter", "registry.avro:AvroConverter"),
 }
 """Kafka's name and our class, by the short name."""
 HEADERS_ONLY = ("header",)
-VALUES_ONLY = ("avro", "protobuf", "json-schema")
+VALUES_ONLY = ("avro",)
 
 
 def class_of(name: str, role: Role, key: str) -> type[Converter]:
