@@ -10,8 +10,10 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
+from confluent_kafka.schema_registry import Schema as RegistrySchema
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from moldau.connect.configuration import ConfigError
@@ -104,8 +106,9 @@ def registered(registry: SchemaRegistry, subject: str) -> dict[str, object]:
     return found
 
 
-def test_avro_brings_a_record_back_with_its_schema(registry: SchemaRegistry, topic: str) -> None:
-    assert through(registry, topic, ORDER, VALUE) == (ORDER, VALUE)
+@pytest.mark.parametrize("name", ["avro", "json-schema"])
+def test_a_record_comes_back_with_its_schema(registry: SchemaRegistry, topic: str, name: str) -> None:
+    assert through(registry, topic, ORDER, VALUE, name) == (ORDER, VALUE)
 
 
 def test_avro_has_the_schema_of_confluent(registry: SchemaRegistry, topic: str) -> None:
@@ -290,3 +293,90 @@ def test_two_types_with_one_name_are_rejected(registry: SchemaRegistry, topic: s
     schema = Schema(Type.STRUCT, fields=(Field("a", LINE), Field("b", other)))
     with pytest.raises(DataError, match=r"two types with the name shop\.Line"):
         converter(registry).from_value(topic, (), schema, {"a": {"item": "x"}, "b": {"other": 1}})
+
+
+def test_json_schema_has_the_form_of_confluent(registry: SchemaRegistry, topic: str) -> None:
+    schema = Schema(
+        Type.STRUCT,
+        name="shop.Line",
+        fields=(
+            Field("item", Schema(Type.STRING, optional=True, default="x")),
+            Field("count", Schema(Type.INT32)),
+            Field("price", Schema(Type.BYTES, name=DECIMAL, version=1, parameters={"scale": "2"})),
+        ),
+    )
+    writing = converter(registry, "json-schema", decimal_format="NUMERIC")
+    payload = writing.from_value(topic, (), schema, {"count": 2, "price": Decimal("1.50")})
+    assert payload is not None
+    assert payload[5:] == b'{"item":"x","count":2,"price":1.50}'
+    assert registered(registry, f"{topic}-value") == {
+        "type": "object",
+        "title": "shop.Line",
+        "properties": {
+            "item": {"oneOf": [{"type": "null"}, {"type": "string"}], "default": "x", "connect.index": 0},
+            "count": {"type": "integer", "connect.type": "int32", "connect.index": 1},
+            "price": {
+                "type": "number",
+                "title": DECIMAL,
+                "connect.type": "bytes",
+                "connect.version": 1,
+                "connect.parameters": {"scale": "2"},
+                "connect.index": 2,
+            },
+        },
+    }
+    assert writing.to_value(topic, (), payload)[1] == {"item": "x", "count": 2, "price": Decimal("1.50")}
+
+
+def test_json_of_confluents_client_is_read(registry: SchemaRegistry, topic: str) -> None:
+    text = {
+        "title": "Seen",
+        "type": "object",
+        "properties": {
+            "id": {"type": "integer"},
+            "note": {"type": ["string", "null"]},
+            "place": {"$ref": "#/definitions/Place"},
+        },
+        "definitions": {"Place": {"type": "object", "properties": {"x": {"type": "number"}}}},
+    }
+    writing = JSONSerializer(json.dumps(text), SchemaRegistryClient({"url": registry.url}))
+    value = {"id": 1, "note": None, "place": {"x": 0.5}}
+    payload = writing(value, SerializationContext(topic, MessageField.VALUE))
+    schema, found = converter(registry, "json-schema").to_value(topic, (), payload)
+    assert found == value
+    place = Schema(Type.STRUCT, fields=(Field("x", Schema(Type.FLOAT64)),))
+    fields = (
+        Field("id", Schema(Type.INT64)),
+        Field("note", Schema(Type.STRING, optional=True)),
+        Field("place", place),
+    )
+    assert schema == Schema(Type.STRUCT, name="Seen", version=1, fields=fields)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ({"type": "null"}, "type null"),
+        ({"allOf": [{"type": "string"}]}, "allOf"),
+        ({"oneOf": [{"type": "string"}, {"type": "integer"}]}, "oneOf"),
+        ({"type": "array", "items": {"$ref": "#"}}, "reference #"),
+        (
+            {"type": "array", "items": {"$ref": "#/definitions/A"}, "definitions": {"A": {"$ref": "#/definitions/A"}}},
+            "itself",
+        ),
+    ],
+)
+def test_a_json_schema_that_is_not_read_is_named(
+    registry: SchemaRegistry, topic: str, text: dict[str, object], reason: str
+) -> None:
+    found = SchemaRegistryClient({"url": registry.url}).register_schema(
+        f"{topic}-value", RegistrySchema(json.dumps(text), "JSON")
+    )
+    with pytest.raises(DataError, match=reason):
+        converter(registry, "json-schema").to_value(topic, (), b"\x00" + found.to_bytes(4, "big") + b"1")
+
+
+def test_a_schema_of_another_kind_is_rejected(registry: SchemaRegistry, topic: str) -> None:
+    payload = converter(registry).from_value(topic, (), LINE, {"item": "x"})
+    with pytest.raises(DataError, match="not JSON"):
+        converter(registry, "json-schema").to_value(topic, (), payload)

@@ -131,7 +131,8 @@ def _map(schema: Schema, form: Form) -> Step:
                 f"Maps with non-string fields should be encoded as JSON array of tuples, but found {_word(value)}"
             )
         found = {}
-        for pair in value:
+        for entry in value:
+            pair = _pair(entry) if form.pairs_are_objects else entry
             if not isinstance(pair, list):
                 raise DataError(f"Found invalid map entry instead of array tuple: {_word(pair)}")
             if len(pair) != 2:
@@ -143,6 +144,10 @@ def _map(schema: Schema, form: Form) -> Step:
         return found
 
     return read_object if is_object else read_pairs
+
+
+def _pair(entry: object) -> object:
+    return [entry.get("key"), entry.get("value")] if isinstance(entry, dict) else entry
 
 
 def _struct(schema: Schema, form: Form) -> Step:

@@ -25,10 +25,14 @@ RANGES = {
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """`is_numeric`: a Decimal is a number, else base64. `replaces_null`: by the default of the field."""
+    """`is_numeric`: a Decimal is a number, else base64. `replaces_null`: by the default of the field.
+
+    An entry of a map whose keys are not texts is [key, value], or {"key": ..., "value": ...} (`pairs_are_objects`).
+    """
 
     is_numeric: bool = False
     replaces_null: bool = True
+    pairs_are_objects: bool = False
 
 
 def writer(schema: Schema | None, form: Form) -> Step:
@@ -130,6 +134,8 @@ def _map(schema: Schema, form: Form) -> Step:
         pairs = value.items()  # type: ignore[attr-defined]
         if is_object:
             return {"null" if (name := key_step(key)) is None else name: step(one) for key, one in pairs}
+        if form.pairs_are_objects:
+            return [{"key": key_step(key), "value": step(one)} for key, one in pairs]
         return [[key_step(key), step(one)] for key, one in pairs]
 
     return write

@@ -21,11 +21,12 @@ CONVERTERS: dict[str, tuple[str, str]] = {
     "boolean": ("org.apache.kafka.connect.converters.BooleanConverter", "plain:BooleanConverter"),
     "json": ("org.apache.kafka.connect.json.JsonConverter", "json:JsonConverter"),
     "header": ("org.apache.kafka.connect.storage.SimpleHeaderConverter", "simple_headers:SimpleHeaderConverter"),
+    "json-schema": ("io.confluent.connect.json.JsonSchemaConverter", "registry.json_schema:JsonSchemaConverter"),
     "avro": ("io.confluent.connect.avro.AvroConverter", "registry.avro:AvroConverter"),
 }
 """Kafka's name and our class, by the short name."""
 HEADERS_ONLY = ("header",)
-VALUES_ONLY = ("avro",)
+VALUES_ONLY = ("avro", "json-schema")
 
 
 def class_of(name: str, role: Role, key: str) -> type[Converter]:
