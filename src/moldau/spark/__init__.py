@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as Column
     from pyspark.sql import DataFrame as DataFrame
     from pyspark.sql import SparkSession as SparkSession
+    from pyspark.sql.datasource import DataSource as DataSource
     from pyspark.sql.streaming.query import StreamingQuery as StreamingQuery
     from pyspark.sql.types import StructType as StructType
     from rich.console import Console

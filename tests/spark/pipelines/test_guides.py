@@ -22,7 +22,6 @@ from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from moldau.cli.main import main
-from moldau.products.pipelines import targets
 from moldau.testing import Cluster
 from moldau.testing.pipelines import pipeline_tests
 from tests.cluster.guides import ADDRESS, OTHER_ADDRESSES, REGISTRY, Block, blocks
@@ -40,7 +39,7 @@ TRIP = {
         "at": {"type": "string", "format": "date-time"},
     },
 }
-TARGET = "class LinesTarget(Target"
+DATA_SOURCE = "class Lines(DataSource)"
 """In the block that is a module of targets."""
 INVOICE = """
 syntax = "proto3";
@@ -101,7 +100,7 @@ def test_a_spark_program_runs(
     """In this session: `getOrCreate` gives the existing one."""
     topic, copy = new_topic(), new_topic(2)
     produce(topic, [(b"k", b"v")])
-    others = ("pytest", "@dp.", TARGET)
+    others = ("pytest", "@dp.", DATA_SOURCE)
     programs = [block for block in of("python") if not any(word in block.text for word in others)]
     assert programs
     for block in programs:
@@ -189,37 +188,38 @@ def test_the_queries_of_the_guide_pass_their_tests(
     assert capsys.readouterr().out.count(": passed (") == len(files)
 
 
-def test_a_target_of_the_reader_s_own_is_one_module(
+def test_a_class_of_the_reader_s_own_is_target_and_source(
     spark: object,
     new_topic: Callable[..., str],
     produce: Callable[..., None],
+    read_back: Callable[[str], list[tuple[bytes | None, bytes | None]]],
     bootstrap_servers: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Modules of targets are found here without a change of the installation."""
-    (module,) = [block.text for block in of("python") if TARGET in block.text]
-    (tmp_path / "more").mkdir()
-    (tmp_path / "more" / "lines.py").write_text(module, encoding="utf-8")
-    monkeypatch.setattr(targets, "__path__", [*targets.__path__, str(tmp_path / "more")])
+    (module,) = [block.text for block in of("python") if DATA_SOURCE in block.text]
+    (tmp_path / "lines.py").write_text(module, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    topic = new_topic()
-    produce(topic, [(None, b'{"user": "ann", "amount": 2.5}')])
-    (spec,) = of("yaml", page="pipeline-targets.md")
-    text = spec.text.replace(ADDRESS, bootstrap_servers).replace("topic: orders", f"topic: {topic}")
-    Path("as-lines.yaml").write_text(text, encoding="utf-8")
+    orders, lines = new_topic(), new_topic()
+    writes, reads = of("yaml", page="pipeline-targets.md")
+    for name, block in (("as-lines", writes), ("from-lines", reads)):
+        text = block.text.replace(ADDRESS, bootstrap_servers).replace("topic: orders", f"topic: {orders}")
+        text = text.replace("topic: lines", f"topic: {lines}").replace("/tmp/lines", f"{tmp_path}/out")
+        Path(f"{name}.yaml").write_text(text, encoding="utf-8")
     (commands,) = of("sh", page="pipeline-targets.md")
-    for _ in range(2):
-        for line in commands.text.splitlines():
+    for amount in (b"2.5", b"3.5"):
+        produce(orders, [(None, b'{"user": "ann", "amount": %s}' % amount)])
+        for line in (*commands.text.splitlines(), "moldau pipeline run from-lines.yaml --once"):
             assert main(line.split()[1:]) == 0, capsys.readouterr().err
-    assert "exactly once: one file for each batch" in capsys.readouterr().out
-    (file,) = (tmp_path / "out" / "lines").glob("as-lines-*-0000000000.jsonl")
-    assert file.read_text("utf-8") == '{"user":"ann","amount":2.5}\n'
-    Path("out/file").touch()
-    Path("as-lines.yaml").write_text(text.replace("out/lines", "out/file"), encoding="utf-8")
+    assert "exactly once, as its class says" in capsys.readouterr().out
+    assert [value for _, value in read_back(lines)] == [
+        b'{"user": "ann", "amount": 2.5}',
+        b'{"user": "ann", "amount": 3.5}',
+    ]
+    Path("as-lines.yaml").write_text(Path("as-lines.yaml").read_text("utf-8").replace(":Lines", ":Line"), "utf-8")
     assert main(commands.text.splitlines()[-1].split()[1:]) == 1
-    assert "out/file is a file: name a directory with `lines`" in capsys.readouterr().err
+    assert "lines has no Line, did you mean Lines?" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -63,11 +63,11 @@ class Description:
 def describe(found: type[DataSource]) -> Description:
     """Raises ConfigError for a class that is neither a source nor a sink of streams, or has an attribute of ours with a
     wrong value."""
-    reading = next((one for one in Reading if _overrides(found, one)), None)
-    is_sink = _overrides(found, "streamWriter")
+    reading = next((one for one in Reading if overrides(found, one)), None)
+    is_sink = overrides(found, "streamWriter")
     reference = f"{found.__module__}:{found.__qualname__}"
     if reading is None and not is_sink:
-        only = " (writer is for one batch)" if _overrides(found, "writer") else ""
+        only = " (writer is for one batch)" if overrides(found, "writer") else ""
         raise _rejected(f"{reference} has none of streamReader, simpleStreamReader, reader, streamWriter{only}")
     stated = getattr(found, "delivery", None)
     if stated not in (None, *Delivery):
@@ -118,7 +118,8 @@ def split(found: type[DataSource], config: Mapping[str, str], tasks: int) -> lis
     return [{str(name): str(value) for name, value in one.items()} for one in made]
 
 
-def _overrides(found: type[DataSource], method: str) -> bool:
+def overrides(found: type[DataSource], method: str) -> bool:
+    """Whether the class has this method of the API."""
     return getattr(found, method, None) is not getattr(DataSource, method, None)
 
 

@@ -4,6 +4,7 @@ case: a test of a pipeline
 cluster: the cluster that a pipeline, a source or a target names
 column_types: declared columns with Spark's types
 commit_metadata: metadata that a pipeline commits with its offsets
+data_source: the data source that a section names
 failures: a failure as a sentence, and the record that caused it
 function: the tables that a Python flow reads, from its source text
 http_retries: which HTTP responses are retried, and when

@@ -1,6 +1,7 @@
 """Sources of pipelines. Each kind is a class in a module here.
 
 by_key: rows of a database table in the order of a column
+datasource: a Python data source, or a format of Spark
 delta: a Delta table
 feed_source: sources over `moldau.spark.feeds`
 file_patterns: patterns of file names

@@ -1,6 +1,7 @@
 """Targets of pipelines. Each kind is a class in a module here.
 
 changes: changes of rows by key, also with history
+datasource: a Python data source, or a format of Spark
 delta: a Delta table
 folder_owner: the owner of a directory
 iceberg: an Iceberg table
