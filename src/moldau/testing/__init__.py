@@ -9,6 +9,7 @@ With pytest, the fixture `moldau_cluster` gives a started Cluster that the whole
 shows the rest: faults, time travel, records, lag.
 
 cluster: `Cluster`
+connect: tests of connectors
 contents: topics, records and groups of a cluster
 error_responses: an error answer to any request
 faults: `cluster.faults`

@@ -7,8 +7,11 @@ A source has `streamReader`, `simpleStreamReader`, or only `reader`, which reads
 - `delivery`: "exactly-once" or "at-least-once". A sink without it is at least once. A source is exactly once, because
   its place is kept in the transaction of its records.
 - `version`: a text. Without it, the version of the distribution that has the class.
-- `key_columns`: the names of the columns that make the key of a record, unless the connector gives whole records.
+- `key_columns`: the names of the columns that make the key of a record, unless the connector gives whole records. It
+  may be a property, whose value depends on the options.
 - `row_columns`: the rows that a sink gets, "record" (default) or "value" (see `columns`).
+- `is_repeatable`: True says that each read of a partition of a batch `reader` gives the same rows in the same order. A
+  partition is then written in several transactions; without it, in one.
 - `split(config, n)`: a class method or static method, which gives at most n configurations, one for each task. Without
   it a source has one task. A sink needs none: its tasks share the partitions of the topics.
 - `read(start, limit)` of a SimpleDataSourceStreamReader: the reader that has a second parameter gets a

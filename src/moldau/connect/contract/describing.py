@@ -87,7 +87,7 @@ def describe(found: type[DataSource]) -> Description:
         source_delivery=Delivery(stated or Delivery.EXACTLY_ONCE),
         sink_delivery=Delivery(stated or Delivery.AT_LEAST_ONCE),
         settings=None if settings is None else tuple(settings),
-        key_columns=tuple(getattr(found, "key_columns", ())),
+        key_columns=_texts(getattr(found, "key_columns", ())),
         row_columns=RowColumns(row_columns),
         has_split=callable(getattr(found, "split", None)),
     )
@@ -121,6 +121,11 @@ def split(found: type[DataSource], config: Mapping[str, str], tasks: int) -> lis
 def overrides(found: type[DataSource], method: str) -> bool:
     """Whether the class has this method of the API."""
     return getattr(found, method, None) is not getattr(DataSource, method, None)
+
+
+def _texts(found: object) -> tuple[str, ...]:
+    """Nothing for a property: only an object of the class has its value."""
+    return tuple(str(one) for one in found) if isinstance(found, list | tuple) else ()
 
 
 def _rejected(sentence: str) -> ConfigError:

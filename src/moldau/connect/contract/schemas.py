@@ -1,6 +1,7 @@
 """Schemas and rows of Spark as those of Kafka Connect, and the other way round.
 
-A TIMESTAMP has microseconds in Spark and milliseconds in Kafka Connect: the rest is cut. A time without a zone is UTC.
+A TIMESTAMP has microseconds in Spark and milliseconds in Kafka Connect: the rest is cut. As in Spark's rows, a
+TIMESTAMP without a zone is in the zone of the process.
 """
 
 from __future__ import annotations
@@ -138,8 +139,10 @@ def value_maker(kind: DataType) -> Callable[[Any], Any]:
     if isinstance(kind, DecimalType):
         unit = Decimal(1).scaleb(-kind.scale)
         return lambda value: None if value is None else Decimal(value).quantize(unit)
-    if isinstance(kind, TimestampType | TimestampNTZType):
-        return _to_milliseconds
+    if isinstance(kind, TimestampType):
+        return lambda value: None if value is None else _to_milliseconds(value.astimezone(dt.UTC))
+    if isinstance(kind, TimestampNTZType):
+        return lambda value: None if value is None else _to_milliseconds(value.replace(tzinfo=dt.UTC))
     if isinstance(kind, BinaryType):
         return lambda value: bytes(value) if isinstance(value, bytearray | memoryview) else value
     return lambda value: value
@@ -159,6 +162,8 @@ def row_value_maker(schema: Schema | None) -> Callable[[Any], Any]:
         return lambda value: None if value is None else {key(name): item(one) for name, one in value.items()}
     if schema.name == TIME:
         return lambda value: None if value is None else _milliseconds_of_day(value)
+    if schema.name == TIMESTAMP:
+        return lambda value: None if value is None else value.astimezone().replace(tzinfo=None)
     return lambda value: value
 
 
@@ -177,10 +182,7 @@ def _row_maker(schema: Schema) -> Callable[[Any], Any]:
     return lambda value: None if value is None else shape(*(make(value.get(name)) for name, make in parts))
 
 
-def _to_milliseconds(value: dt.datetime | None) -> dt.datetime | None:
-    if value is None:
-        return None
-    moment = value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value.astimezone(dt.UTC)
+def _to_milliseconds(moment: dt.datetime) -> dt.datetime:
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
 

@@ -21,11 +21,12 @@ On stdout, one JSON object a line:
     {"state": "RUNNING"}           also PAUSED
     {"state": "STOPPED", "finished": false}    after "stop"; exit code 0. `finished` true: a batch source has read all
     {"state": "FAILED", "trace": "..."}        exit code 1; the worker may start the task again
-    {"progress": {"records": 10, "bytes": 120, "batches": 2, "topics": ["t"], "offset": {...}, "lag": 0}}
+    {"progress": {"records": 10, "bytes": 120, "batches": 2, "topics": ["t"], "offset": {...}, "idle": false,
+                  "lag": 0}}
 
 `progress` comes at most once a second and before the last state, with totals since the start of the process. `topics`:
 those that the task has used. `offset`: of a source, the place that is committed; of a sink, {"TOPIC": {"0": 12}}.
-`lag` is of a sink alone: records that it has not read. Logs go to stderr.
+`idle`: the last look found nothing new. `lag` is of a sink alone: records that it has not read. Logs go to stderr.
 
 Kept in the topic of offsets (keys and values are JSON without spaces):
 
@@ -39,5 +40,22 @@ Kept in the topic of offsets (keys and values are JSON without spaces):
 
 A connector that is deleted needs tombstones for all its slots.
 
+__main__: the process of a task
+arrow: rows of a sink as record batches
+clients: the Kafka clients of a task
+contexts: the query, batch and partition that a writer sees
+conversion: converters and transforms
+incoming: records of topics as rows of a sink
+intake: reads the records of a sink
+jobs: what the loop runs
+loop: runs a job between commands
+memory: the bound of memory
+outgoing: rows of a source as records of topics
+partitions: the partitions of a sink's slot
+places: the place of a task in the topic of offsets
 protocol: the lines between a worker and its task
+reading: one form for the three readers of a source
+sink: the task of a sink
+source: the task of a source
+transactions: transactions of a task
 """

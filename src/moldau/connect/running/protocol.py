@@ -6,7 +6,7 @@ import json
 import queue
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import IO, Any, Final
@@ -124,10 +124,34 @@ class Progress:
     topics: set[str] = field(default_factory=set)
     offset: object = None
     lag: int | None = None
+    is_idle: bool = False
+
+    def count(self, records: int, size: int, topics: Iterable[str], offset: object) -> None:
+        """Adds a batch that is committed. `size`: bytes of keys and values. `offset`: the place after it."""
+        self.records += records
+        self.bytes += size
+        self.batches += 1
+        self.topics |= set(topics)
+        self.offset = offset
+
+    def begin(self, offset: object) -> None:
+        self.offset = offset
+
+    def look(self, lag: int | None) -> None:
+        self.lag = lag
+
+    def rest(self, is_idle: bool) -> None:
+        self.is_idle = is_idle
 
     def as_json(self) -> dict[str, object]:
-        found = {"records": self.records, "bytes": self.bytes, "batches": self.batches, "topics": sorted(self.topics)}
-        return found | {"offset": self.offset} | ({} if self.lag is None else {"lag": self.lag})
+        found: dict[str, object] = {
+            "records": self.records,
+            "bytes": self.bytes,
+            "batches": self.batches,
+            "topics": sorted(self.topics),
+        }
+        found |= {"offset": self.offset, "idle": self.is_idle}
+        return found | ({} if self.lag is None else {"lag": self.lag})
 
 
 class Reporter:

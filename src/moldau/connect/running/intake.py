@@ -1,0 +1,156 @@
+"""Reads the records of a sink's partitions, in batches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from moldau.connect.running.incoming import Decoder, Incoming, Shape
+from moldau.connect.running.partitions import Partition, chosen_topics, is_of_slot
+from moldau.connect.running.protocol import Task
+from moldau.connect.running.transactions import StoppedError
+
+LOOK_FOR_PARTITIONS_S: Final = 30.0
+REQUEST_S: Final = 30.0
+AT_ONCE: Final = 1_000
+"""Messages that are taken from the client at once, at most."""
+GATHER_S: Final = 0.02
+"""A batch waits this long for more records."""
+
+Ranges = Mapping[Partition, tuple[int, int]]
+
+
+class Intake:
+    def __init__(self, task: Task, settings: Mapping[str, Any], decoder: Decoder, rows: int, size: int) -> None:
+        self._task = task
+        self._consumer = Consumer(settings)
+        self._decoder = decoder
+        self._rows, self._size = rows, size
+        self._next: dict[Partition, int] = {}
+        """The offset after the last batch, by partition."""
+        self._read: dict[Partition, int] = {}
+        """The offset that the client gives next, where it is known. It may be after a marker of a transaction."""
+        self._carried: list[Incoming] = []
+        self._looked_s = -LOOK_FOR_PARTITIONS_S
+        self._mean = 1_000
+
+    def group_metadata(self) -> object:
+        return self._consumer.consumer_group_metadata()
+
+    def committed(self, partitions: list[Partition]) -> dict[Partition, int]:
+        """The committed offsets of the group; partitions without one are left out."""
+        asked = [TopicPartition(*one) for one in partitions]
+        found = self._consumer.committed(asked, REQUEST_S) if asked else []
+        return {(one.topic, one.partition): one.offset for one in found if one.offset >= 0}
+
+    def look_for_partitions(self) -> None:
+        """Takes up partitions of the slot that are new, now and then."""
+        now_s = time.monotonic()
+        if now_s - self._looked_s < LOOK_FOR_PARTITIONS_S:
+            return
+        self._looked_s = now_s
+        topics = self._consumer.list_topics(timeout=REQUEST_S).topics
+        task = self._task
+        wanted = [
+            (topic, index)
+            for topic in chosen_topics(task.config, topics)
+            for index in topics[topic].partitions
+            if is_of_slot(topic, index, task.slot, task.slots)
+        ]
+        added = [one for one in wanted if one not in self._next]
+        gone = [one for one in self._next if one not in wanted]
+        if not added and not gone:
+            return
+        committed = self.committed(added)
+        for one in gone:
+            del self._next[one]
+        self._next |= {one: committed.get(one, OFFSET_INVALID) for one in added}
+        self._assign(self._next)
+
+    def next_batch(self, wait_s: float) -> list[Incoming]:
+        """Records of one shape, at most `rows` and about `size` bytes. Empty: nothing came."""
+        batch: list[Incoming] = []
+        shape, size = Shape(), 0
+        carried, self._carried = self._carried, []
+        found = carried or self._take(wait_s, self._rows)
+        while found:
+            for place, one in enumerate(found):
+                joined = shape.joined(one.shape)
+                if joined is None or len(batch) >= self._rows or (batch and size + one.size > self._size):
+                    self._carried = found[place:]
+                    return batch
+                shape, size = joined, size + one.size
+                batch.append(one)
+            most = min(self._rows - len(batch), (self._size - size) // self._mean)
+            found = self._take(GATHER_S, most) if most > 0 else []
+        return batch
+
+    def read_again(self, ranges: Ranges, is_stopping: Callable[[], bool]) -> list[Incoming]:
+        """The records of a batch that was noted before. Records that have been deleted since are missing."""
+        self._assign({one: start for one, (start, _) in ranges.items()})
+        left = {one: end for one, (_, end) in ranges.items()}
+        batch: list[Incoming] = []
+        while left:
+            if is_stopping():
+                raise StoppedError("stopped while a batch was read again")
+            for message in self._consumer.consume(AT_ONCE, GATHER_S):
+                place, offset = (message.topic(), message.partition()), message.offset()
+                is_end = _is_end(message)
+                if place in left and not is_end and offset < left[place]:
+                    batch.append(self._decoder.decode(message))
+                if place in left and offset >= left[place] - (not is_end):
+                    del left[place]
+        self.done(ranges)
+        self._assign(self._next)
+        return batch
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def lag(self) -> int | None:
+        """Records after the last batch. None: the end of a partition is not known yet."""
+        if len(self._read) < len(self._next):
+            return None
+        unread = 0
+        for (topic, index), offset in self._read.items():
+            _, end = self._consumer.get_watermark_offsets(TopicPartition(topic, index), cached=True)
+            unread += max(end - offset, 0)
+        return unread + len(self._carried)
+
+    def done(self, ranges: Ranges) -> None:
+        self._next |= {one: end for one, (_, end) in ranges.items()}
+
+    def _take(self, wait_s: float, most: int) -> list[Incoming]:
+        count = max(1, min(most, AT_ONCE, self._size // self._mean))
+        first = self._consumer.poll(wait_s)
+        if first is None:
+            return []
+        messages = [first, *(self._consumer.consume(count - 1, 0) if count > 1 else ())]
+        found = []
+        for one in messages:
+            is_end = _is_end(one)
+            self._read[one.topic(), one.partition()] = one.offset() + (not is_end)
+            if not is_end:
+                found.append(self._decoder.decode(one))
+        if found:
+            self._mean = max(1, sum(one.size for one in found) // len(found))
+        return found
+
+    def _assign(self, places: Mapping[Partition, int]) -> None:
+        """Reads from these offsets on. Records that were carried over are read again."""
+        self._carried = []
+        self._read = {}
+        self._consumer.assign([TopicPartition(*one, offset) for one, offset in places.items()])
+
+
+def _is_end(message: Message) -> bool:
+    """Raises KafkaException for a message that is an error."""
+    error = message.error()
+    if error is None:
+        return False
+    if error.code() == KafkaError._PARTITION_EOF:
+        return True
+    raise KafkaException(error)

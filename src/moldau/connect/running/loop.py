@@ -1,0 +1,90 @@
+"""Runs a job between the commands of its worker."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Final
+
+from moldau.connect.configuration import parse
+from moldau.connect.contract import shared_settings
+from moldau.connect.contract.describing import describe, is_sink_config
+from moldau.connect.contract.finding import find
+from moldau.connect.running.jobs import Job, Step
+from moldau.connect.running.protocol import Command, Commands, Reporter, State, Task
+from moldau.connect.running.sink import SinkJob
+from moldau.connect.running.source import SourceJob
+from moldau.connect.running.transactions import StoppedError
+
+STOPPED, FAILED = 0, 1
+"""Exit codes."""
+PAUSED_WAIT_S: Final = 3600.0
+
+
+def run(task: Task, commands: Commands, reporter: Reporter) -> int:
+    """Runs the task to its end, and returns the exit code of the process."""
+    job: Job | None = None
+    is_finished = False
+    try:
+        job, wait_s = open_job(task, commands)
+        is_finished = _run(job, task.state, wait_s, commands, reporter)
+        job.close()
+    except StoppedError:
+        _close(job)
+    except Exception:
+        trace = traceback.format_exc()
+        _close(job)
+        if job is not None:
+            reporter.report_progress(job.progress, is_last=True)
+        reporter.report_failure(trace)
+        return FAILED
+    if job is not None:
+        reporter.report_progress(job.progress, is_last=True)
+    reporter.report_state(State.STOPPED, finished=is_finished)
+    return STOPPED
+
+
+def open_job(task: Task, commands: Commands) -> tuple[Job, float]:
+    """The job of a task, and the seconds between two looks. Raises ConfigError, and what the connector raises."""
+    found = find(task.config.get(shared_settings.CLASS, ""))
+    description = describe(found)
+    is_sink = is_sink_config(description, task.config)
+    settings = shared_settings.SINK if is_sink else shared_settings.SOURCE
+    values = parse((*shared_settings.CONNECTOR, *settings), task.config)
+    parse(description.settings or (), task.config)
+    job_class = SinkJob if is_sink else SourceJob
+    job = job_class(task, found, description, values, commands.is_stopping.is_set)
+    interval_ms = values[shared_settings.POLL_INTERVAL]
+    return job, float(str(interval_ms)) / 1000
+
+
+def _run(job: Job, state: State, wait_s: float, commands: Commands, reporter: Reporter) -> bool:
+    """Whether the job has finished by itself."""
+    job.start()
+    reporter.report_state(state)
+    must_wait = False
+    while True:
+        pause_s = PAUSED_WAIT_S if state is State.PAUSED else wait_s if must_wait else 0
+        match commands.next(pause_s):
+            case Command.STOP:
+                return False
+            case Command.PAUSE:
+                state = State.PAUSED
+            case Command.RESUME:
+                state = State.RUNNING
+            case None if state is State.RUNNING:
+                step = job.step(wait_s)
+                job.progress.rest(step is not Step.BUSY)
+                if step is Step.FINISHED:
+                    return True
+                must_wait = step is Step.IDLE
+        reporter.report_state(state)
+        reporter.report_progress(job.progress)
+
+
+def _close(job: Job | None) -> None:
+    """After an error, which is reported; one of closing would hide it."""
+    if job is not None:
+        try:
+            job.close()
+        except Exception:
+            traceback.print_exc()

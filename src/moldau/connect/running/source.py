@@ -1,0 +1,107 @@
+"""The task of a source: reads batches, and writes each with its place in one transaction."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from pyspark.sql.datasource import CaseInsensitiveDict, DataSource
+from pyspark.sql.types import StructType
+
+from moldau.connect.contract.ddl import parse_ddl
+from moldau.connect.contract.describing import Description, Reading
+from moldau.connect.contract.shared_settings import BATCH_ROWS, MEMORY
+from moldau.connect.running.clients import producer_settings
+from moldau.connect.running.conversion import Conversion
+from moldau.connect.running.jobs import Step
+from moldau.connect.running.memory import CHECK_EVERY_ROWS, check_memory
+from moldau.connect.running.outgoing import encoder, rows_of
+from moldau.connect.running.places import place_key, read_place, to_json
+from moldau.connect.running.protocol import Progress, Task
+from moldau.connect.running.reading import FINISHED, Batch, Place, open_reader
+from moldau.connect.running.transactions import AbortedError, StoppedError, Transactions
+
+MAX_ABORTED: Final = 8
+"""Aborted transactions of one batch until the task fails."""
+FIRST_WAIT_S: Final = 0.1
+LONGEST_WAIT_S: Final = 10.0
+
+
+class SourceJob:
+    def __init__(
+        self,
+        task: Task,
+        found: type[DataSource],
+        description: Description,
+        values: dict[str, Any],
+        is_stopping: Callable[[], bool],
+    ) -> None:
+        self.progress = Progress()
+        self._task = task
+        self._is_stopping = is_stopping
+        self._memory_mb: int = values[MEMORY]
+        source = found(CaseInsensitiveDict(task.config))
+        given = source.schema()
+        schema = given if isinstance(given, StructType) else parse_ddl(given)
+        self._conversion = Conversion(task.config, task.defaults)
+        self._encode = encoder(schema, tuple(getattr(source, "key_columns", ())), task.config, self._conversion)
+        self._is_batch = description.reading is Reading.BATCH
+        self._reader = open_reader(source, description.reading or Reading.BATCH, schema, values[BATCH_ROWS])
+        self._transactions = Transactions(producer_settings(task), is_stopping)
+        self._key = place_key(task.connector, task.slot)
+        self._place: Place = {}
+        self._aborted = 0
+
+    def start(self) -> None:
+        self._transactions.start()
+        self._place = read_place(self._task, self._is_stopping) or self._reader.first()
+        self.progress.begin(self._place)
+
+    def step(self, wait_s: float) -> Step:
+        batch = self._reader.next(self._place)
+        if batch is None:
+            return Step.FINISHED if self._is_batch and self._place[FINISHED] else Step.IDLE
+        try:
+            end = self._write(batch)
+        except AbortedError:
+            self._aborted += 1
+            if self._aborted >= MAX_ABORTED:
+                raise
+            time.sleep(min(FIRST_WAIT_S * 2**self._aborted, LONGEST_WAIT_S))
+            return Step.BUSY
+        self._aborted = 0
+        self._place = end
+        self._reader.committed(end)
+        return Step.BUSY
+
+    def close(self) -> None:
+        self._transactions.abort()
+        self._reader.close()
+        self._conversion.close()
+
+    def _write(self, batch: Batch) -> Place:
+        records, sent_bytes = 0, 0
+        topics: set[str] = set()
+        transactions, encode = self._transactions, self._encode
+        transactions.begin()
+        for count, row in enumerate(rows_of(batch.rows), 1):
+            made = encode(row)
+            if made is not None:
+                transactions.send(*made)
+                topics.add(made.topic)
+                records += 1
+                sent_bytes += len(made.value or b"") + len(made.key or b"")
+            if count % CHECK_EVERY_ROWS == 0:
+                self._look()
+        end = batch.end()
+        transactions.send(self._task.offsets_topic, to_json(end), self._key)
+        transactions.commit()
+        self.progress.count(records, sent_bytes, topics, end)
+        return end
+
+    def _look(self) -> None:
+        self._transactions.serve()
+        check_memory(self._memory_mb)
+        if self._is_stopping():
+            raise StoppedError("stopped in mid-batch")

@@ -1,0 +1,134 @@
+"""Transactions of a task. A later task with the same transactional id fences this one, which then writes nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from moldau.errors import MoldauError
+
+TRY_S: Final = 5.0
+"""One try of a request to the coordinator. The task looks for "stop" between two tries."""
+FULL_WAIT_S: Final = 0.05
+
+_FENCED: Final = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+class FencedError(MoldauError):
+    """Another task has taken the place of this one."""
+
+
+class AbortedError(MoldauError):
+    """The transaction is aborted: its batch can be tried again."""
+
+
+class StoppedError(MoldauError):
+    """The task is stopped while it waits for the cluster."""
+
+
+class Transactions:
+    """A transactional producer. `is_stopping` ends waiting for the cluster."""
+
+    def __init__(self, settings: Mapping[str, Any], is_stopping: Callable[[], bool]) -> None:
+        self._failed: KafkaError | None = None
+        self._failed_topic = ""
+        self._producer = Producer({**settings, "on_delivery": self._delivered})
+        self._is_stopping = is_stopping
+        self._is_open = False
+
+    def start(self) -> None:
+        """Fences the tasks before this one and ends their transactions. Raises FencedError, StoppedError,
+        KafkaException."""
+        self._repeat(lambda: self._producer.init_transactions(TRY_S))
+
+    def begin(self) -> None:
+        self._failed = None
+        self._producer.begin_transaction()
+        self._is_open = True
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | str | None,
+        key: bytes | str | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers | None = None,
+    ) -> None:
+        """Waits while the producer's buffer is full. Raises AbortedError, FencedError, StoppedError."""
+        more: dict[str, Any] = {}
+        if partition is not None:
+            more["partition"] = partition
+        if timestamp_ms is not None:
+            more["timestamp"] = timestamp_ms
+        if headers:
+            more["headers"] = headers
+        while True:
+            try:
+                self._producer.produce(topic, value, key, **more)
+                return
+            except BufferError:
+                self._producer.poll(FULL_WAIT_S)
+                self._check_stopping()
+            except KafkaException as exception:
+                raise self._ended(exception.args[0]) from exception
+
+    def serve(self) -> None:
+        """Handles what the cluster has answered. Call it now and then while records are sent."""
+        self._producer.poll(0)
+
+    def send_offsets(self, offsets: Sequence[TopicPartition], group: object) -> None:
+        self._repeat(lambda: self._producer.send_offsets_to_transaction(list(offsets), group, TRY_S))
+
+    def commit(self) -> None:
+        """Raises AbortedError for a transaction that failed, FencedError, StoppedError."""
+        self._repeat(lambda: self._producer.commit_transaction(TRY_S))
+        self._is_open = False
+
+    def abort(self) -> None:
+        """Does nothing without an open transaction."""
+        if self._is_open:
+            self._is_open = False
+            self._repeat(lambda: self._producer.abort_transaction(TRY_S))
+
+    def _repeat(self, request: Callable[[], object]) -> None:
+        while True:
+            try:
+                request()
+                return
+            except KafkaException as exception:
+                error: KafkaError = exception.args[0]
+                if not error.retriable():
+                    raise self._ended(error) from exception
+            self._check_stopping()
+            time.sleep(FULL_WAIT_S)
+
+    def _ended(self, error: KafkaError) -> MoldauError | KafkaException:
+        """The error to raise, after the transaction is aborted where that is possible."""
+        if error.fatal() or error.code() in _FENCED:
+            self._is_open = False
+            if error.code() in _FENCED or _is_fenced(error):
+                return FencedError(f"another task with this transactional id has started: {error.str()}")
+            return KafkaException(error)
+        reason = error.str() if self._failed is None else f"{self._failed.str()} (topic {self._failed_topic})"
+        if self._is_open:
+            self.abort()
+            return AbortedError(reason)
+        return KafkaException(error)
+
+    def _check_stopping(self) -> None:
+        if self._is_stopping():
+            raise StoppedError("stopped while the cluster did not answer")
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None and self._failed is None and error.code() != KafkaError._PURGE_QUEUE:
+            self._failed, self._failed_topic = error, message.topic() or ""
+
+
+def _is_fenced(error: KafkaError) -> bool:
+    return error.code() == KafkaError._FATAL and "fenced" in error.str().lower()

@@ -1,0 +1,207 @@
+"""The light task against a broker: sources, sinks, kills in mid-batch, and a frozen task that is fenced."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from moldau.testing import Cluster
+from moldau.testing.connect import OFFSETS_TOPIC, ConnectorTask, read_all, write_all
+from tests.support.gate import CONNECTORS, Gate
+
+PLAIN = {"key.converter": "bytes", "value.converter": "bytes"}
+TEXTS = [f"line {number}" for number in range(40)]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as started:
+        yield started
+
+
+def task_of(cluster: Cluster, config: dict[str, str], **more: int) -> ConnectorTask:
+    return ConnectorTask(cluster, PLAIN | config, path=[CONNECTORS], **more)
+
+
+def lines_config(tmp_path: Path, topic: str) -> dict[str, str]:
+    file = tmp_path / "lines.txt"
+    file.write_text("\n".join(TEXTS))
+    return {"name": topic, "connector.class": "gated:Lines", "file": str(file), "to": topic}
+
+
+def values_in(cluster: Cluster, topic: str) -> list[str]:
+    return sorted((record.value or b"").decode() for record in cluster.records(topic))
+
+
+def last_place(cluster: Cluster, name: str, slot: int = 0) -> object:
+    key = json.dumps([name, {"slot": slot}], separators=(",", ":")).encode()
+    values = [record.value for record in cluster.records(OFFSETS_TOPIC) if record.key == key]
+    return json.loads(values[-1] or b"null")
+
+
+def written(folder: Path) -> dict[str, list[str]]:
+    return {path.name: path.read_text().splitlines() for path in sorted(folder.glob("batch-*"))}
+
+
+def test_a_source_gives_whole_records_and_is_told_of_the_commit(cluster: Cluster, tmp_path: Path) -> None:
+    topic = cluster.topic("lines", partitions=3)
+    config = lines_config(tmp_path, topic)
+    with task_of(cluster, config) as task:
+        task.wait_until_idle()
+        assert task.progress["records"] == len(TEXTS)
+        assert task.progress["topics"] == [topic]
+        assert task.progress["offset"] == {"line": len(TEXTS)}
+        task.pause()
+        with Path(config["file"]).open("a") as file:
+            file.write("\nlast\n")
+        task.resume()
+        cluster.wait_for(lambda: len(values_in(cluster, topic)) == len(TEXTS) + 1)
+        assert task.stop() == 0
+    assert task.state == "STOPPED"
+    assert values_in(cluster, topic) == sorted([*TEXTS, "last"])
+    first = next(record for record in cluster.records(topic) if record.value == b"line 0")
+    assert (first.key, [tuple(one) for one in first.headers]) == (b"0", [("n", b"1")])
+    assert last_place(cluster, topic) == {"line": len(TEXTS) + 1}
+    assert Path(config["file"] + ".committed").read_text() == str(len(TEXTS) + 1)
+
+
+def test_a_killed_source_writes_each_record_once(cluster: Cluster, tmp_path: Path) -> None:
+    topic, gate = cluster.topic("killed"), Gate(tmp_path)
+    config = lines_config(tmp_path, topic)
+    with task_of(cluster, config | {"gate": str(gate), "gate.line": "20"}) as task:
+        gate.wait_until_reached(cluster)
+        cluster.wait_for(lambda: any(cluster.records(topic, isolation="read_uncommitted")))
+        task.kill()
+    assert values_in(cluster, topic) == []
+    with task_of(cluster, config) as task:
+        task.wait_until_idle()
+    assert values_in(cluster, topic) == sorted(TEXTS)
+    assert len(list(cluster.records(topic, isolation="read_uncommitted"))) > len(TEXTS)
+
+
+def test_a_frozen_source_is_fenced(cluster: Cluster, tmp_path: Path) -> None:
+    topic, gate = cluster.topic("frozen"), Gate(tmp_path)
+    config = lines_config(tmp_path, topic)
+    with task_of(cluster, config | {"gate": str(gate), "gate.line": "20"}) as frozen:
+        gate.wait_until_reached(cluster)
+        frozen.freeze()
+        with task_of(cluster, config) as task:
+            task.wait_until_idle()
+        assert values_in(cluster, topic) == sorted(TEXTS)
+        frozen.thaw()
+        gate.open(cluster)
+        assert "FencedError" in frozen.wait_for_failure()
+        assert frozen.stop() == 1
+    assert values_in(cluster, topic) == sorted(TEXTS)
+
+
+def test_a_simple_reader_has_a_bound_and_a_key(cluster: Cluster) -> None:
+    topic = cluster.topic("numbers")
+    config = {"name": topic, "connector.class": "gated:Numbers", "topic": topic, "count": "25", "batch.max.rows": "10"}
+    more = {"key.converter": "integer", "value.converter": "json", "value.converter.schemas.enable": "false"}
+    with ConnectorTask(cluster, config | more, path=[CONNECTORS]) as task:
+        task.wait_until_idle()
+        assert task.progress["batches"] == 3
+    records = list(cluster.records(topic))
+    assert [json.loads(record.value or b"") for record in records] == [
+        {"n": number, "text": f"number {number}"} for number in range(25)
+    ]
+    assert [record.key for record in records] == [number.to_bytes(4, "big") for number in range(25)]
+
+
+def test_a_batch_reader_ends_and_goes_on_within_a_partition(cluster: Cluster, tmp_path: Path) -> None:
+    topic, gate = cluster.topic("table"), Gate(tmp_path)
+    config = {"name": topic, "connector.class": "gated:Table", "topic": topic, "count": "25", "batch.max.rows": "10"}
+    config |= {"value.converter": "json", "value.converter.schemas.enable": "false"}
+    with task_of(cluster, config | {"gate": str(gate), "gate.row": "15"}) as task:
+        gate.wait_until_reached(cluster)
+        task.kill()
+    assert last_place(cluster, topic) == {"partition": 1, "rows": 10, "finished": False}
+    with task_of(cluster, config) as task:
+        task.wait_for(lambda: task.is_finished)
+        assert task.stop() == 0
+    rows = [json.loads(record.value or b"") for record in cluster.records(topic)]
+    assert rows == [{"part": part, "row": row} for part in (0, 1) for row in range(25)]
+    assert read_all(cluster, PLAIN | config, topic, path=[CONNECTORS])[50:] == []
+
+
+@pytest.mark.parametrize("where", ["gate", "commit.gate"])
+def test_a_killed_sink_writes_its_batch_again(cluster: Cluster, tmp_path: Path, where: str) -> None:
+    topic, gate = cluster.topic("sunk", partitions=2), Gate(tmp_path)
+    config = {"name": topic, "connector.class": "gated:Files", "topics": topic, "folder": str(tmp_path)}
+    cluster.produce(topic, *TEXTS)
+    with task_of(cluster, config | {where: str(gate)}) as task:
+        gate.wait_until_reached(cluster)
+        task.kill()
+    before = written(tmp_path)
+    noted = last_place(cluster, topic)
+    cluster.produce(topic, "later")
+    with task_of(cluster, config) as task:
+        task.wait_until_idle()
+    after = written(tmp_path)
+    assert list(after) == ["batch-0-0", "batch-0-1"]
+    assert sorted(after["batch-0-0"]) == sorted(TEXTS)
+    assert after["batch-0-1"] == ["later"]
+    assert before in ({}, {"batch-0-0": after["batch-0-0"]})
+    assert isinstance(noted, dict)
+    assert noted["ranges"] == {topic: {"0": [0, 20], "1": [0, 20]}}
+    assert cluster.lag(f"connect-{topic}") == 0
+
+
+def test_a_frozen_sink_is_fenced(cluster: Cluster, tmp_path: Path) -> None:
+    topic, gate = cluster.topic("fenced"), Gate(tmp_path)
+    config = {"name": topic, "connector.class": "gated:Files", "topics": topic, "folder": str(tmp_path)}
+    cluster.produce(topic, *TEXTS)
+    with task_of(cluster, config | {"gate": str(gate)}) as frozen:
+        gate.wait_until_reached(cluster)
+        frozen.freeze()
+        with task_of(cluster, config) as task:
+            task.wait_until_idle()
+            cluster.produce(topic, "later")
+            task.wait_for(lambda: task.progress["batches"] == 2)
+        frozen.thaw()
+        gate.open(cluster)
+        assert "FencedError" in frozen.wait_for_failure()
+    assert written(tmp_path) == {"batch-0-0": TEXTS, "batch-0-1": ["later"]}
+    assert cluster.lag(f"connect-{topic}") == 0
+
+
+def test_slots_share_the_partitions_of_a_sink(cluster: Cluster, tmp_path: Path) -> None:
+    topic = cluster.topic("shared", partitions=3)
+    config = {"name": topic, "connector.class": "gated:Files", "topics.regex": f"{topic}|x", "folder": str(tmp_path)}
+    cluster.produce(topic, *TEXTS)
+    with task_of(cluster, config, slot=0, slots=2) as one, task_of(cluster, config, slot=1, slots=2) as other:
+        one.wait_until_idle()
+        other.wait_until_idle()
+        parts = [set(task.progress["offset"][topic]) for task in (one, other)]
+    assert parts[0] | parts[1] == {"0", "1", "2"}
+    assert parts[0] & parts[1] == set()
+    assert sorted(text for texts in written(tmp_path).values() for text in texts) == sorted(TEXTS)
+
+
+def test_a_batch_of_a_sink_has_one_schema(cluster: Cluster, tmp_path: Path) -> None:
+    def message(field: str, kind: str, value: object) -> str:
+        schema = {"type": "struct", "fields": [{"field": field, "type": kind}]}
+        return json.dumps({"schema": schema, "payload": {field: value}})
+
+    topic = cluster.topic("schemas")
+    config = {"name": topic, "connector.class": "gated:Files", "row.columns": "value", "folder": str(tmp_path)}
+    values = [message("a", "int32", 1), message("a", "int32", 2), message("b", "string", "x")]
+    write_all(cluster, config | {"value.converter": "json"}, values, topic=topic, path=[CONNECTORS])
+    assert written(tmp_path) == {"batch-0-0": ["{'a': 1}", "{'a': 2}"], "batch-0-1": ["{'b': 'x'}"]}
+    assert (tmp_path / "schemas").read_text().splitlines() == ["struct<a:int>", "struct<b:string>"]
+
+
+def test_bad_input_fails_with_its_reason(cluster: Cluster, tmp_path: Path) -> None:
+    with task_of(cluster, {"connector.class": "gated:Line"}) as task:
+        assert "did you mean Lines?" in task.wait_for_failure()
+    with task_of(cluster, {"connector.class": "gated:Numbers", "count": "1"}) as task:
+        assert 'Missing required configuration "topic"' in task.wait_for_failure()
+    topic = cluster.topic("tombstones")
+    config = {"connector.class": "gated:Files", "topics": topic, "row.columns": "value", "folder": str(tmp_path)}
+    cluster.produce(topic, None)
+    with task_of(cluster, config | {"value.converter": "json"}) as task:
+        assert "RowError" in task.wait_for_failure()
