@@ -14,11 +14,15 @@ from confluent_kafka.schema_registry import Schema as RegistrySchema
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
+from google.protobuf import descriptor_pool, message_factory
+from google.type import money_pb2
 
 from moldau.connect.configuration import ConfigError
 from moldau.connect.converting.converter import Converter, DataError, RetriableError, Role
 from moldau.connect.converting.named import new_converter
+from moldau.connect.converting.registry.protobuf_schemas import to_protobuf
 from moldau.connect.data.schema import DATE, DECIMAL, TIME, TIMESTAMP, Field, Schema, Type
 from tests.support.cluster_under_test import cluster_under_test
 from tests.support.schema_registry import SchemaRegistry
@@ -380,3 +384,79 @@ def test_a_schema_of_another_kind_is_rejected(registry: SchemaRegistry, topic: s
     payload = converter(registry).from_value(topic, (), LINE, {"item": "x"})
     with pytest.raises(DataError, match="not JSON"):
         converter(registry, "json-schema").to_value(topic, (), payload)
+
+
+def without_nulls(schema: Schema) -> Schema:
+    """What Protobuf keeps: a value of a map is never null, and a message is always optional."""
+    kept = tuple(replace(one, schema=plain(one.schema)) for one in schema.fields)
+    return replace(schema, fields=kept, version=None, doc=None, parameters={})
+
+
+def plain(schema: Schema) -> Schema:
+    is_message = schema.type is Type.STRUCT or schema.name is not None
+    values = replace(schema.values, optional=False) if schema.values is not None else None
+    if values is not None and values.name is not None:
+        values = replace(values, name="shop.Order.Line")
+    name = "shop.Order.Line" if schema.type is Type.STRUCT else schema.name
+    return replace(schema, optional=schema.optional or is_message, values=values, name=name)
+
+
+def test_protobuf_brings_a_record_back(registry: SchemaRegistry, topic: str) -> None:
+    value = {**VALUE, "names": {"a": 1}}
+    assert through(registry, topic, ORDER, value, "protobuf") == (without_nulls(ORDER), value)
+
+
+def test_confluents_client_reads_our_protobuf(registry: SchemaRegistry, topic: str) -> None:
+    payload = converter(registry, "protobuf").from_value(topic, (), LINE, {"item": "x"})
+    assert payload is not None
+    file = to_protobuf(LINE)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    kind = message_factory.GetMessageClass(pool.FindMessageTypeByName("shop.Line"))
+    reading = ProtobufDeserializer(kind, {"use.deprecated.format": False}, SchemaRegistryClient({"url": registry.url}))
+    found = reading(payload, SerializationContext(topic, MessageField.VALUE))
+    assert found is not None
+    assert found.item == "x"
+
+
+def test_protobuf_of_confluents_client_is_read(registry: SchemaRegistry, topic: str) -> None:
+    settings = {"use.deprecated.format": False}
+    writing = ProtobufSerializer(money_pb2.Money, SchemaRegistryClient({"url": registry.url}), settings)
+    payload = writing(money_pb2.Money(currency_code="EUR", units=5), SerializationContext(topic, MessageField.VALUE))
+    schema, found = converter(registry, "protobuf").to_value(topic, (), payload)
+    assert found == {"currency_code": "EUR", "units": 5, "nanos": 0}
+    assert schema is not None
+    assert schema.name == "google.type.Money"
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "reason"),
+    [
+        (Schema(Type.INT32), 1, "needs a struct"),
+        (None, {"a": 1}, "without a schema"),
+        (LINE, {"item": 5}, "Field item"),
+        (LINE, {}, "Field item: Found null"),
+        (LINE, {"other": 1}, "'other' is no field"),
+        (
+            Schema(
+                Type.STRUCT,
+                fields=(Field("a", Schema(Type.ARRAY, values=Schema(Type.ARRAY, values=Schema(Type.INT32)))),),
+            ),
+            {"a": [[1]]},
+            "no list of lists",
+        ),
+    ],
+)
+def test_what_protobuf_cannot_hold_is_rejected(
+    registry: SchemaRegistry, topic: str, schema: Schema | None, value: object, reason: str
+) -> None:
+    with pytest.raises(DataError, match=reason):
+        converter(registry, "protobuf").from_value(topic, (), schema, value)
+
+
+@pytest.mark.parametrize("tail", [b"", b"\x02", b"\x02\x02", b"\x00\xff", b"\x80\x80\x80\x80\x80\x80"])
+def test_odd_protobuf_bytes_are_rejected(registry: SchemaRegistry, topic: str, tail: bytes) -> None:
+    payload = converter(registry, "protobuf").from_value(topic, (), LINE, {"item": "x"})
+    assert payload is not None
+    with pytest.raises(DataError):
+        converter(registry, "protobuf").to_value(topic, (), payload[:5] + tail)

@@ -22,11 +22,12 @@ CONVERTERS: dict[str, tuple[str, str]] = {
     "json": ("org.apache.kafka.connect.json.JsonConverter", "json:JsonConverter"),
     "header": ("org.apache.kafka.connect.storage.SimpleHeaderConverter", "simple_headers:SimpleHeaderConverter"),
     "json-schema": ("io.confluent.connect.json.JsonSchemaConverter", "registry.json_schema:JsonSchemaConverter"),
+    "protobuf": ("io.confluent.connect.protobuf.ProtobufConverter", "registry.protobuf:ProtobufConverter"),
     "avro": ("io.confluent.connect.avro.AvroConverter", "registry.avro:AvroConverter"),
 }
 """Kafka's name and our class, by the short name."""
 HEADERS_ONLY = ("header",)
-VALUES_ONLY = ("avro", "json-schema")
+VALUES_ONLY = ("avro", "protobuf", "json-schema")
 
 
 def class_of(name: str, role: Role, key: str) -> type[Converter]:

@@ -75,6 +75,7 @@ class Schemas:
 
     def __init__(self, values: Mapping[str, object], role: Role, kind: str) -> None:
         self.kind = kind
+        self._form = "serialized" if kind == "PROTOBUF" else None  # a descriptor: there is no parser of the text here
         self.cache_size = int(str(values["schemas.cache.config"]))
         self._role = role
         self._strategy = str(values[f"{role}.subject.name.strategy"]).removeprefix(_STRATEGY)
@@ -99,19 +100,18 @@ class Schemas:
         found = self._ids.get((subject, text))
         return found or self._ids.put((subject, text), self._ask(lambda client: self._find(client, subject, text)))
 
-    def by_id(self, schema_id: int, form: str | None = None) -> Stored:
-        """`form`: as the registry's parameter `format`."""
+    def by_id(self, schema_id: int) -> Stored:
         found = self._stored.get(schema_id)
         if found is not None:
             return found
-        schema = self._ask(lambda client: client.get_schema(schema_id, fmt=form))
+        schema = self._ask(lambda client: client.get_schema(schema_id, fmt=self._form))
         if (schema.schema_type or "AVRO") != self.kind:
             raise DataError(f"schema {schema_id} is {schema.schema_type}, not {self.kind}")
         return self._stored.put(schema_id, Stored(schema_id, schema.schema_str or "", _references(schema)))
 
-    def of_version(self, subject: str, version: int, form: str | None = None) -> Stored:
+    def of_version(self, subject: str, version: int) -> Stored:
         """A schema that another one refers to."""
-        found = self._ask(lambda client: client.get_version(subject, version, fmt=form))
+        found = self._ask(lambda client: client.get_version(subject, version, fmt=self._form))
         return Stored(found.schema_id, found.schema.schema_str or "", _references(found.schema))
 
     def version(self, schema_id: int, subject: str) -> int | None:
@@ -128,7 +128,7 @@ class Schemas:
         from confluent_kafka.schema_registry import Schema
 
         if self._uses_latest:
-            found = client.get_latest_version(subject)
+            found = client.get_latest_version(subject, fmt=self._form)
             return Stored(found.schema_id, found.schema.schema_str or "", _references(found.schema))
         schema = Schema(text, self.kind)
         if self._registers:
