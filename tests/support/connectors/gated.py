@@ -19,6 +19,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.taskcontext import TaskContext
 
+from moldau.connect.handling.stages import RetriableError
+
 
 def wait_at(gate: str) -> None:
     """`gate`: a named pipe, or empty for none. Waits until the test opens it."""
@@ -137,17 +139,24 @@ class Files(DataSource):
 
 
 class Staged(WriterCommitMessage):
-    def __init__(self, path: Path, target: Path) -> None:
+    def __init__(self, path: Path, target: Path, rejected: list[tuple[int, str]]) -> None:
         self.path = path
         self.target = target
+        self.rejected = rejected
 
 
 class FileWriter(DataSourceStreamWriter):
+    """Is away for the first `away` batches that it gets. Rejects rows with the word refused."""
+
     def __init__(self, options: dict[str, str]) -> None:
         self.options = options
+        self.away = int(options.get("away", "0"))
 
     def write(self, iterator: Iterator[Any]) -> Staged:
-        context = TaskContext.get()
+        if self.away > 0:
+            self.away -= 1
+            raise RetriableError("the target is away")
+        context, rejected = TaskContext.get(), []
         assert context is not None
         batch = context.getLocalProperty("streaming.sql.batchId")
         name = f"{context.partitionId()}-{batch}"
@@ -157,8 +166,11 @@ class FileWriter(DataSourceStreamWriter):
                 if count == 1:
                     file.flush()
                     wait_at(self.options.get("gate", ""))
-                file.write(f"{self.text(row)}\n")
-        return Staged(path, path.with_name(f"batch-{name}"))
+                if "refused" in self.text(row):
+                    rejected.append((count, "refused rows are refused"))
+                else:
+                    file.write(f"{self.text(row)}\n")
+        return Staged(path, path.with_name(f"batch-{name}"), rejected)
 
     def text(self, row: Any) -> str:
         if "value" not in row.__fields__:

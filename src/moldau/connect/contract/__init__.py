@@ -16,6 +16,12 @@ A source has `streamReader`, `simpleStreamReader`, or only `reader`, which reads
   it a source has one task. A sink needs none: its tasks share the partitions of the topics.
 - `read(start, limit)` of a SimpleDataSourceStreamReader: the reader that has a second parameter gets a
   `ReadMaxRows` for each read. Spark calls it with `start` alone, so the parameter needs a default.
+- `rejected` of the message that a sink's `write` returns: pairs of a row's place (from 0, of the rows that this `write`
+  got) and a reason. Such a row must not be in the batch. It becomes a dead letter, or fails the task before `commit`.
+
+A sink stages rows in `write`, under a name that no other process uses. `commit(messages, batchId)` publishes them, and
+must be harmless if it is repeated. The sink raises `moldau.connect.handling.stages.RetriableError` for a target that is
+away: `errors.retry.timeout` says how long the batch is tried again.
 
 The options of the class are the configuration of the connector, as texts, without regard to case.
 

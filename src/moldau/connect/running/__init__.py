@@ -45,6 +45,7 @@ arrow: rows of a sink as record batches
 clients: the Kafka clients of a task
 contexts: the query, batch and partition that a writer sees
 conversion: converters and transforms
+errors: records that are left out, and their dead letters
 incoming: records of topics as rows of a sink
 intake: reads the records of a sink
 jobs: what the loop runs

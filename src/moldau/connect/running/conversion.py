@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
@@ -14,12 +14,29 @@ from moldau.connect.converting.named import new_converter
 from moldau.connect.converting.plain import ByteArrayConverter, StringConverter
 from moldau.connect.data.record import Header, Record
 from moldau.connect.data.schema import Type
+from moldau.connect.handling.stages import Stage
+from moldau.connect.running.errors import Errors
 from moldau.connect.transforming.chain import Chain, chain_of
 
 DEFAULT_CONVERTER: Final = "json"
 DEFAULT_HEADER_CONVERTER: Final = "header"
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MILLISECOND: Final = dt.timedelta(milliseconds=1)
+_Made = TypeVar("_Made")
+
+
+class Staged(Protocol):
+    """Runs an operation of a stage. `executing`: the object that runs."""
+
+    def __call__(self, stage: Stage, executing: object, operation: Callable[[], Any]) -> Any: ...
+
+
+class _LeftOut(Exception):
+    pass
+
+
+def _at_once(stage: Stage, executing: object, operation: Callable[[], Any]) -> Any:
+    return operation()
 
 
 class Outgoing(NamedTuple):
@@ -34,51 +51,90 @@ class Outgoing(NamedTuple):
 
 
 class Conversion:
-    """`defaults`: the worker's converters, where the configuration has none. Raises ConfigError."""
+    """`defaults`: the worker's converters, where the configuration has none. Raises ConfigError.
 
-    def __init__(self, config: Mapping[str, str], defaults: Mapping[str, str]) -> None:
+    A record is converted at once. Only if that fails, it is converted again stage by stage, which costs more, so that
+    the stage is known, and a retriable error is tried again.
+    """
+
+    def __init__(self, config: Mapping[str, str], defaults: Mapping[str, str], errors: Errors) -> None:
+        self._errors = errors
         self.key = _converter(config, defaults, KEY_CONVERTER, Role.KEY, DEFAULT_CONVERTER)
         self.value = _converter(config, defaults, VALUE_CONVERTER, Role.VALUE, DEFAULT_CONVERTER)
         self.header = _converter(config, defaults, HEADER_CONVERTER, Role.HEADER, DEFAULT_HEADER_CONVERTER)
         self.chain: Chain = chain_of(config)
 
     def encode(self, record: Record) -> Outgoing | None:
-        """None: a transform left the record out. Raises DataError."""
-        changed = self.chain.apply(record)
-        if changed is None:
-            return None
-        topic = changed.topic
-        headers = [(one.key, self._encode_header(topic, one)) for one in changed.headers]
-        return Outgoing(
-            topic,
-            self.value.from_value(topic, headers, changed.value_schema, changed.value),
-            self.key.from_value(topic, headers, changed.key_schema, changed.key),
-            changed.partition,
-            changed.timestamp_ms,
-            headers,
-        )
+        """None: a transform left the record out, or its error is tolerated. Raises the error otherwise."""
+        try:
+            return self._encode(record, _at_once)
+        except Exception:
+            return self._in_stages(lambda stage: self._encode(record, stage), None)
 
     def decode(self, message: Message) -> Record | None:
-        """None: a transform left the record out. Raises DataError."""
+        """None: a transform left the record out, or its error is tolerated. Raises the error otherwise."""
+        try:
+            return self._decode(message, _at_once)
+        except Exception:
+            return self._in_stages(lambda stage: self._decode(message, stage), message)
+
+    def _in_stages(self, convert: Callable[[Staged], _Made | None], message: Message | None) -> _Made | None:
+        def staged(stage: Stage, executing: object, operation: Callable[[], Any]) -> Any:
+            name = type(executing).__qualname__
+            passed = self._errors.run(stage, f"{type(executing).__module__}.{name}", operation, message)
+            if passed is None:
+                raise _LeftOut
+            return passed.value
+
+        try:
+            return convert(staged)
+        except _LeftOut:
+            return None
+
+    def _encode(self, record: Record, staged: Staged) -> Outgoing | None:
+        changed: Record | None = staged(Stage.TRANSFORMATION, self.chain, lambda: self.chain.apply(record))
+        if changed is None:
+            return None
+        one, topic = changed, changed.topic
+        headers = staged(Stage.HEADER_CONVERTER, self.header, lambda: self.encode_headers(one)) if one.headers else []
+        key = staged(
+            Stage.KEY_CONVERTER, self.key, lambda: self.key.from_value(topic, headers, one.key_schema, one.key)
+        )
+        value = staged(
+            Stage.VALUE_CONVERTER,
+            self.value,
+            lambda: self.value.from_value(topic, headers, one.value_schema, one.value),
+        )
+        return Outgoing(topic, value, key, one.partition, one.timestamp_ms, headers)
+
+    def _decode(self, message: Message, staged: Staged) -> Record | None:
         topic, headers = message.topic(), message.headers() or []
         kind, timestamp_ms = message.timestamp()
-        key_schema, key = self.key.to_value(topic, headers, message.key())
-        value_schema, value = self.value.to_value(topic, headers, message.value())
-        return self.chain.apply(
-            Record(
-                topic=topic,
-                value=value,
-                value_schema=value_schema,
-                key=key,
-                key_schema=key_schema,
-                partition=message.partition(),
-                timestamp_ms=None if kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms,
-                headers=tuple(Header(name, *self.header.to_header(topic, name, one)) for name, one in headers),
-                offset=message.offset(),
-                original_topic=topic,
-                original_partition=message.partition(),
-            )
+        key_schema, key = staged(
+            Stage.KEY_CONVERTER, self.key, lambda: self.key.to_value(topic, headers, message.key())
         )
+        value_schema, value = staged(
+            Stage.VALUE_CONVERTER, self.value, lambda: self.value.to_value(topic, headers, message.value())
+        )
+        read = staged(Stage.HEADER_CONVERTER, self.header, lambda: self._headers(topic, headers)) if headers else ()
+        record = Record(
+            topic=topic,
+            value=value,
+            value_schema=value_schema,
+            key=key,
+            key_schema=key_schema,
+            partition=message.partition(),
+            timestamp_ms=None if kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms,
+            headers=read,
+            offset=message.offset(),
+            original_topic=topic,
+            original_partition=message.partition(),
+        )
+        changed: Record | None = staged(Stage.TRANSFORMATION, self.chain, lambda: self.chain.apply(record))
+        return changed
+
+    def _headers(self, topic: str, headers: Sequence[tuple[str, bytes | None]]) -> tuple[Header, ...]:
+        return tuple(Header(name, *self.header.to_header(topic, name, one)) for name, one in headers)
 
     def encode_headers(self, record: Record) -> list[tuple[str, bytes | None]]:
         return [(one.key, self._encode_header(record.topic, one)) for one in record.headers]

@@ -67,12 +67,13 @@ def _joined(one: Side, other: Side) -> Side | _Differ:
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """A record that is read. `record` None: a transform left it out."""
+    """A record that is read. `record` None: it is left out. With converters that keep bytes it is the message."""
 
     topic: str
     partition: int
     offset: int
     size: int
+    message: Message
     record: Record | Message | None
     shape: Shape
 
@@ -94,10 +95,10 @@ class Decoder:
         topic, partition, offset = message.topic(), message.partition(), message.offset()
         size = len(message.value() or b"") + len(message.key() or b"")
         if self._is_plain:
-            return Incoming(topic, partition, offset, size, message, _BYTES)
+            return Incoming(topic, partition, offset, size, message, message, _BYTES)
         record = self._conversion.decode(message)
         shape = _OPEN if record is None else Shape(_side(record.key_schema, record.key), _value_side(record))
-        return Incoming(topic, partition, offset, size, record, shape)
+        return Incoming(topic, partition, offset, size, message, record, shape)
 
 
 def _side(schema: Schema | None, value: object) -> Side:

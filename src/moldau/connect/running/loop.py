@@ -9,6 +9,7 @@ from moldau.connect.configuration import parse
 from moldau.connect.contract import shared_settings
 from moldau.connect.contract.describing import describe, is_sink_config
 from moldau.connect.contract.finding import find
+from moldau.connect.handling.stages import StoppedError as NotHandledError
 from moldau.connect.running.jobs import Job, Step
 from moldau.connect.running.protocol import Command, Commands, Reporter, State, Task
 from moldau.connect.running.sink import SinkJob
@@ -28,7 +29,7 @@ def run(task: Task, commands: Commands, reporter: Reporter) -> int:
         job, wait_s = open_job(task, commands)
         is_finished = _run(job, task.state, wait_s, commands, reporter)
         job.close()
-    except StoppedError:
+    except (StoppedError, NotHandledError):
         _close(job)
     except Exception:
         trace = traceback.format_exc()
@@ -52,7 +53,7 @@ def open_job(task: Task, commands: Commands) -> tuple[Job, float]:
     values = parse((*shared_settings.CONNECTOR, *settings), task.config)
     parse(description.settings or (), task.config)
     job_class = SinkJob if is_sink else SourceJob
-    job = job_class(task, found, description, values, commands.is_stopping.is_set)
+    job = job_class(task, found, description, values, commands)
     interval_ms = values[shared_settings.POLL_INTERVAL]
     return job, float(str(interval_ms)) / 1000
 

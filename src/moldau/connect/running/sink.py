@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
 from typing import Any, Final
 
 from confluent_kafka import TopicPartition
@@ -18,16 +17,18 @@ from pyspark.sql.datasource import (
 
 from moldau.connect.contract.describing import Description, RowColumns
 from moldau.connect.contract.shared_settings import BATCH_BYTES, BATCH_ROWS, MEMORY, ROW_COLUMNS
+from moldau.connect.handling.stages import Stage, error_settings
 from moldau.connect.running.arrow import record_batches
 from moldau.connect.running.clients import consumer_settings, producer_settings
 from moldau.connect.running.contexts import set_context
 from moldau.connect.running.conversion import Conversion
+from moldau.connect.running.errors import REPLICATION, Errors, make_letters_topic
 from moldau.connect.running.incoming import Decoder, Incoming, RowMaker, Shape, positions_of
 from moldau.connect.running.intake import Intake, Ranges
 from moldau.connect.running.jobs import Step
 from moldau.connect.running.memory import check_memory
 from moldau.connect.running.places import place_key, read_place, to_json
-from moldau.connect.running.protocol import Progress, Task
+from moldau.connect.running.protocol import Commands, Progress, Task
 from moldau.connect.running.transactions import Transactions
 from moldau.errors import MoldauError
 
@@ -46,16 +47,19 @@ class SinkJob:
         found: type[DataSource],
         description: Description,
         values: dict[str, Any],
-        is_stopping: Callable[[], bool],
+        commands: Commands,
     ) -> None:
         self.progress = Progress()
         self._task = task
-        self._is_stopping = is_stopping
+        self._is_stopping = commands.is_stopping.is_set
+        self._error_settings = error_settings(task.config)
+        self._letters_replicas: int = values[REPLICATION]
+        self._errors = Errors(self._error_settings, task, commands)
         self._memory_mb: int = values[MEMORY]
         self._columns = RowColumns(values[ROW_COLUMNS] or description.row_columns)
         self._sink = found(CaseInsensitiveDict(task.config))
-        self._conversion = Conversion(task.config, task.defaults)
-        self._transactions = Transactions(producer_settings(task), is_stopping)
+        self._conversion = Conversion(task.config, task.defaults, self._errors)
+        self._transactions = Transactions(producer_settings(task), self._is_stopping)
         settings = consumer_settings(task, f"connect-{task.connector}")
         decoder = Decoder(self._conversion, self._columns)
         self._intake = Intake(task, settings, decoder, values[BATCH_ROWS], values[BATCH_BYTES])
@@ -80,6 +84,7 @@ class SinkJob:
             self._batch += bool(ranges)
         else:
             self._pending = ranges
+        make_letters_topic(self._task, self._error_settings, self._letters_replicas)
         self._intake.look_for_partitions()
 
     def step(self, wait_s: float) -> Step:
@@ -117,20 +122,25 @@ class SinkJob:
         self._pending, self._noted_s = ranges, time.monotonic()
 
     def _write(self, batch: list[Incoming]) -> None:
-        """A failed batch is aborted, and the next start writes it again."""
+        """A retriable error writes the batch again, here. After another one the next start does so."""
         present = [one for one in batch if one.record is not None]
         if not present:
             return
         check_memory(self._memory_mb)
         maker, writer = self._writer(present)
         set_context(f"{self._task.connector}-{self._task.slot}-{self._id}", self._batch, self._task.slot)
+        self._errors.run(Stage.TASK_PUT, type(writer).__qualname__, lambda: self._publish(present, maker, writer))
+
+    def _publish(self, batch: list[Incoming], maker: RowMaker, writer: DataSourceStreamWriter) -> None:
         messages: list[WriterCommitMessage | None] = []
-        rows = (maker.row(one.record) for one in present if one.record is not None)
+        rows = (maker.row(one.record) for one in batch if one.record is not None)
         try:
             if isinstance(writer, DataSourceStreamArrowWriter):
                 messages.append(writer.write(record_batches(rows, maker.schema)))
             else:
                 messages.append(writer.write(rows))
+            for place, reason in getattr(messages[0], "rejected", ()):
+                self._errors.reject(type(writer).__qualname__, reason, batch[place].message)
             if time.monotonic() - self._noted_s > LONG_WRITE_S:
                 self._note(self._pending)
             writer.commit(messages, self._batch)
@@ -165,6 +175,10 @@ class SinkJob:
     def _commit(self, ranges: Ranges) -> None:
         offsets = [TopicPartition(topic, index, end) for (topic, index), (_, end) in ranges.items()]
         self._transactions.begin()
+        for letter in self._errors.take_letters():
+            self._transactions.send(
+                letter.topic, letter.value, letter.key, timestamp_ms=letter.timestamp_ms, headers=letter.headers
+            )
         self._transactions.send_offsets(offsets, self._intake.group_metadata())
         self._transactions.commit()
         self._pending = {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any, Final
 
 from pyspark.sql.datasource import CaseInsensitiveDict, DataSource
@@ -12,13 +11,15 @@ from pyspark.sql.types import StructType
 from moldau.connect.contract.ddl import parse_ddl
 from moldau.connect.contract.describing import Description, Reading
 from moldau.connect.contract.shared_settings import BATCH_ROWS, MEMORY
+from moldau.connect.handling.stages import error_settings
 from moldau.connect.running.clients import producer_settings
 from moldau.connect.running.conversion import Conversion
+from moldau.connect.running.errors import Errors
 from moldau.connect.running.jobs import Step
 from moldau.connect.running.memory import CHECK_EVERY_ROWS, check_memory
 from moldau.connect.running.outgoing import encoder, rows_of
 from moldau.connect.running.places import place_key, read_place, to_json
-from moldau.connect.running.protocol import Progress, Task
+from moldau.connect.running.protocol import Commands, Progress, Task
 from moldau.connect.running.reading import FINISHED, Batch, Place, open_reader
 from moldau.connect.running.transactions import AbortedError, StoppedError, Transactions
 
@@ -35,20 +36,20 @@ class SourceJob:
         found: type[DataSource],
         description: Description,
         values: dict[str, Any],
-        is_stopping: Callable[[], bool],
+        commands: Commands,
     ) -> None:
         self.progress = Progress()
         self._task = task
-        self._is_stopping = is_stopping
+        self._is_stopping = commands.is_stopping.is_set
         self._memory_mb: int = values[MEMORY]
         source = found(CaseInsensitiveDict(task.config))
         given = source.schema()
         schema = given if isinstance(given, StructType) else parse_ddl(given)
-        self._conversion = Conversion(task.config, task.defaults)
+        self._conversion = Conversion(task.config, task.defaults, Errors(error_settings(task.config), task, commands))
         self._encode = encoder(schema, tuple(getattr(source, "key_columns", ())), task.config, self._conversion)
         self._is_batch = description.reading is Reading.BATCH
         self._reader = open_reader(source, description.reading or Reading.BATCH, schema, values[BATCH_ROWS])
-        self._transactions = Transactions(producer_settings(task), is_stopping)
+        self._transactions = Transactions(producer_settings(task), self._is_stopping)
         self._key = place_key(task.connector, task.slot)
         self._place: Place = {}
         self._aborted = 0

@@ -67,7 +67,7 @@ class Transactions:
         if timestamp_ms is not None:
             more["timestamp"] = timestamp_ms
         if headers:
-            more["headers"] = headers
+            more["headers"] = list(headers)
         while True:
             try:
                 self._producer.produce(topic, value, key, **more)
