@@ -12,6 +12,7 @@ is no JSON, or has another `do`, gets exit code 2 and a sentence on stderr.
         -> {"class", "reference": "module:Class", "types": ["source"], "version", "source_delivery", "sink_delivery",
             "reading": "streamReader" | "simpleStreamReader" | "reader" | null, "key_columns": [...],
             "row_columns", "has_split": true, "settings": [definition, ...]}
+           Those that every connector has come first.
            The settings of a converter, a transform or a predicate too: {"class", "types", "version", "settings"}.
     {"do": "validate", "config": {...}}
         -> {"name": "class", "error_count": 1, "groups": ["Common", ...], "configs": [{"definition": {...},
@@ -26,5 +27,6 @@ answered, such as for an unknown class.
 
 __main__: the process of one question
 answering: answers by the name of the question
+parts: converters, transforms and predicates as plugins
 validating: a configuration with all settings and their errors
 """

@@ -6,9 +6,11 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from moldau import __version__
 from moldau.connect.configuration import ConfigError
 from moldau.connect.contract import describing, finding
 from moldau.connect.contract.shared_settings import CLASS
+from moldau.connect.plugins import parts
 from moldau.connect.plugins.validating import definition, validate
 
 Answer = dict[str, object]
@@ -43,13 +45,22 @@ def list_plugins(_request: Mapping[str, Any]) -> Answer:
             broken[name] = str(error)
             continue
         plugins += [{"class": name, "type": one, "version": found.version} for one in found.types]
+    plugins += [
+        {"class": name, "type": one, "version": __version__} for name, types in parts.known().items() for one in types
+    ]
     return {"plugins": plugins, "broken": broken}
 
 
 def describe(request: Mapping[str, Any]) -> Answer:
-    found = describing.describe(finding.find(request["class"]))
+    name = request["class"]
+    part = parts.find(name)
+    if part is not None:
+        settings = [definition(one) for one in part.settings]
+        return {"class": name, "types": list(part.types), "version": __version__, "settings": settings}
+    found = describing.describe(finding.find(name))
+    settings = [definition(one) for one in (*parts.shared_settings_of(found), *(found.settings or ()))]
     return {
-        "class": request["class"],
+        "class": name,
         "reference": found.reference,
         "types": list(found.types),
         "version": found.version,
@@ -59,7 +70,7 @@ def describe(request: Mapping[str, Any]) -> Answer:
         "key_columns": list(found.key_columns),
         "row_columns": found.row_columns,
         "has_split": found.has_split,
-        "settings": [definition(one) for one in found.settings or ()],
+        "settings": settings,
     }
 
 

@@ -3,33 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
 
 from moldau.connect.configuration import Checked, ConfigError, Kind, Setting, as_text, check, unknown
 from moldau.connect.contract import shared_settings
 from moldau.connect.contract.describing import Description, describe, is_sink_config
 from moldau.connect.contract.finding import find
+from moldau.connect.converting.converter import Role
+from moldau.connect.converting.named import class_of
+from moldau.connect.transforming.chain import alias_errors, check_chain
 
 Answer = dict[str, object]
 
+_CONVERTERS: Final = {
+    Role.KEY: shared_settings.KEY_CONVERTER,
+    Role.VALUE: shared_settings.VALUE_CONVERTER,
+    Role.HEADER: shared_settings.HEADER_CONVERTER,
+}
+
 
 def validate(config: Mapping[str, str | None]) -> Answer:
-    """The class that is missing or unknown is an error of `connector.class`; the common settings are still checked."""
+    """The class that is missing or unknown is an error of `connector.class`; the other settings are still checked."""
     texts = {name: value for name, value in config.items() if value is not None}
     name = texts.get(shared_settings.CLASS, "")
+    errors: dict[str, list[str]] = {}
+    description: Description | None = None
     try:
         description = describe(find(name)) if name else None
     except ConfigError as error:
-        found = check((*shared_settings.CONNECTOR, *shared_settings.SOURCE), config)
-        return _answer(name, _with_errors(found, error.errors))
+        _add(errors, error.errors)
     settings = [*shared_settings.CONNECTOR, *_of_type(description, texts)]
     own = description.settings if description else None
-    found = check((*settings, *(own or ())), config)
-    errors: dict[str, tuple[str, ...]] = {}
     if description is not None and is_sink_config(description, texts):
-        errors |= shared_settings.topic_errors(texts)
+        _add(errors, shared_settings.topic_errors(texts))
+    _add(errors, alias_errors(config))
+    found = check((*settings, *(own or ())), config)
+    found += _of_converters(config, errors)
+    found += check_chain(config)
     if own is not None:
         found += _unknown([*settings, *own], config)
-    return _answer(name, _with_errors(found, errors))
+    return _answer(name, [_with_errors(one, errors) for one in found])
+
+
+def _of_converters(config: Mapping[str, str | None], errors: dict[str, list[str]]) -> list[Checked]:
+    """The settings of the converters that the configuration names."""
+    found: list[Checked] = []
+    for role, key in _CONVERTERS.items():
+        name = config.get(key)
+        if name is None:
+            continue
+        try:
+            settings = class_of(name, role, key).settings
+        except ConfigError as error:
+            _add(errors, error.errors)
+        except ModuleNotFoundError as error:
+            _add(errors, {key: (f"{name}: {error}",)})
+        else:
+            prefix = f"{key}."
+            given = {one: text for one, text in config.items() if one.startswith(prefix)}
+            found += check([replace(one, name=prefix + one.name, group=key) for one in settings], given)
+    return found
 
 
 def definition(setting: Setting) -> Answer:
@@ -71,11 +105,14 @@ def _unknown(settings: Sequence[Setting], config: Mapping[str, str | None]) -> l
     ]
 
 
-def _with_errors(found: Sequence[Checked], errors: Mapping[str, Sequence[str]]) -> list[Checked]:
-    return [
-        Checked(one.setting, one.value, one.recommended, (*one.errors, *errors.get(one.setting.name, ())))
-        for one in found
-    ]
+def _add(errors: dict[str, list[str]], more: Mapping[str, Sequence[str]]) -> None:
+    for name, sentences in more.items():
+        errors.setdefault(name, []).extend(sentences)
+
+
+def _with_errors(found: Checked, errors: Mapping[str, Sequence[str]]) -> Checked:
+    more = [one for one in errors.get(found.setting.name, ()) if one not in found.errors]
+    return replace(found, errors=(*found.errors, *more))
 
 
 def _answer(name: str, found: Sequence[Checked]) -> Answer:
