@@ -6,6 +6,7 @@ arguments: parsers of flag values: numbers, times, durations, files
 cluster: options and clients that commands of a cluster share
 commands: the tree of commands and its help
 completion: `moldau completion`
+connect/: `moldau connect`
 diagnosis/: `moldau doctor`, and why a client is not served
 dump/: readers of the files of a log directory
 kafka/: Kafka's own tools, `moldau kafka-*`

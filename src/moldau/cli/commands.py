@@ -21,6 +21,7 @@ from moldau.cli.administration import (
     topics,
     transactions,
 )
+from moldau.cli.connect import connect
 from moldau.cli.diagnosis import doctor
 from moldau.cli.kafka.tools import TOOLS
 from moldau.cli.nodes import certs, log, node, storage, up
@@ -41,6 +42,7 @@ MODULES = (
     console,
     pipeline,
     sql,
+    connect,
     registry,
     node,
     storage,
@@ -66,6 +68,7 @@ COMMAND_GROUPS = (
     ("topics and records", ("topics", "produce", "consume")),
     ("who reads what", ("groups", "offsets", "console")),
     ("pipelines on Spark", ("pipeline", "sql")),
+    ("other systems", ("connect",)),
     ("schemas", ("registry",)),
     ("a cluster of several", ("node", "storage", "brokers", "partitions", "quorum", "events")),
     ("operating a cluster", ("configs", "quotas", "acls", "tokens", "certs", "machine", "transactions", "doctor")),

@@ -2,6 +2,7 @@
 
 brought_protos: `.proto` files that every schema registry has
 compacted_topic: a topic that all instances read and one at a time writes
+connect/: the service of connectors
 console/: the web console
 demo/: `moldau demo`
 ecma_patterns: patterns of JSON Schemas for Python's `re`

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
@@ -105,10 +105,17 @@ class CompactedTopic:
             _log.warning("%s does not answer any more; trying again", self._access)
 
 
+class WritableTopic(Protocol):
+    """`client`: the settings of a client of its cluster."""
+
+    topic: str
+    client: dict[str, Any]
+
+
 class TopicWriter:
     """Has the transactional id from the constructor's return, until another writer takes it. Not thread-safe."""
 
-    def __init__(self, topic: CompactedTopic, transactional_id: str) -> None:
+    def __init__(self, topic: WritableTopic, transactional_id: str) -> None:
         """Ends the transaction of the previous writer. Raises KafkaException."""
         self._topic = topic.topic
         self._producer = Producer(

@@ -1,0 +1,10 @@
+"""`moldau connect`: connectors, and the service that runs them.
+
+calls: calls to the REST interface of a worker
+connect: the noun and its verbs
+connectors: verbs about connectors
+files: configurations of connectors in files
+offsets: `moldau connect offsets`
+plugins: `moldau connect plugins` and `moldau connect validate`
+serve: `moldau connect serve`
+"""

@@ -1,0 +1,143 @@
+"""`moldau connect list|create|status|pause|resume|restart|stop|delete`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from moldau.cli.arguments import Subparsers, int32, not_empty
+from moldau.cli.connect.calls import add_url_arguments, call
+from moldau.cli.connect.files import read_connector
+from moldau.cli.output import print_json, print_rows
+
+STATES = ("running", "paused", "stopped")
+
+Row = dict[str, object]
+
+
+def add_verbs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
+    _verb(verbs, "list", "the connectors and their states", list_connectors, ("moldau connect list",), is_of_one=False)
+    create = _verb(
+        verbs,
+        "create",
+        "create connectors from files, or change those that are there",
+        create_connectors,
+        ("moldau connect create orders.json", "moldau connect create orders.properties --state stopped"),
+        is_of_one=False,
+    )
+    create.add_argument("files", nargs="+", metavar="FILE", help="JSON (.json, or - for standard input) or properties")
+    create.add_argument("--state", choices=STATES, help="of a new connector (default: running)")
+    status = _verb(verbs, "status", "the state of a connector and its tasks", show_status, ("moldau connect status a",))
+    status.add_argument("--trace", action="store_true", help="print the traces of what failed, too")
+    for verb, words in (
+        ("pause", "pause a connector: its tasks stay, and do nothing"),
+        ("resume", "let a paused or stopped connector run"),
+        ("stop", "stop a connector: it has no tasks, and its offsets can be changed"),
+    ):
+        _verb(verbs, verb, words, partial(_put, verb), (f"moldau connect {verb} orders",))
+    restart = _verb(
+        verbs,
+        "restart",
+        "restart a connector and its tasks, or one task",
+        restart_connector,
+        ("moldau connect restart orders", "moldau connect restart orders --only-failed"),
+    )
+    restart.add_argument("--only-failed", action="store_true", help="leave alone what has not failed")
+    restart.add_argument("--task", type=int32, metavar="N", help="this task alone")
+    _verb(verbs, "delete", "delete a connector", delete_connector, ("moldau connect delete orders",))
+
+
+def _verb(
+    verbs: Subparsers[argparse.ArgumentParser],
+    verb: str,
+    words: str,
+    run: Callable[[argparse.Namespace], int],
+    examples: tuple[str, ...],
+    *,
+    is_of_one: bool = True,
+) -> argparse.ArgumentParser:
+    parser = verbs.add_parser(verb, help=words, examples=examples)
+    if is_of_one:
+        parser.add_argument("name", type=not_empty, metavar="NAME", help="of the connector")
+    add_url_arguments(parser)
+    parser.set_defaults(run=run)
+    return parser
+
+
+def list_connectors(arguments: argparse.Namespace) -> int:
+    found = call(arguments, "GET", "connectors", query="expand=info&expand=status")
+    rows = [_listed(name, one) for name, one in sorted(found.items())]
+    columns = ("name", "type", "state", "tasks", "class")
+    print_rows(rows, columns, as_json=arguments.json, empty="no connectors")
+    return 0
+
+
+def create_connectors(arguments: argparse.Namespace) -> int:
+    connectors = [read_connector(path) for path in arguments.files]
+    names = set(call(arguments, "GET", "connectors"))
+    for connector in connectors:
+        name = connector["name"]
+        if name in names:
+            call(arguments, "PUT", "connectors", name, "config", body=connector["config"])
+        else:
+            state = {} if arguments.state is None else {"initial_state": arguments.state.upper()}
+            call(arguments, "POST", "connectors", body={**connector, **state})
+        print(f"{name}: {'changed' if name in names else 'created'}")
+    return 0
+
+
+def show_status(arguments: argparse.Namespace) -> int:
+    found = call(arguments, "GET", "connectors", arguments.name, "status")
+    if arguments.json:
+        print_json(found)
+        return 0
+    parts = [("connector", found["connector"]), *((f"task {one['id']}", one) for one in found["tasks"])]
+    rows: list[Row] = [
+        {"part": part, "state": one["state"], "worker": one["worker_id"], "error": _error(one)} for part, one in parts
+    ]
+    print_rows(rows, ("part", "state", "worker", "error"), as_json=False)
+    for part, one in parts if arguments.trace else ():
+        if one.get("trace"):
+            print(f"\n{part}:\n{one['trace']}")
+    return 0
+
+
+def restart_connector(arguments: argparse.Namespace) -> int:
+    name = arguments.name
+    if arguments.task is not None:
+        call(arguments, "POST", "connectors", name, "tasks", str(arguments.task), "restart")
+    else:
+        failed = str(arguments.only_failed).lower()
+        call(arguments, "POST", "connectors", name, "restart", query=f"includeTasks=true&onlyFailed={failed}")
+    return 0
+
+
+def delete_connector(arguments: argparse.Namespace) -> int:
+    call(arguments, "DELETE", "connectors", arguments.name)
+    return 0
+
+
+def _put(verb: str, arguments: argparse.Namespace) -> int:
+    call(arguments, "PUT", "connectors", arguments.name, verb)
+    return 0
+
+
+def _listed(name: str, found: dict[str, Any]) -> Row:
+    info, status = found.get("info", {}), found.get("status", {})
+    tasks = status.get("tasks", [])
+    running = sum(task["state"] == "RUNNING" for task in tasks)
+    return {
+        "name": name,
+        "type": info.get("type"),
+        "state": status.get("connector", {}).get("state"),
+        "tasks": f"{running} of {len(tasks)} running",
+        "class": info.get("config", {}).get("connector.class"),
+    }
+
+
+def _error(found: dict[str, Any]) -> str | None:
+    """The last line of a trace, which says what happened."""
+    lines = str(found.get("trace") or "").strip().splitlines()
+    return lines[-1] if lines else None

@@ -1,0 +1,7 @@
+"""The tasks that a worker runs, each a process of its own.
+
+plugins: asks a process about connectors, so that the worker never imports their code
+process: one task: its process, its lines, its memory
+references: secrets of configurations
+supervision: starts, pauses and stops tasks as the state of the cluster says
+"""
