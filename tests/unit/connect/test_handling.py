@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from moldau.connect.configuration import ConfigError
+from moldau.connect.converting import converter
 from moldau.connect.converting.converter import DataError
 from moldau.connect.handling.dead_letters import Consumed, DeadLetter
 from moldau.connect.handling.handling import Clock, Failed, Handling, Passed, Skipped
@@ -61,6 +62,13 @@ def test_a_retriable_error_is_tried_again_with_growing_delays() -> None:
     found = handling(settings, time).run(Stage.TASK_PUT, "c", failing(4, RetriableError("away")))
     assert found == Passed("done")
     assert time.sleeps == [300, 600, 1_200, 2_400]
+
+
+def test_a_converter_is_tried_again_while_its_registry_is_away() -> None:
+    time, error = Time(), converter.RetriableError("the registry does not answer")
+    found = handling(ErrorSettings(retry_timeout_ms=1_000), time).run(Stage.VALUE_CONVERTER, "c", failing(1, error))
+    assert found == Passed("done")
+    assert time.sleeps == [300]
 
 
 def test_the_last_try_is_at_the_timeout() -> None:

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from moldau.connect.configuration import Setting
 from moldau.connect.data.schema import Schema
+from moldau.connect.handling import stages
 from moldau.errors import MoldauError
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -28,7 +29,7 @@ class DataError(MoldauError):
     """A value or bytes that a converter rejects (DataException)."""
 
 
-class RetriableError(DataError):
+class RetriableError(DataError, stages.RetriableError):
     """A conversion that may succeed later: the server of the schemas does not answer (RetriableException)."""
 
 

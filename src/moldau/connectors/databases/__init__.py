@@ -1,0 +1,7 @@
+"""What the connectors of databases share. The statements hold quoted names only: each value is a parameter.
+
+dialect: what differs between databases, and a transaction of one
+settings: the settings of the connectors
+sink: writes the changes of a batch once
+statements: the texts of statements
+"""

@@ -1,0 +1,145 @@
+"""PostgreSQL: a sink that writes each batch once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+from urllib.parse import urlsplit
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamWriter
+from pyspark.sql.types import StructType
+
+from moldau.connect.configuration import Kind, Setting, parse, wrong
+from moldau.connect.data.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema, Type
+from moldau.connect.handling.stages import RetriableError
+from moldau.connectors.databases.dialect import DatabaseError, as_json
+from moldau.connectors.databases.settings import CONNECTION, SINK, connection, secret_text, sink_settings
+from moldau.connectors.databases.sink import DatabaseWriter
+from moldau.connectors.databases.statements import path_of
+from moldau.extras import require_extra
+
+if TYPE_CHECKING:
+    import psycopg
+
+require_extra("The connector postgresql", "postgresql")
+
+PARAMETERS: Final = {
+    "connect_timeout": 10,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+}
+"""Parameters of libpq. A server that disappears silently is noticed within a minute."""
+_TYPES: Final[Mapping[Type, str]] = {
+    Type.INT8: "SMALLINT",
+    Type.INT16: "SMALLINT",
+    Type.INT32: "INTEGER",
+    Type.INT64: "BIGINT",
+    Type.FLOAT32: "REAL",
+    Type.FLOAT64: "DOUBLE PRECISION",
+    Type.BOOLEAN: "BOOLEAN",
+    Type.STRING: "TEXT",
+    Type.BYTES: "BYTEA",
+}
+_LOGICAL: Final = {DATE: "DATE", TIME: "TIME", TIMESTAMP: "TIMESTAMP WITH TIME ZONE", DECIMAL: "NUMERIC"}
+
+
+def _checked_url(name: str, value: object) -> None:
+    try:
+        parts = urlsplit(str(value).removeprefix("jdbc:"))
+    except ValueError as error:
+        raise ValueError(wrong(name, "[hidden]", str(error))) from None
+    if parts.scheme not in ("postgresql", "postgres"):
+        raise ValueError(wrong(name, "[hidden]", "Expected postgresql://HOST:PORT/DATABASE"))
+    if parts.password or "password=" in parts.query:
+        raise ValueError(wrong(name, "[hidden]", "The password belongs in connection.password"))
+
+
+_CONNECTION: Final = (
+    connection("The server and the database: postgresql://HOST:PORT/DATABASE, also with jdbc: in front.", _checked_url),
+    Setting("connection.user", Kind.STRING, None, documentation="The login.", group=CONNECTION),
+    Setting("connection.password", Kind.PASSWORD, None, documentation="The password of the login.", group=CONNECTION),
+)
+
+
+class PostgresqlSession:
+    def __init__(self, own: psycopg.Connection[Any]) -> None:
+        self._own = own
+
+    def execute(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        cursor = self._own.execute(sql, values or None)
+        return cursor.fetchall() if cursor.description else []
+
+    def execute_many(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
+        with self._own.cursor() as cursor:
+            cursor.executemany(sql, rows)
+
+    def columns(self, table: Sequence[str]) -> list[str] | None:
+        sql = (
+            "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped "
+            "ORDER BY attnum"
+        )
+        return [row[0] for row in self.execute(sql, (path_of(table),))] or None
+
+    def locks(self, name: str) -> None:
+        self.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", (f"moldau {name}",))
+
+
+class PostgresqlDatabase:
+    longest_name = 63
+    """PostgreSQL cuts longer names, which could make one table of two."""
+
+    def __init__(self, url: str, user: str | None, password: str | None) -> None:
+        self._url = url.removeprefix("jdbc:")
+        self._login = {name: text for name, text in (("user", user), ("password", password)) if text is not None}
+
+    @contextmanager
+    def transaction(self) -> Iterator[PostgresqlSession]:
+        import psycopg
+        from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+        try:
+            parameters: dict[str, Any] = {**PARAMETERS, **conninfo_to_dict(self._url), **self._login}
+            own = psycopg.connect(make_conninfo("", **parameters), cursor_factory=psycopg.RawCursor)
+            with own:
+                yield PostgresqlSession(own)
+        except psycopg.OperationalError as error:
+            raise RetriableError(f"PostgreSQL: {_sentence(error)}") from error
+        except psycopg.Error as error:
+            raise DatabaseError(f"PostgreSQL: {_sentence(error)}") from error
+
+    def placeholder(self, place: int) -> str:
+        return f"${place}"
+
+    def type_of(self, schema: Schema) -> str:
+        return _LOGICAL.get(schema.name or "") or _TYPES.get(schema.type, "JSONB")
+
+    def parameter(self, value: object) -> object:
+        return as_json(value) if isinstance(value, dict | list) else value
+
+
+class Postgresql(DataSource):
+    """`postgresql`."""
+
+    settings: ClassVar[tuple[Setting, ...]] = (*_CONNECTION, *SINK)
+    delivery: ClassVar[str] = "exactly-once"
+
+    @classmethod
+    def name(cls) -> str:
+        return "postgresql"
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        return DatabaseWriter(self._database(), sink_settings(self.options), schema)
+
+    def _database(self) -> PostgresqlDatabase:
+        values = parse(_CONNECTION, self.options)
+        user = values["connection.user"]
+        password = secret_text(values["connection.password"])
+        return PostgresqlDatabase(str(values["connection.url"]), None if user is None else str(user), password)
+
+
+def _sentence(error: Exception) -> str:
+    """PostgreSQL's own words in one line. They hold no password."""
+    return "; ".join(line.strip() for line in str(error).splitlines() if line.strip())

@@ -1,0 +1,295 @@
+"""The sinks of PostgreSQL and SQLite: rows by key, new tables and columns, and each batch once."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from pyspark.sql.datasource import CaseInsensitiveDict
+from pyspark.sql.types import Row, StructType, VariantType
+
+from moldau.connect.configuration import ConfigError
+from moldau.connect.contract.columns import sink_schema
+from moldau.connect.contract.ddl import parse_ddl
+from moldau.connect.running.contexts import set_context
+from moldau.connectors.databases.dialect import DatabaseError
+from moldau.connectors.databases.statements import IdentifierError
+from moldau.connectors.postgresql import Postgresql
+from moldau.connectors.sqlite import Sqlite
+from moldau.testing import Cluster
+from moldau.testing.connect import ConnectorTask
+from tests.support.postgresql import PostgresqlServer
+
+SETTINGS = {"auto.create": "true", "pk.mode": "record_key", "insert.mode": "upsert"}
+JSON = {"key.converter": "json", "value.converter": "json"}
+KEY = parse_ddl("id INT NOT NULL")
+VALUE = parse_ddl("id INT NOT NULL, name STRING")
+RECORDS = 3_000
+
+
+class Tables:
+    """The database of a test. `settings`: those of a connector for it."""
+
+    def __init__(self, settings: dict[str, str], sqlite: Path | None, postgresql: str | None) -> None:
+        self.settings = settings
+        self._sqlite = sqlite
+        self._postgresql = postgresql
+
+    def ask(self, sql: str) -> list[tuple[Any, ...]]:
+        own: Any = psycopg.connect(self._postgresql) if self._postgresql else sqlite3.connect(str(self._sqlite))
+        with contextlib.closing(own):
+            cursor = own.execute(sql)
+            found = cursor.fetchall() if cursor.description else []
+            own.commit()
+            return found
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresqlServer]:
+    started = PostgresqlServer()
+    try:
+        yield started
+    finally:
+        started.close()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def tables(request: pytest.FixtureRequest, tmp_path: Path) -> Tables:
+    if request.param == "sqlite":
+        path = tmp_path / "shop.db"
+        return Tables(
+            {"connector.class": "moldau.connectors.sqlite:Sqlite", "connection.url": f"sqlite:///{path}"}, path, None
+        )
+    url = request.getfixturevalue("server").url
+    return Tables({"connector.class": "moldau.connectors.postgresql:Postgresql", "connection.url": url}, None, url)
+
+
+def message(fields: dict[str, tuple[str, object]], optional: Sequence[str] = ()) -> str:
+    """JSON with its schema."""
+    schema = [{"field": name, "type": kind, "optional": name in optional} for name, (kind, _) in fields.items()]
+    payload = {name: value for name, (_, value) in fields.items()}
+    return json.dumps({"schema": {"type": "struct", "fields": schema}, "payload": payload})
+
+
+def key(number: int) -> str:
+    return message({"id": ("int32", number)})
+
+
+def order(number: int, name: str | None, **more: tuple[str, object]) -> str:
+    return message({"id": ("int32", number), "name": ("string", name), **more}, ("name", *more))
+
+
+def run(cluster: Cluster, tables: Tables, topic: str, **more: str) -> None:
+    config = SETTINGS | JSON | tables.settings | {"name": topic, "topics": topic} | more
+    with ConnectorTask(cluster, config) as task:
+        task.wait_until_idle()
+
+
+class Sink:
+    """A writer in this process, as a task calls it. Rows are (key, value) at the offsets 0, 1, ..."""
+
+    def __init__(self, tables: Tables, topic: str, key: Any = KEY, value: Any = VALUE, **more: str) -> None:
+        config = SETTINGS | tables.settings | more
+        found = Postgresql if "postgresql" in config["connector.class"] else Sqlite
+        self._topic = topic
+        self._writer = found(CaseInsensitiveDict(config)).streamWriter(sink_schema(key, value), False)
+
+    def write(self, *records: tuple[Any, Any], batch: int = 0, writer: str = "") -> None:
+        set_context(writer or self._topic, batch, 0)
+        shape = Row("key", "value", "topic", "partition", "offset", "timestamp", "headers")
+        rows = (
+            shape(key, value, self._topic, 0, offset, dt.datetime(2026, 1, 1), [])
+            for offset, (key, value) in enumerate(records)
+        )
+        self._writer.commit([self._writer.write(rows)], batch)
+
+
+def row(number: int, name: str | None = None) -> Row:
+    return Row("id", "name")(number, name)
+
+
+def by(number: int) -> Row:
+    return Row("id")(number)
+
+
+def test_a_task_upserts_deletes_and_adds_columns(cluster: Cluster, tables: Tables) -> None:
+    topic, more = cluster.topic("orders"), {"delete.enabled": "true", "auto.evolve": "true"}
+    for number, name in ((1, "a"), (2, "b"), (1, "c"), (3, None)):
+        cluster.produce(topic, order(number, name), key=key(number))
+    cluster.produce(topic, None, key=key(2))
+    cluster.produce(topic, order(3, "d", price=("double", 1.5), tags=("string", "x'); drop table x; --")), key=key(3))
+    run(cluster, tables, topic, **more)
+    rows = tables.ask(f'select id, name, price, tags from "{topic}" order by id')
+    assert rows == [(1, "c", None, None), (3, "d", 1.5, "x'); drop table x; --")]
+
+
+@pytest.mark.slow
+def test_a_killed_task_writes_each_record_once(cluster: Cluster, tables: Tables) -> None:
+    topic = cluster.topic("kills")
+    cluster.produce(topic, *(order(number, "x") for number in range(RECORDS)))
+    config = SETTINGS | JSON | tables.settings | {"name": topic, "topics": topic, "batch.max.rows": "50"}
+    config |= {"pk.mode": "none", "insert.mode": "insert"}
+    for rows in (300, 1_200):
+        with ConnectorTask(cluster, config) as task:
+            cluster.wait_for(lambda rows=rows: count(tables, topic) >= rows)
+            task.kill()
+    assert count(tables, topic) < RECORDS
+    with ConnectorTask(cluster, config) as task:
+        task.wait_until_idle()
+    assert tables.ask(f'select count(*), count(distinct id) from "{topic}"') == [(RECORDS, RECORDS)]
+
+
+def count(tables: Tables, table: str) -> int:
+    try:
+        return int(tables.ask(f'select count(*) from "{table}"')[0][0])
+    except (sqlite3.OperationalError, psycopg.errors.UndefinedTable):
+        return 0
+
+
+def test_a_batch_that_comes_again_changes_nothing(tables: Tables) -> None:
+    sink = Sink(tables, "again", **{"pk.mode": "none", "insert.mode": "insert"})
+    sink.write((by(1), row(1)), batch=0)
+    sink.write((by(1), row(1)), batch=0)
+    sink.write((by(2), row(2)), batch=1)
+    sink.write((by(1), row(1)), batch=0)
+    assert tables.ask('select id from "again" order by id') == [(1,), (2,)]
+    sink.write((by(3), row(3)), batch=0, writer="another one")
+    assert tables.ask('select id from "again" order by id') == [(1,), (2,), (3,)]
+
+
+def test_a_batch_is_written_whole_or_not_at_all(tables: Tables) -> None:
+    tables.ask('create table "whole" (id integer primary key, name text not null)')
+    sink = Sink(tables, "whole")
+    with pytest.raises(DatabaseError):
+        sink.write((by(1), row(1, "a")), (by(2), row(2, None)))
+    assert tables.ask('select * from "whole"') == []
+    sink.write((by(1), row(1, "a")), (by(2), row(2, "b")))
+    assert tables.ask('select id, name from "whole" order by id') == [(1, "a"), (2, "b")]
+
+
+def test_deletes_and_new_rows_keep_their_order(tables: Tables) -> None:
+    sink = Sink(tables, "order", **{"delete.enabled": "true"})
+    sink.write((by(1), row(1, "a")), (by(1), None), (by(2), row(2, "b")), (by(2), None), (by(2), row(2, "c")))
+    assert tables.ask('select id, name from "order"') == [(2, "c")]
+
+
+def test_updates_change_rows_that_exist(tables: Tables) -> None:
+    tables.ask('create table "updates" (name text, id integer primary key)')
+    tables.ask("insert into \"updates\" values ('old', 1)")
+    more = {"insert.mode": "update", "pk.mode": "record_value", "pk.fields": "id", "auto.create": "false"}
+    Sink(tables, "updates", **more).write((None, row(1, "new")), (None, row(2, "nobody")))
+    assert tables.ask('select id, name from "updates"') == [(1, "new")]
+
+
+def test_the_place_of_a_record_can_be_its_key(tables: Tables) -> None:
+    more = {"pk.mode": "kafka", "table.name.format": "from_${topic}", "fields.whitelist": "name"}
+    Sink(tables, "a.b", **more).write((None, row(1, "a")), (None, row(1, "b")))
+    assert tables.ask('select * from "from_a.b" order by 3') == [("a.b", 0, 0, "a"), ("a.b", 0, 1, "b")]
+
+
+def test_a_key_that_is_no_struct_has_a_name(tables: Tables) -> None:
+    key_kind = parse_ddl("k STRING")["k"].dataType
+    sink = Sink(tables, "texts", key_kind, parse_ddl("name STRING"), **{"pk.fields": "code"})
+    sink.write(("x", Row("name")("a")), ("x", Row("name")("b")))
+    assert tables.ask('select code, name from "texts"') == [("x", "b")]
+    with pytest.raises(DatabaseError, match=r"pk\.fields must have the name of one column"):
+        Sink(tables, "texts", key_kind)
+
+
+def test_values_without_a_schema_fit_a_table_that_exists(tables: Tables) -> None:
+    tables.ask('create table "plain" (id integer primary key, name text, size double precision)')
+    sink = Sink(tables, "plain", KEY, VariantType(), **{"pk.mode": "record_value", "pk.fields": "id"})
+    sink.write((None, {"id": 1, "name": "a"}), (None, {"id": 2, "size": 2.5}), (None, {"name": "c", "id": 1}))
+    assert tables.ask('select id, name, size from "plain" order by id') == [(1, "c", None), (2, None, 2.5)]
+    with pytest.raises(DatabaseError, match="has no type: the records have no schema"):
+        Sink(tables, "no table", KEY, VariantType(), **{"pk.fields": "id"}).write((by(1), {"id": 1, "x": 2}))
+    with pytest.raises(DatabaseError, match="The value has no id"):
+        sink.write((None, {"name": "a"}), batch=1)
+
+
+def test_types_and_nested_values(tables: Tables) -> None:
+    ddl = "flag BOOLEAN, big BIGINT, raw BINARY, list ARRAY<INT>, day DATE, at TIMESTAMP_NTZ, price DECIMAL(9, 2)"
+    moment = dt.datetime(2026, 3, 9, 14, 5, 6, 78_000)
+    values = (True, 1 << 40, b"\x00\xff", [1, 2], dt.date(2026, 3, 9), moment, Decimal("12.30"))
+    value = Row("flag", "big", "raw", "list", "day", "at", "price")(*values)
+    Sink(tables, "types", KEY, parse_ddl(ddl)).write((by(1), value))
+    ((flag, big, raw, listed, day, at, price),) = tables.ask('select flag, big, raw, list, day, at, price from "types"')
+    assert (bool(flag), big, bytes(raw)) == (True, 1 << 40, b"\x00\xff")
+    assert (listed if isinstance(listed, list) else json.loads(listed)) == [1, 2]
+    assert (str(day), str(price)) == ("2026-03-09", "12.30")
+    assert at in ("2026-03-09T14:05:06.078Z", moment.replace(tzinfo=dt.UTC))
+
+
+def test_rows_of_spark_without_records(tables: Tables) -> None:
+    config = tables.settings | {"auto.create": "true", "pk.mode": "record_value", "pk.fields": "id"}
+    config |= {"insert.mode": "upsert", "table.name.format": "sparks"}
+    found = Postgresql if "postgresql" in config["connector.class"] else Sqlite
+    writer = found(CaseInsensitiveDict(config)).streamWriter(VALUE, False)
+    set_context("a query", 0, 0)
+    writer.commit([writer.write(iter([row(1, "a"), row(1, "b")])), writer.write(iter([])), None], 0)
+    assert tables.ask('select id, name from "sparks"') == [(1, "b")]
+    with pytest.raises(DatabaseError, match="have no key and no topic"):
+        found(CaseInsensitiveDict(config | {"pk.mode": "kafka", "pk.fields": ""})).streamWriter(VALUE, False)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"pk.mode": "none"}, "needs a primary key: set pk.mode"),
+        ({"pk.mode": "record_value", "delete.enabled": "true"}, r"delete\.enabled needs pk\.mode=record_key"),
+        ({"pk.mode": "kafka", "pk.fields": "a,b"}, "needs three names"),
+        ({"insert.mode": "upsrt"}, "String must be one of: insert, upsert, update"),
+        ({"connection.url": ""}, "non-empty|Expected postgresql"),
+    ],
+)
+def test_settings_that_cannot_work(tables: Tables, more: dict[str, str], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        Sink(tables, "wrong", **more)
+
+
+def test_records_that_do_not_fit(tables: Tables) -> None:
+    with pytest.raises(DatabaseError, match=r'"none" does not exist, and auto\.create is false'):
+        Sink(tables, "none", **{"auto.create": "false"}).write((by(1), row(1)))
+    with pytest.raises(DatabaseError, match=r"pk\.fields names nope, and the schema has id"):
+        Sink(tables, "none", **{"pk.fields": "nope"})
+    sink = Sink(tables, "fits")
+    sink.write((by(1), row(1)))
+    with pytest.raises(DatabaseError, match=r"fits-0 at offset 1 has no value, and delete\.enabled is false"):
+        sink.write((by(1), row(1)), (by(1), None), batch=1)
+    with pytest.raises(DatabaseError, match="fits-0 at offset 0 has no id, which is in the primary key"):
+        sink.write((None, row(1)), batch=1)
+    wider = Sink(tables, "fits", KEY, parse_ddl("id INT, price DOUBLE"))
+    with pytest.raises(DatabaseError, match=r"lacks price, and auto\.evolve is false"):
+        wider.write((by(1), Row("id", "price")(1, 1.0)), batch=1)
+    odd = StructType.fromJson(VALUE.jsonValue()).add("a\0b", "string")
+    with pytest.raises(IdentifierError):
+        Sink(tables, "fits", KEY, odd).write((by(1), Row("id", "name", "a\0b")(1, "a", "b")), batch=1)
+    assert tables.ask('select * from "fits"') == [(1, None)]
+
+
+def test_names_are_quoted(tables: Tables) -> None:
+    odd = 'na"me; drop table x'
+    kind = StructType().add("id", "integer", False).add(odd, "string")
+    Sink(tables, 'ta"ble', KEY, kind).write((by(1), Row("id", odd)(1, "a")))
+    assert tables.ask('select * from "ta""ble"') == [(1, "a")]
+
+
+def test_a_password_stays_out_of_the_address() -> None:
+    config = {"connection.url": "postgresql://u:geheim@h/d"}
+    with pytest.raises(ConfigError, match=r"The password belongs in connection\.password") as raised:
+        Postgresql(CaseInsensitiveDict(config)).streamWriter(VALUE, False)
+    assert "geheim" not in str(raised.value)
