@@ -9,9 +9,9 @@ from email.message import Message
 
 import pytest
 
-from moldau.products.pipelines.core.http_retries import asked_pause_s
 from moldau.products.pipelines.core.patience import patient_until
 from moldau.products.pipelines.formats.registry import Registry, RegistryError
+from moldau.transport.http_retries import asked_pause_s
 from tests.support.odd_server import odd_server
 
 SCHEMA = b'{"id": 7, "schema": "\\"string\\"", "version": 1}'

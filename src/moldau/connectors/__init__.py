@@ -2,6 +2,9 @@
 
 databases/: what the connectors of databases share
 datagen: random rows of given columns
+http/: polls an HTTP server with a cursor, or sends records to one
+json_values: values of rows as JSON, and the other way round
 postgresql: rows of PostgreSQL
 sqlite: rows of SQLite
+written_batch: which batch a sink writes
 """

@@ -10,6 +10,7 @@ exposition: Prometheus' text format
 held_port: a port that is kept for a later server
 http_authorization: the header `Authorization`
 http_endpoint: a small HTTP server for operators
+http_retries: which HTTP responses are retried, and when
 https_request: one bounded HTTPS request to an issuer
 librdkafka: a `ClusterAccess` as librdkafka's settings
 network: the network port and TCP on the running loop

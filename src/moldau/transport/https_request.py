@@ -54,10 +54,15 @@ class HttpAddress(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """`body`: at most MAX_ANSWER_BYTES, or the requested bound."""
+    """`body`: at most MAX_ANSWER_BYTES, or the requested bound. `headers`: names in lower case."""
 
     status: int
     body: bytes
+    headers: tuple[tuple[str, str], ...] = ()
+
+    def header(self, name: str) -> str:
+        """The values, with commas between them; empty without one. `name`: in lower case."""
+        return ", ".join(value for one, value in self.headers if one == name)
 
 
 def parse_address(url: str) -> HttpAddress:
@@ -180,6 +185,7 @@ class HttpsClient:
 
     def _received(self, http: h11.Connection, stream: Stream, deadline_ms: int, max_bytes: int) -> Answer:
         status, body, taken = 0, bytearray(), 0
+        headers: tuple[tuple[str, str], ...] = ()
         while True:
             event = http.next_event()
             if event is h11.NEED_DATA:
@@ -191,12 +197,13 @@ class HttpsClient:
                 http.receive_data(data)
             elif isinstance(event, h11.Response):
                 status = event.status_code
+                headers = tuple((name.decode("ascii"), value.decode("latin-1")) for name, value in event.headers)
             elif isinstance(event, h11.Data):
                 body += event.data
                 if len(body) > max_bytes:
                     raise _too_long(max_bytes)
             elif isinstance(event, h11.EndOfMessage):
-                return Answer(status, bytes(body))
+                return Answer(status, bytes(body), headers)
             elif isinstance(event, h11.ConnectionClosed):
                 raise HttpFailedError("closed the connection before its answer ended", is_transient=True)
 

@@ -7,7 +7,6 @@ commit_metadata: metadata that a pipeline commits with its offsets
 data_source: the data source that a section names
 failures: a failure as a sentence, and the record that caused it
 function: the tables that a Python flow reads, from its source text
-http_retries: which HTTP responses are retried, and when
 keys: declarations of keys: name, type, meaning
 kinds: finds the kinds of sources and targets
 parameters: `${NAME}` in a pipeline file

@@ -22,7 +22,7 @@ DATASOURCE = Text(
     "A [data source](sources.md#data-sources): `module:Class`, the name of a connector, or a format of Spark.",
 )
 OPTIONS = MappingKey("options", "The options of the data source, as `name: value` lines.", absent="none")
-_SECRET = re.compile("secret|password|token|access.?key|credential", re.IGNORECASE)
+_SECRET = re.compile("secret|password|token|access.?key|credential|authorization", re.IGNORECASE)
 
 
 class NamedDataSource(msgspec.Struct, frozen=True):

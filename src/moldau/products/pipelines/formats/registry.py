@@ -19,7 +19,6 @@ import msgspec
 
 from moldau.client.protocol.secrets import AccessError, Origin
 from moldau.errors import KafkaError, MoldauError
-from moldau.products.pipelines.core import http_retries
 from moldau.products.pipelines.core.cluster import setting_of
 from moldau.products.pipelines.core.keys import Key
 from moldau.products.pipelines.core.patience import keep_trying
@@ -32,6 +31,7 @@ from moldau.products.pipelines.formats.registry_security import (
     USER_INFO,
     RegistrySecurity,
 )
+from moldau.transport import http_retries
 
 MAGIC = 0
 HEADER_BYTES = 5

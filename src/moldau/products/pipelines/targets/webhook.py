@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from moldau.errors import MoldauError
-from moldau.products.pipelines.core import http_retries
 from moldau.products.pipelines.core.commit_metadata import PIPELINE_HEADER, REASON_HEADER
 from moldau.products.pipelines.core.keys import Choice, Number, Text, TopicName, WebAddress
 from moldau.products.pipelines.core.patience import keep_trying
@@ -32,6 +31,7 @@ from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.formats.json_text import json_of_row
 from moldau.products.pipelines.targets.target import Target, TargetQuery, refuse_double_columns
 from moldau.products.pipelines.targets.topic import origins_of, write_to_topic
+from moldau.transport import http_retries
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,14 +16,18 @@ def may_pass(status: int) -> bool:
 
 
 def asked_pause_s(error: BaseException | None) -> float:
-    """The pause that the header `Retry-After` asks for, as seconds or as a time (RFC 9110), in the response that the
-    error is or comes from. 0 without one."""
+    """The pause that the header `Retry-After` asks for, in the response that the error is or comes from. 0 without
+    one."""
     while error is not None and not isinstance(error, urllib.error.HTTPError):
         error = error.__cause__
-    said = "" if error is None else (error.headers.get("Retry-After") or "").strip()
-    if re.fullmatch("[0-9]{1,9}", said):
-        return float(said)
+    return 0.0 if error is None else pause_s((error.headers.get("Retry-After") or "").strip())
+
+
+def pause_s(retry_after: str) -> float:
+    """The value of the header `Retry-After`, seconds or a time (RFC 9110), as seconds from now. 0 for another text."""
+    if re.fullmatch("[0-9]{1,9}", retry_after):
+        return float(retry_after)
     try:
-        return parsedate_to_datetime(said).timestamp() - time.time()
+        return parsedate_to_datetime(retry_after).timestamp() - time.time()
     except (ValueError, OverflowError):
         return 0.0
