@@ -23,8 +23,9 @@ from pyspark.sql.types import (
 )
 
 from moldau.connect.configuration import ConfigError
+from moldau.connect.contract.bounds import MAX_DDL_DEPTH
 from moldau.connect.contract.columns import gives_records, is_envelope, sink_schema, source_schema
-from moldau.connect.contract.ddl import MAX_DDL_DEPTH, DdlError, parse_ddl
+from moldau.connect.contract.ddl import DdlError, parse_ddl
 from moldau.connect.contract.describing import Delivery, Reading, describe, is_sink_config, split
 from moldau.connect.contract.finding import find, names_of
 from moldau.connect.contract.schemas import SchemaError, row_value_maker, to_connect, to_spark, value_maker

@@ -25,6 +25,7 @@ away: `errors.retry.timeout` says how long the batch is tried again.
 
 The options of the class are the configuration of the connector, as texts, without regard to case.
 
+bounds: bounds that people meet
 columns: the columns of a record, of a source and of a sink
 ddl: reads a schema in DDL without a session
 describing: what a connector's class can do

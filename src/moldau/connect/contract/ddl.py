@@ -36,8 +36,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-MAX_DDL_DEPTH: Final = 64
-"""Nested types of a schema."""
+from moldau.connect.contract.bounds import MAX_DDL_DEPTH
 
 PLAIN: Final[dict[str, Callable[[], DataType]]] = {
     "BOOLEAN": BooleanType,

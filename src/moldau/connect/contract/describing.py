@@ -12,9 +12,8 @@ from typing import Any, Final
 from pyspark.sql.datasource import DataSource
 
 from moldau.connect.configuration import ConfigError, Setting
+from moldau.connect.contract.bounds import MAX_TASKS
 
-MAX_TASKS: Final = 1_000
-"""Tasks of a connector (`tasks.max`)."""
 UNKNOWN_VERSION: Final = "undefined"
 
 

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from moldau.connect.configuration import Importance, Kind, Setting, in_range, one_of, wrong
-from moldau.connect.contract.describing import MAX_TASKS, RowColumns
+from moldau.connect.contract.bounds import MAX_TASKS
+from moldau.connect.contract.describing import RowColumns
 
 COMMON_GROUP: Final = "Common"
 ERRORS_GROUP: Final = "Error Handling"

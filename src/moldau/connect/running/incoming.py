@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from confluent_kafka import Message
 from pyspark.sql.types import Row, StructType
 
 from moldau.connect.contract.columns import SINK_COLUMNS, sink_schema
 from moldau.connect.contract.describing import RowColumns
-from moldau.connect.contract.schemas import row_value_maker, to_spark
+from moldau.connect.contract.schemas import new_row, row_value_maker, to_spark
 from moldau.connect.data.record import Record
 from moldau.connect.data.schema import Schema, Type
 from moldau.connect.running.conversion import Conversion, keeps_bytes
 from moldau.errors import MoldauError
 
-_SHAPE: Final = Row(*SINK_COLUMNS)
-_HEADER: Final = Row("key", "value")
+_COLUMNS: Final = list(SINK_COLUMNS)
+_HEADER: Final = ["key", "value"]
 
 
 class RowError(MoldauError):
@@ -47,6 +47,8 @@ class Shape:
         key, value = _joined(self.key, other.key), _joined(self.value, other.value)
         if isinstance(key, _Differ) or isinstance(value, _Differ):
             return None
+        if key is other.key and value is other.value:
+            return other  # the same object for all records of a schema, so that the next comparison is short
         return self if key is self.key and value is self.value else Shape(key, value)
 
 
@@ -65,8 +67,7 @@ def _joined(one: Side, other: Side) -> Side | _Differ:
     return one if one == other else _DIFFER
 
 
-@dataclass(frozen=True, slots=True)
-class Incoming:
+class Incoming(NamedTuple):
     """A record that is read. `record` None: it is left out. With converters that keep bytes it is the message."""
 
     topic: str
@@ -131,15 +132,16 @@ class RowMaker:
             if found.value is None:
                 raise RowError(f"a tombstone has no columns: row.columns is {RowColumns.VALUE}, and the value is null")
             return self._value(found.value)  # type: ignore[no-any-return]
-        return _SHAPE(
+        values = (
             self._key(found.key),
             self._value(found.value),
             found.topic,
             found.partition,
             found.offset,
             _local(found.timestamp_ms),
-            [_HEADER(name, value) for name, value in self._conversion.encode_headers(found)] or None,
+            _header_rows(self._conversion.encode_headers(found)),
         )
+        return new_row(_COLUMNS, values)
 
 
 def _record_schema(shape: Shape) -> StructType:
@@ -163,16 +165,20 @@ def _maker(side: Side) -> Callable[[Any], Any]:
 
 
 def _plain_row(message: Message) -> Row:
-    headers = message.headers()
-    return _SHAPE(
+    values = (
         message.key(),
         message.value(),
         message.topic(),
         message.partition(),
         message.offset(),
         _local(message.timestamp()[1]),
-        [_HEADER(name, value) for name, value in headers] if headers else None,
+        _header_rows(message.headers()),
     )
+    return new_row(_COLUMNS, values)
+
+
+def _header_rows(headers: Sequence[tuple[str, bytes | None]] | None) -> list[Row] | None:
+    return [new_row(_HEADER, one) for one in headers] if headers else None
 
 
 def _local(milliseconds: int | None) -> dt.datetime | None:

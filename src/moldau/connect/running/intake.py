@@ -78,7 +78,7 @@ class Intake:
         found = carried or self._take(wait_s, self._rows)
         while found:
             for place, one in enumerate(found):
-                joined = shape.joined(one.shape)
+                joined = shape if one.shape is shape else shape.joined(one.shape)
                 if joined is None or len(batch) >= self._rows or (batch and size + one.size > self._size):
                     self._carried = found[place:]
                     return batch

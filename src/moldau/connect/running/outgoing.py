@@ -110,9 +110,8 @@ def _plain(places: Sequence[int]) -> Encode:
         elif not is_ordered:
             row = [row[place] for place in places]
         topic, partition, key, value, headers, timestamp = row
-        if headers:
-            headers = [(one[0], one[1]) for one in map(_pair, headers)]
-        return Outgoing(topic, value, key, partition, to_ms(timestamp), headers)
+        pairs = [_pair(one) for one in headers] if headers else ()
+        return Outgoing(topic, value, key, partition, None if timestamp is None else to_ms(timestamp), pairs)
 
     return encode
 

@@ -151,10 +151,10 @@ class SinkJob:
     def _writer(self, batch: list[Incoming]) -> tuple[RowMaker, DataSourceStreamWriter]:
         shape: Shape | None = self._shape or Shape()
         for one in batch:
-            shape = shape.joined(one.shape) if shape is not None else None
+            shape = shape if one.shape is shape or shape is None else shape.joined(one.shape)
         if shape is None:
             shape = self._shape_of(batch)
-        if self._made is None or shape is not self._shape:
+        if self._made is None or shape != self._shape:
             maker = RowMaker(shape, self._columns, self._conversion)
             self._made = (maker, self._sink.streamWriter(maker.schema, False))
             self._shape = shape

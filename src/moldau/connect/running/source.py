@@ -8,6 +8,7 @@ from typing import Any, Final
 from pyspark.sql.datasource import CaseInsensitiveDict, DataSource
 from pyspark.sql.types import StructType
 
+from moldau.connect.contract.bounds import MAX_ABORTED
 from moldau.connect.contract.ddl import parse_ddl
 from moldau.connect.contract.describing import Description, Reading
 from moldau.connect.contract.shared_settings import BATCH_ROWS, MEMORY
@@ -23,8 +24,6 @@ from moldau.connect.running.protocol import Commands, Progress, Task
 from moldau.connect.running.reading import FINISHED, Batch, Place, open_reader
 from moldau.connect.running.transactions import AbortedError, StoppedError, Transactions
 
-MAX_ABORTED: Final = 8
-"""Aborted transactions of one batch until the task fails."""
 FIRST_WAIT_S: Final = 0.1
 LONGEST_WAIT_S: Final = 10.0
 

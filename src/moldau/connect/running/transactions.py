@@ -13,6 +13,8 @@ from moldau.errors import MoldauError
 TRY_S: Final = 5.0
 """One try of a request to the coordinator. The task looks for "stop" between two tries."""
 FULL_WAIT_S: Final = 0.05
+ANY_PARTITION: Final = -1
+"""The producer chooses (librdkafka's RD_KAFKA_PARTITION_UA)."""
 
 _FENCED: Final = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
 
@@ -61,16 +63,11 @@ class Transactions:
         headers: Headers | None = None,
     ) -> None:
         """Waits while the producer's buffer is full. Raises AbortedError, FencedError, StoppedError."""
-        more: dict[str, Any] = {}
-        if partition is not None:
-            more["partition"] = partition
-        if timestamp_ms is not None:
-            more["timestamp"] = timestamp_ms
-        if headers:
-            more["headers"] = list(headers)
+        index = ANY_PARTITION if partition is None else partition
+        listed = list(headers) if headers else None
         while True:
             try:
-                self._producer.produce(topic, value, key, **more)
+                self._producer.produce(topic, value, key, index, timestamp=timestamp_ms or 0, headers=listed)
                 return
             except BufferError:
                 self._producer.poll(FULL_WAIT_S)
