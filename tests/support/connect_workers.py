@@ -100,3 +100,9 @@ def worker(
 
 def _read(body: bytes) -> Any:
     return json.loads(body) if body else None
+
+
+if __name__ == "__main__":
+    with worker(*sys.argv[1:3]) as one:
+        print(one.url, flush=True)
+        sys.stdin.read()

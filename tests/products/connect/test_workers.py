@@ -1,0 +1,150 @@
+"""Workers with real processes: what fails, what several workers share, and what happens when one is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moldau.testing import Cluster
+from tests.support.cluster_under_test import cluster_under_test
+from tests.support.connect_workers import Rest, worker
+from tests.support.talking_process import line_of, running
+
+FAST = {"moldau.task.starts": "0"}
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[str]:
+    with cluster_under_test() as servers:
+        yield servers
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> dict[str, str]:
+    (tmp_path / "in.txt").write_text("one\ntwo\n")
+    return {"connector.class": "FileStreamSource", "file": str(tmp_path / "in.txt"), "topic": "lines"}
+
+
+def create(rest: Rest, name: str, config: dict[str, str]) -> None:
+    status, found = rest.settled("POST", "/connectors", {"name": name, "config": config})
+    assert status == 201, found
+
+
+def trace_of(rest: Rest, name: str) -> str:
+    return str(rest.ask("GET", f"/connectors/{name}/status")[1]["tasks"][0]["trace"])
+
+
+def test_a_worker_alone_runs_connectors_and_says_what_failed(
+    servers: str, request: pytest.FixtureRequest, source: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONNECT_TEST_SECRET", "s3cret")
+    with worker(servers, request.node.name, FAST, is_standalone=True) as rest:
+        create(rest, "ends", {**source, "exit": "3"})
+        create(rest, "fails", {**source, "fail": "the target is gone"})
+        create(rest, "grows", {**source, "grow": "100", "task.memory.max.mb": "80"})
+        create(rest, "splits", {**source, "split": "no such column"})
+        log = Path(source["file"]).with_name("log")
+        create(rest, "hides", {**source, "log": str(log), "password": "a ${env:CONNECT_TEST_SECRET} b"})
+        lacks = {"name": "lacks", "config": {**source, "password": "${env:CONNECT_TEST_MISSING}"}}
+        status, found = rest.ask("POST", "/connectors", lacks)
+        sentence = "password: the environment variable CONNECT_TEST_MISSING is not set"
+        assert (status, found["message"]) == (400, sentence)
+        for name in ("ends", "fails", "grows"):
+            rest.until_states(name, "FAILED")
+        assert "exit code 3" in trace_of(rest, "ends")
+        assert "the last words of the process" in trace_of(rest, "ends")
+        assert trace_of(rest, "fails") == "the target is gone"
+        assert "task.memory.max.mb is 80" in trace_of(rest, "grows")
+        found = rest.until("/connectors/splits/status", lambda one: one["connector"]["state"] == "FAILED")
+        assert (found["connector"]["trace"], found["tasks"]) == ("no such column", [])
+        assert rest.ask("GET", "/connectors/hides/config")[1]["password"] == "a ${env:CONNECT_TEST_SECRET} b"
+        rest.until("/connectors/hides/status", lambda _: len(started(log)) == 1)
+        assert started(log)[0]["config"]["password"] == "a s3cret b"
+
+
+def test_a_task_that_failed_starts_again(
+    servers: str, request: pytest.FixtureRequest, source: dict[str, str], tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    with worker(servers, request.node.name, {"moldau.task.starts": "5"}, is_standalone=True) as rest:
+        create(rest, "lives", {**source, "log": str(log)})
+        rest.until_states("lives", "RUNNING")
+        [first] = started(log)
+        os.kill(first["pid"], signal.SIGKILL)
+        rest.until("/connectors/lives/status", lambda _: len(started(log)) == 2)
+        rest.until_states("lives", "RUNNING")
+        # a restart by hand starts a new process at once
+        assert rest.ask("POST", "/connectors/lives/tasks/0/restart")[0] == 204
+        rest.until("/connectors/lives/status", lambda _: len(started(log)) == 3)
+
+
+@pytest.mark.slow
+def test_two_workers_share_the_tasks_and_forward_what_is_for_the_leader(source: dict[str, str], tmp_path: Path) -> None:
+    group, log = "pair", tmp_path / "log"
+    with Cluster() as cluster, worker(cluster.bootstrap_servers, group) as one:
+        create(one, "many", {**source, "slots": "4", "tasks.max": "4", "log": str(log)})
+        one.until_states("many", *["RUNNING"] * 4)
+        with worker(cluster.bootstrap_servers, group) as other:
+            path = "/connectors/many/status"
+            both = lambda found: len({task["worker_id"] for task in found["tasks"]}) == 2  # noqa: E731
+            other.until(path, both)
+            other.until_states("many", *["RUNNING"] * 4)
+            # whoever leads: both answer
+            for number, rest in enumerate((one, other)):
+                create(rest, f"by-{number}", {**source, "topic": f"t{number}"})
+                assert rest.settled("PUT", "/connectors/many/pause")[0] == 202
+                rest.until_states("many", *["PAUSED"] * 4)
+                assert rest.settled("PUT", "/connectors/many/resume")[0] == 202
+                rest.until_states("many", *["RUNNING"] * 4)
+                for task in range(4):
+                    assert rest.settled("POST", f"/connectors/many/tasks/{task}/restart")[0] == 204
+                rest.until_states("many", *["RUNNING"] * 4)
+            assert rest.settled("POST", "/connectors", {"name": "many", "config": source})[0] == 409
+            assert rest.settled("GET", "/connectors/nothing")[0] == 404
+        # the other one has left: its tasks run here
+        alone = lambda found: {task["worker_id"] for task in found["tasks"]} == {one.url[7:]}  # noqa: E731
+        one.until(path, alone)
+        one.until_states("many", *["RUNNING"] * 4)
+        assert one.settled("DELETE", "/connectors/many")[0] == 204
+        one.until("/connectors", lambda found: "many" not in found)
+
+
+@pytest.mark.slow
+def test_the_tasks_of_a_killed_worker_run_elsewhere(source: dict[str, str], tmp_path: Path) -> None:
+    group, log = "killed", tmp_path / "log"
+    with Cluster() as cluster, worker(cluster.bootstrap_servers, group) as rest:
+        create(rest, "many", {**source, "slots": "4", "tasks.max": "4", "log": str(log)})
+        rest.until_states("many", *["RUNNING"] * 4)
+        command = [sys.executable, "-m", "tests.support.connect_workers", cluster.bootstrap_servers, group]
+        with running(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            url = line_of(process.stdout).strip()
+            path = "/connectors/many/status"
+            rest.until(path, lambda found: url[7:] in {task["worker_id"] for task in found["tasks"]})
+            rest.until_states("many", *["RUNNING"] * 4)
+            there = [one["pid"] for one in started(log) if is_alive(one["pid"])]
+            assert len(there) == 4
+            process.kill()
+        rest.until(path, lambda found: {task["worker_id"] for task in found["tasks"]} == {rest.url[7:]})
+        rest.until_states("many", *["RUNNING"] * 4)
+        # the processes of the killed worker have ended with it, and each slot has one process
+        rest.until(path, lambda _: len([one for one in started(log) if is_alive(one["pid"])]) == 4)
+        assert sorted(one["slot"] for one in started(log) if is_alive(one["pid"])) == [0, 1, 2, 3]
+
+
+def started(log: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except OSError:
+        return False
