@@ -2,6 +2,7 @@
 
 databases/: what the connectors of databases share
 datagen: random rows of given columns
+files/: lines, JSON and CSV from files and to files, and Kafka's FileStreamSource and FileStreamSink
 http/: polls an HTTP server with a cursor, or sends records to one
 json_values: values of rows as JSON, and the other way round
 postgresql: rows of PostgreSQL

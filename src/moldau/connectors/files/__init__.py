@@ -1,0 +1,9 @@
+"""Files: a source of the lines of files that grow, and a sink to files; also with Kafka's names and keys.
+
+appending: appends a batch to one file, once
+connectors: the classes
+formats: lines, JSON and CSV as values, and back
+lines: the complete lines of files that grow
+sink: writes a batch to a staged file, and publishes it
+source: the reader of lines
+"""

@@ -1,0 +1,220 @@
+"""The reader of lines. It runs in one process, that of the task or of Spark's driver, because files are local."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pyspark.sql.datasource import SimpleDataSourceStreamReader
+from pyspark.sql.streaming.datasource import ReadMaxRows
+from pyspark.sql.types import StructType
+
+from moldau.connectors.files.formats import LineError, csv_cells, csv_parser
+from moldau.connectors.files.lines import (
+    FileError,
+    Folder,
+    Found,
+    Lines,
+    Mark,
+    marked,
+    opened,
+    position_after,
+    read_lines,
+    read_range,
+    resumed,
+    without_gone,
+)
+
+ROWS_OF_A_READ: Final = 10_000
+"""Of a runner that gives no limit (Spark)."""
+
+Place = dict[str, Any]
+Rows = Callable[[Lines], Iterator[tuple[Any, ...]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """`batch`: rows of a read, None as the runner says. `has_position`: a single file in Kafka's form of an offset."""
+
+    batch: int | None = None
+    longest: int = 1 << 20
+    skips: bool = False
+    has_position: bool = False
+
+
+class FileReader(SimpleDataSourceStreamReader):
+    """The place is {"files": {INODE: {"name", "position", "head"}}}; with Kafka's names also {"position": n}, which
+    counts if somebody alters it."""
+
+    def __init__(self, folder: Folder, rows: Rows, reading: Reading) -> None:
+        self._folder = folder
+        self._rows = rows
+        self._reading = reading
+        self._seen: dict[int, tuple[int, int]] = {}
+
+    def initialOffset(self) -> Place:  # noqa: N802 - Spark's name
+        return {"position": 0, "files": {}} if self._reading.has_position else {"files": {}}
+
+    def read(self, start: Place, limit: ReadMaxRows | None = None) -> tuple[Iterator[tuple[Any, ...]], Place]:
+        most = self._reading.batch or (limit.max_rows if limit is not None else ROWS_OF_A_READ)
+        marks = _marks(start)
+        files = self._folder.files(marks)
+        marks = self._altered(start, marks, files)
+        changed = [one for one in files if self._seen.get(one.inode) != (one.size, one.changed_ns)]
+        found: list[Lines] = []
+        for one, file in opened(changed):
+            position = resumed(file, one.size, marks.get(one.inode))
+            lines = self._lines(one, file, position, most)
+            if lines.end == position and (position or one.inode not in marks):
+                self._seen[one.inode] = (one.size, one.changed_ns)  # all is read, but for a line without an end
+                continue
+            marks[one.inode] = marked(one, file, lines.end)
+            found.append(lines)
+            most -= len(lines.texts)
+            if most <= 0:
+                break
+        if not found:
+            return iter(()), start
+        end = self._place(without_gone(marks, files), files)
+        return (row for lines in found for row in self._rows(lines)), end
+
+    def readBetweenOffsets(self, start: Place, end: Place) -> Iterator[tuple[Any, ...]]:  # noqa: N802
+        """The rows of a batch again. Raises FileError if a file is gone."""
+        before, after = _marks(start), _marks(end)
+        files = {one.inode: one for one in self._folder.files(after)}
+        before = self._altered(start, before, list(files.values()))
+        for inode, mark in after.items():
+            first = _first(before.get(inode), mark)
+            if first == mark.position:
+                continue
+            if inode not in files:
+                raise FileError(f"{mark.name} is gone, and bytes {first} to {mark.position} of it must be read again")
+            for one, file in opened([files[inode]]):
+                yield from self._rows(read_range(one.path, file, first, mark.position))
+
+    def _lines(self, found: Found, file: Any, position: int, most: int) -> Lines:
+        try:
+            return read_lines(found.path, file, position, most, self._reading.longest)
+        except FileError:
+            if not self._reading.skips:
+                raise
+        # the lines before the one that is too long, or what comes after it
+        lines = read_lines(found.path, _Until(file, position, self._reading.longest), position, most, 1 << 62)
+        if lines.texts:
+            return lines
+        end = position_after(found.path, position)
+        return Lines(found.path, [], position, position if end is None else end)
+
+    def _altered(self, place: Place, marks: dict[int, Mark], files: list[Found]) -> dict[int, Mark]:
+        """The marks with the position that the place says for the file itself."""
+        if not self._reading.has_position:
+            return marks
+        current = next((one for one in files if one.path.name == self._folder.path.name), None)
+        if current is None:
+            return marks
+        position, mark = int(place.get("position", 0)), marks.get(current.inode)
+        is_told = not marks or (mark is not None and position != mark.position)
+        return {**marks, current.inode: Mark(current.path.name, position)} if is_told else marks
+
+    def _place(self, marks: dict[int, Mark], files: list[Found]) -> Place:
+        place: Place = {"files": {str(inode): mark.to_json() for inode, mark in marks.items()}}
+        if not self._reading.has_position:
+            return place
+        current = next((one for one in files if one.path.name == self._folder.path.name), None)
+        mark = marks.get(current.inode) if current is not None else None
+        return {"position": 0 if mark is None else mark.position, **place}
+
+
+class _Until:
+    """The bytes of a file up to a length after a place."""
+
+    def __init__(self, file: Any, start: int, length: int) -> None:
+        self._file = file
+        self._left = length
+
+    def seek(self, position: int) -> None:
+        self._file.seek(position)
+
+    def read(self, size: int) -> bytes:
+        block: bytes = self._file.read(min(size, self._left))
+        self._left -= len(block)
+        return block
+
+
+def _marks(place: Place) -> dict[int, Mark]:
+    return {int(inode): Mark.from_json(one) for inode, one in place.get("files", {}).items()}
+
+
+def _first(before: Mark | None, after: Mark) -> int:
+    """Where the lines of a batch begin: at 0 if the file was another one before."""
+    if before is None or before.position > after.position:
+        return 0
+    is_same = before.head[0] < after.head[0] or before.head == after.head
+    return before.position if is_same else 0
+
+
+@dataclass(slots=True)
+class RowsOfRecords:
+    """Each line is the value of a whole record. `check` rejects a line."""
+
+    topic: str
+    check: Callable[[str], str] | None
+    skips: bool
+
+    def __call__(self, lines: Lines) -> Iterator[tuple[Any, ...]]:
+        topic, check = self.topic, self.check
+        if check is None:
+            return ((topic, None, None, one, None, None) for one in lines.texts)
+        return ((topic, None, None, one, None, None) for one in _parsed(lines, check, self.skips))
+
+
+@dataclass(slots=True)
+class RowsOfColumns:
+    """Each line is a row with the columns of the schema. `parse` None: CSV, whose header may have another order."""
+
+    schema: StructType
+    parse: Callable[[str], tuple[Any, ...]] | None
+    delimiter: str
+    has_header: bool
+    skips: bool
+    _parsers: dict[tuple[str, ...], Callable[[str], tuple[Any, ...]]] = field(default_factory=dict)
+
+    def __call__(self, lines: Lines) -> Iterator[tuple[Any, ...]]:
+        if self.parse is not None:
+            return _parsed(lines, self.parse, self.skips)
+        if not self.has_header:
+            return _parsed(lines, self._parser(None), self.skips)
+        header = lines.texts[0] if lines.starts and lines.texts else _first_line(lines)
+        parse = self._header_parser(lines, header)
+        rest = Lines(lines.path, lines.texts[1:], lines.first, lines.end) if lines.starts else lines
+        return _parsed(rest, parse, self.skips)
+
+    def _header_parser(self, lines: Lines, header: str) -> Callable[[str], tuple[Any, ...]]:
+        try:
+            return self._parser(tuple(csv_cells(header.removeprefix("\ufeff"), self.delimiter)))
+        except LineError as error:
+            raise FileError(f"{lines.path}: {error}") from None
+
+    def _parser(self, header: tuple[str, ...] | None) -> Callable[[str], tuple[Any, ...]]:
+        key = header or ()
+        if key not in self._parsers:
+            self._parsers.clear()
+            self._parsers[key] = csv_parser(self.schema, self.delimiter, header)
+        return self._parsers[key]
+
+
+def _first_line(lines: Lines) -> str:
+    with lines.path.open("rb") as file:
+        found = read_lines(lines.path, file, 0, 1, 1 << 20).texts
+    return found[0] if found else ""
+
+
+def _parsed(lines: Lines, parse: Callable[[str], Any], skips: bool) -> Iterator[Any]:
+    for number, line in enumerate(lines.texts, 1):
+        try:
+            yield parse(line)
+        except LineError as error:
+            if not skips:
+                place = f"line {number} from byte {lines.first} on"
+                raise FileError(f"{lines.path}, {place}: {error} (bad.lines=skip leaves it out)") from None
