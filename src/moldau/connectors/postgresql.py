@@ -1,4 +1,4 @@
-"""PostgreSQL: a sink that writes each batch once."""
+"""PostgreSQL: a sink that writes each batch once, and a source of new rows."""
 
 from __future__ import annotations
 
@@ -7,16 +7,32 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import urlsplit
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamWriter
-from pyspark.sql.types import StructType
+from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, SimpleDataSourceStreamReader
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from moldau.connect.configuration import Kind, Setting, parse, wrong
 from moldau.connect.data.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema, Type
 from moldau.connect.handling.stages import RetriableError
 from moldau.connectors.databases.dialect import DatabaseError, as_json
-from moldau.connectors.databases.settings import CONNECTION, SINK, connection, secret_text, sink_settings
+from moldau.connectors.databases.settings import CONNECTION, SINK, SOURCE, connection, secret_text, sink_settings
 from moldau.connectors.databases.sink import DatabaseWriter
-from moldau.connectors.databases.statements import path_of
+from moldau.connectors.databases.source import DatabaseReader, SourceSettings, source_settings
+from moldau.connectors.databases.statements import path_of, quoted
 from moldau.extras import require_extra
 
 if TYPE_CHECKING:
@@ -44,6 +60,20 @@ _TYPES: Final[Mapping[Type, str]] = {
     Type.BYTES: "BYTEA",
 }
 _LOGICAL: Final = {DATE: "DATE", TIME: "TIME", TIMESTAMP: "TIMESTAMP WITH TIME ZONE", DECIMAL: "NUMERIC"}
+_COLUMNS: Final[Mapping[str, DataType]] = {
+    "bool": BooleanType(),
+    "int2": ShortType(),
+    "int4": IntegerType(),
+    "int8": LongType(),
+    "float4": FloatType(),
+    "float8": DoubleType(),
+    "bytea": BinaryType(),
+    "date": DateType(),
+    "timestamp": TimestampNTZType(),
+    "timestamptz": TimestampType(),
+}
+"""By PostgreSQL's name of the type. Others are read as texts, as PostgreSQL writes them."""
+MAX_PRECISION: Final = 38
 
 
 def _checked_url(name: str, value: object) -> None:
@@ -71,6 +101,10 @@ class PostgresqlSession:
     def execute(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         cursor = self._own.execute(sql, values or None)
         return cursor.fetchall() if cursor.description else []
+
+    def described(self, sql: str) -> Sequence[psycopg.Column]:
+        self._own.execute("SET TRANSACTION READ ONLY")
+        return self._own.execute(sql).description or ()
 
     def execute_many(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
         with self._own.cursor() as cursor:
@@ -110,6 +144,28 @@ class PostgresqlDatabase:
         except psycopg.Error as error:
             raise DatabaseError(f"PostgreSQL: {_sentence(error)}") from error
 
+    def read(self, sql: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+        with self.transaction() as session:
+            session.execute("SET TRANSACTION READ ONLY")
+            return session.execute(sql, values)
+
+    def row_type(self, settings: SourceSettings) -> StructType:
+        found = StructType()
+        with self.transaction() as session:
+            for column in session.described(f"SELECT * FROM {settings.relation} LIMIT 0"):
+                found.add(column.name, _spark_type(column))
+        return found
+
+    def column(self, name: str, schema: StructType) -> str:
+        is_text = isinstance(schema[name].dataType, StringType)
+        return f"{quoted(name)}::text" if is_text else quoted(name)
+
+    def row(self, values: tuple[Any, ...], schema: StructType) -> tuple[Any, ...]:
+        return values
+
+    def told(self, value: object) -> object:
+        return value if isinstance(value, int) else str(value)
+
     def placeholder(self, place: int) -> str:
         return f"${place}"
 
@@ -123,12 +179,18 @@ class PostgresqlDatabase:
 class Postgresql(DataSource):
     """`postgresql`."""
 
-    settings: ClassVar[tuple[Setting, ...]] = (*_CONNECTION, *SINK)
+    settings: ClassVar[tuple[Setting, ...]] = (*_CONNECTION, *SINK, *SOURCE)
     delivery: ClassVar[str] = "exactly-once"
 
     @classmethod
     def name(cls) -> str:
         return "postgresql"
+
+    def schema(self) -> StructType:
+        return self._database().row_type(source_settings(self.options))
+
+    def simpleStreamReader(self, schema: StructType) -> SimpleDataSourceStreamReader:  # noqa: N802
+        return DatabaseReader(self._database(), source_settings(self.options), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         return DatabaseWriter(self._database(), sink_settings(self.options), schema)
@@ -143,3 +205,13 @@ class Postgresql(DataSource):
 def _sentence(error: Exception) -> str:
     """PostgreSQL's own words in one line. They hold no password."""
     return "; ".join(line.strip() for line in str(error).splitlines() if line.strip())
+
+
+def _spark_type(column: psycopg.Column) -> DataType:
+    import psycopg
+
+    known = psycopg.adapters.types.get(column.type_code)
+    name = "" if known is None or known.oid != column.type_code else known.name  # an array has that of its elements
+    if name == "numeric" and column.precision and 0 <= (column.scale or 0) <= column.precision <= MAX_PRECISION:
+        return DecimalType(column.precision, column.scale or 0)
+    return _COLUMNS.get(name, StringType())

@@ -1,4 +1,4 @@
-"""SQLite: a sink that writes each batch once. It runs on the machine that has the file."""
+"""SQLite: a sink that writes each batch once, and a source of new rows. Both run on the machine with the file."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamWriter
-from pyspark.sql.types import StructType
+from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, SimpleDataSourceStreamReader
+from pyspark.sql.types import BinaryType, BooleanType, DataType, DoubleType, LongType, StringType, StructType
 
 from moldau.connect.configuration import Setting, parse
 from moldau.connect.data.schema import Schema, Type
 from moldau.connect.handling.stages import RetriableError
 from moldau.connectors.databases.dialect import DatabaseError, as_json
-from moldau.connectors.databases.settings import SINK, connection, sink_settings
+from moldau.connectors.databases.settings import SINK, SOURCE, connection, sink_settings
 from moldau.connectors.databases.sink import DatabaseWriter
+from moldau.connectors.databases.source import DatabaseReader, SourceSettings, source_settings
 from moldau.connectors.databases.statements import quoted
 
 WAIT_S: Final = 60.0
@@ -33,6 +35,23 @@ _TYPES: Final[Mapping[Type, str]] = {
     Type.FLOAT64: "REAL",
     Type.BOOLEAN: "INTEGER",
     Type.BYTES: "BLOB",
+}
+
+
+_DECLARED: Final[tuple[tuple[tuple[str, ...], DataType], ...]] = (
+    (("INT",), LongType()),
+    (("BOOL",), BooleanType()),
+    (("CHAR", "CLOB", "TEXT"), StringType()),
+    (("BLOB",), BinaryType()),
+    (("REAL", "FLOA", "DOUB"), DoubleType()),
+)
+"""By words in the declared type of a column. Others are texts."""
+_PYTHON: Final[Mapping[type[DataType], tuple[type, ...]]] = {
+    LongType: (int,),
+    BooleanType: (int,),
+    DoubleType: (int, float),
+    BinaryType: (bytes,),
+    StringType: (str, int, float),
 }
 
 
@@ -73,8 +92,44 @@ class SqliteDatabase:
                     raise
                 own.execute("COMMIT")
         except sqlite3.OperationalError as error:
-            may_pass = any(word in str(error) for word in ("locked", "unable to open", "disk"))
-            raise (RetriableError if may_pass else DatabaseError)(f"SQLite: {error}") from error
+            raise _error(error) from error
+        except (sqlite3.Error, OverflowError) as error:
+            raise DatabaseError(f"SQLite: {error}") from error
+
+    def read(self, sql: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+        with self._reading() as own:
+            return own.execute(sql, values).fetchall()  # type: ignore[arg-type, unused-ignore]
+
+    def row_type(self, settings: SourceSettings) -> StructType:
+        """A column of a query has a type only if it is one of a table."""
+        found = StructType()
+        with self._reading() as own:
+            own.execute(f"CREATE TEMP VIEW moldau_columns AS SELECT * FROM {settings.relation}")
+            for _, name, declared, *_ in own.execute("PRAGMA table_info(moldau_columns)"):
+                found.add(name, _spark_type(declared))
+        return found
+
+    def column(self, name: str, schema: StructType) -> str:
+        return quoted(name)
+
+    def row(self, values: tuple[Any, ...], schema: StructType) -> tuple[Any, ...]:
+        """A column of SQLite may have values of any type. Raises DatabaseError for one that does not fit."""
+        return tuple(
+            _fit(value, field.name, field.dataType) for value, field in zip(values, schema.fields, strict=True)
+        )
+
+    def told(self, value: object) -> object:
+        if isinstance(value, bytes):
+            raise DatabaseError("SQLite: a column of the mode has bytes")
+        return value
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        try:
+            with closing(sqlite3.connect(f"{Path(self._path).absolute().as_uri()}?mode=ro", WAIT_S, uri=True)) as own:
+                yield own
+        except sqlite3.OperationalError as error:
+            raise _error(error) from error
         except (sqlite3.Error, OverflowError) as error:
             raise DatabaseError(f"SQLite: {error}") from error
 
@@ -100,12 +155,18 @@ class SqliteDatabase:
 class Sqlite(DataSource):
     """`sqlite`."""
 
-    settings: ClassVar[tuple[Setting, ...]] = (*_CONNECTION, *SINK)
+    settings: ClassVar[tuple[Setting, ...]] = (*_CONNECTION, *SINK, *SOURCE)
     delivery: ClassVar[str] = "exactly-once"
 
     @classmethod
     def name(cls) -> str:
         return "sqlite"
+
+    def schema(self) -> StructType:
+        return self._database().row_type(source_settings(self.options))
+
+    def simpleStreamReader(self, schema: StructType) -> SimpleDataSourceStreamReader:  # noqa: N802
+        return DatabaseReader(self._database(), source_settings(self.options), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         return DatabaseWriter(self._database(), sink_settings(self.options), schema)
@@ -114,3 +175,28 @@ class Sqlite(DataSource):
         url = str(parse(_CONNECTION, self.options)["connection.url"])
         prefix = next((one for one in _PREFIXES if url.startswith(one)), "")
         return SqliteDatabase(url.removeprefix(prefix))
+
+
+def _error(error: sqlite3.OperationalError) -> RetriableError | DatabaseError:
+    may_pass = any(word in str(error) for word in ("locked", "unable to open", "disk"))
+    return (RetriableError if may_pass else DatabaseError)(f"SQLite: {error}")
+
+
+def _spark_type(declared: str) -> DataType:
+    upper = declared.upper()
+    return next((kind for words, kind in _DECLARED if any(word in upper for word in words)), StringType())
+
+
+def _fit(value: object, name: str, kind: DataType) -> object:
+    if value is None:
+        return None
+    if not isinstance(value, _PYTHON[type(kind)]):
+        raise DatabaseError(f"SQLite: the column {name} has a {type(value).__name__}, expected {kind.simpleString()}")
+    match kind:
+        case BooleanType():
+            return bool(value)
+        case DoubleType():
+            return float(str(value))
+        case StringType():
+            return str(value)
+    return value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import json
 import sqlite3
@@ -26,6 +25,7 @@ from moldau.connectors.postgresql import Postgresql
 from moldau.connectors.sqlite import Sqlite
 from moldau.testing import Cluster
 from moldau.testing.connect import ConnectorTask
+from tests.support.database_tables import Tables
 from tests.support.postgresql import PostgresqlServer
 
 SETTINGS = {"auto.create": "true", "pk.mode": "record_key", "insert.mode": "upsert"}
@@ -33,23 +33,6 @@ JSON = {"key.converter": "json", "value.converter": "json"}
 KEY = parse_ddl("id INT NOT NULL")
 VALUE = parse_ddl("id INT NOT NULL, name STRING")
 RECORDS = 3_000
-
-
-class Tables:
-    """The database of a test. `settings`: those of a connector for it."""
-
-    def __init__(self, settings: dict[str, str], sqlite: Path | None, postgresql: str | None) -> None:
-        self.settings = settings
-        self._sqlite = sqlite
-        self._postgresql = postgresql
-
-    def ask(self, sql: str) -> list[tuple[Any, ...]]:
-        own: Any = psycopg.connect(self._postgresql) if self._postgresql else sqlite3.connect(str(self._sqlite))
-        with contextlib.closing(own):
-            cursor = own.execute(sql)
-            found = cursor.fetchall() if cursor.description else []
-            own.commit()
-            return found
 
 
 @pytest.fixture(scope="module")
@@ -70,12 +53,8 @@ def server() -> Iterator[PostgresqlServer]:
 @pytest.fixture(params=["sqlite", "postgresql"])
 def tables(request: pytest.FixtureRequest, tmp_path: Path) -> Tables:
     if request.param == "sqlite":
-        path = tmp_path / "shop.db"
-        return Tables(
-            {"connector.class": "moldau.connectors.sqlite:Sqlite", "connection.url": f"sqlite:///{path}"}, path, None
-        )
-    url = request.getfixturevalue("server").url
-    return Tables({"connector.class": "moldau.connectors.postgresql:Postgresql", "connection.url": url}, None, url)
+        return Tables.of_sqlite(tmp_path / "shop.db")
+    return Tables.of_postgresql(request.getfixturevalue("server").url)
 
 
 def message(fields: dict[str, tuple[str, object]], optional: Sequence[str] = ()) -> str:

@@ -3,5 +3,6 @@
 dialect: what differs between databases, and a transaction of one
 settings: the settings of the connectors
 sink: writes the changes of a batch once
+source: reads new rows of a table or a query, again and again
 statements: the texts of statements
 """

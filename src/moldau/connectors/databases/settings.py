@@ -18,6 +18,7 @@ from moldau.connect.configuration import (
 
 CONNECTION = "Connection"
 WRITES = "Writes"
+READS = "Reads"
 KAFKA_KEY = ("__connect_topic", "__connect_partition", "__connect_offset")
 """The names of the key's columns of `pk.mode=kafka`."""
 
@@ -71,6 +72,24 @@ SINK = (
     _setting("fields.whitelist", Kind.LIST, (), WRITES, "The fields of the value to write. Empty: all."),
     _setting("auto.create", Kind.BOOLEAN, False, WRITES, "Creates a missing table."),
     _setting("auto.evolve", Kind.BOOLEAN, False, WRITES, "Adds missing columns to the table."),
+)
+
+
+SOURCE = (
+    _setting(
+        "mode",
+        Kind.STRING,
+        "",
+        READS,
+        "incrementing: rows with a greater number. timestamp: rows with a later time. timestamp+incrementing: both, "
+        "which finds changed rows and tells rows of one time apart. A source needs it.",
+        importance=Importance.HIGH,
+        check=one_of("", "incrementing", "timestamp", "timestamp+incrementing"),
+    ),
+    _setting("incrementing.column.name", Kind.STRING, "", READS, "The column whose number grows with each new row."),
+    _setting("timestamp.column.name", Kind.STRING, "", READS, "The column with the time of the last change of a row."),
+    _setting("table.whitelist", Kind.LIST, (), READS, "The table to read, also as schema.table."),
+    _setting("query", Kind.STRING, "", READS, "A query to read instead of a table, without ORDER BY and LIMIT."),
 )
 
 
