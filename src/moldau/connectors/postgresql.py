@@ -173,7 +173,10 @@ class PostgresqlDatabase:
         return _LOGICAL.get(schema.name or "") or _TYPES.get(schema.type, "JSONB")
 
     def parameter(self, value: object) -> object:
-        return as_json(value) if isinstance(value, dict | list) else value
+        stored = as_json(value) if isinstance(value, dict | list) else value
+        if isinstance(stored, str) and ("\x00" in stored or (stored is not value and "\\u0000" in stored)):
+            raise DatabaseError("PostgreSQL cannot store a text with a NUL")
+        return stored
 
 
 class Postgresql(DataSource):

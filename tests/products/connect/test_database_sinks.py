@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import json
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -12,7 +14,8 @@ from typing import Any
 
 import psycopg
 import pytest
-from pyspark.sql.datasource import CaseInsensitiveDict
+from pyspark import cloudpickle
+from pyspark.sql.datasource import CaseInsensitiveDict, DataSource
 from pyspark.sql.types import Row, StructType, VariantType
 
 from moldau.connect.configuration import ConfigError
@@ -20,7 +23,6 @@ from moldau.connect.contract.columns import sink_schema
 from moldau.connect.contract.ddl import parse_ddl
 from moldau.connect.running.contexts import set_context
 from moldau.connectors.databases.dialect import DatabaseError
-from moldau.connectors.databases.statements import IdentifierError
 from moldau.connectors.postgresql import Postgresql
 from moldau.connectors.sqlite import Sqlite
 from moldau.testing import Cluster
@@ -78,14 +80,22 @@ def run(cluster: Cluster, tables: Tables, topic: str, **more: str) -> None:
         task.wait_until_idle()
 
 
+def new_sink(config: dict[str, str]) -> DataSource:
+    found = Postgresql if "postgresql" in config["connector.class"] else Sqlite
+    return found(CaseInsensitiveDict(config))
+
+
+class RejectedError(Exception):
+    """A row that a writer rejects."""
+
+
 class Sink:
     """A writer in this process, as a task calls it. Rows are (key, value) at the offsets 0, 1, ..."""
 
     def __init__(self, tables: Tables, topic: str, key: Any = KEY, value: Any = VALUE, **more: str) -> None:
         config = SETTINGS | tables.settings | more
-        found = Postgresql if "postgresql" in config["connector.class"] else Sqlite
         self._topic = topic
-        self._writer = found(CaseInsensitiveDict(config)).streamWriter(sink_schema(key, value), False)
+        self._writer: Any = new_sink(config).streamWriter(sink_schema(key, value), False)
 
     def write(self, *records: tuple[Any, Any], batch: int = 0, writer: str = "") -> None:
         set_context(writer or self._topic, batch, 0)
@@ -94,7 +104,10 @@ class Sink:
             shape(key, value, self._topic, 0, offset, dt.datetime(2026, 1, 1), [])
             for offset, (key, value) in enumerate(records)
         )
-        self._writer.commit([self._writer.write(rows)], batch)
+        written = self._writer.write(rows)
+        for place, reason in written.rejected:
+            raise RejectedError(f"row {place}: {reason}")
+        self._writer.commit([written], batch)
 
 
 def row(number: int, name: str | None = None) -> Row:
@@ -114,6 +127,32 @@ def test_a_task_upserts_deletes_and_adds_columns(cluster: Cluster, tables: Table
     run(cluster, tables, topic, **more)
     rows = tables.ask(f'select id, name, price, tags from "{topic}" order by id')
     assert rows == [(1, "c", None, None), (3, "d", 1.5, "x'); drop table x; --")]
+
+
+def test_a_rejected_record_becomes_a_dead_letter(cluster: Cluster, tables: Tables) -> None:
+    topic, dead = cluster.topic("sick"), cluster.topic("dead")
+    cluster.produce(topic, order(1, "a"), key=key(1))
+    cluster.produce(topic, None, key=key(1))
+    cluster.produce(topic, order(2, "b"), key=key(2))
+    more = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": dead}
+    run(cluster, tables, topic, **more, **{"errors.deadletterqueue.context.headers.enable": "true"})
+    assert tables.ask(f'select id, name from "{topic}" order by id') == [(1, "a"), (2, "b")]
+    ((letter,),) = [list(cluster.records(dead))]
+    reason = dict(letter.headers)["__connect.errors.exception.message"]
+    assert (letter.value, b"offset 1 has no value" in (reason or b"")) == (None, True)
+
+
+def test_spark_fails_at_a_rejected_row(tables: Tables) -> None:
+    """Spark pickles the writer, and commits in another process than it writes."""
+    config = SETTINGS | tables.settings | {"pk.mode": "record_value", "pk.fields": "id", "table.name.format": "sick"}
+    writer: Any = new_sink(config).streamWriter(parse_ddl("id INT, name STRING"), False)
+    set_context("a query", 0, 0)
+    written = writer.write(iter([row(1, "a"), Row("id", "name")(None, "b")]))
+    program = "import pickle, sys; writer, messages = pickle.load(sys.stdin.buffer); writer.commit(messages, 0)"
+    given = cloudpickle.dumps((writer, [written]))
+    done = subprocess.run([sys.executable, "-c", program], input=given, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert b"DatabaseError: The value has no id" in done.stderr
 
 
 @pytest.mark.slow
@@ -196,7 +235,7 @@ def test_values_without_a_schema_fit_a_table_that_exists(tables: Tables) -> None
     assert tables.ask('select id, name, size from "plain" order by id') == [(1, "c", None), (2, None, 2.5)]
     with pytest.raises(DatabaseError, match="has no type: the records have no schema"):
         Sink(tables, "no table", KEY, VariantType(), **{"pk.fields": "id"}).write((by(1), {"id": 1, "x": 2}))
-    with pytest.raises(DatabaseError, match="The value has no id"):
+    with pytest.raises(RejectedError, match="The value has no id"):
         sink.write((None, {"name": "a"}), batch=1)
 
 
@@ -216,13 +255,12 @@ def test_types_and_nested_values(tables: Tables) -> None:
 def test_rows_of_spark_without_records(tables: Tables) -> None:
     config = tables.settings | {"auto.create": "true", "pk.mode": "record_value", "pk.fields": "id"}
     config |= {"insert.mode": "upsert", "table.name.format": "sparks"}
-    found = Postgresql if "postgresql" in config["connector.class"] else Sqlite
-    writer = found(CaseInsensitiveDict(config)).streamWriter(VALUE, False)
+    writer = new_sink(config).streamWriter(VALUE, False)
     set_context("a query", 0, 0)
     writer.commit([writer.write(iter([row(1, "a"), row(1, "b")])), writer.write(iter([])), None], 0)
     assert tables.ask('select id, name from "sparks"') == [(1, "b")]
     with pytest.raises(DatabaseError, match="have no key and no topic"):
-        found(CaseInsensitiveDict(config | {"pk.mode": "kafka", "pk.fields": ""})).streamWriter(VALUE, False)
+        new_sink(config | {"pk.mode": "kafka", "pk.fields": ""}).streamWriter(VALUE, False)
 
 
 @pytest.mark.parametrize(
@@ -247,15 +285,18 @@ def test_records_that_do_not_fit(tables: Tables) -> None:
         Sink(tables, "none", **{"pk.fields": "nope"})
     sink = Sink(tables, "fits")
     sink.write((by(1), row(1)))
-    with pytest.raises(DatabaseError, match=r"fits-0 at offset 1 has no value, and delete\.enabled is false"):
+    with pytest.raises(RejectedError, match=r"row 1: The record fits-0 at offset 1 has no value"):
         sink.write((by(1), row(1)), (by(1), None), batch=1)
-    with pytest.raises(DatabaseError, match="fits-0 at offset 0 has no id, which is in the primary key"):
+    with pytest.raises(RejectedError, match="fits-0 at offset 0 has no id, which is in the primary key"):
         sink.write((None, row(1)), batch=1)
     wider = Sink(tables, "fits", KEY, parse_ddl("id INT, price DOUBLE"))
     with pytest.raises(DatabaseError, match=r"lacks price, and auto\.evolve is false"):
         wider.write((by(1), Row("id", "price")(1, 1.0)), batch=1)
+    if "Postgresql" in tables.settings["connector.class"]:
+        with pytest.raises(RejectedError, match="cannot store a text with a NUL"):
+            sink.write((by(1), row(1, "a\0b")), batch=1)
     odd = StructType.fromJson(VALUE.jsonValue()).add("a\0b", "string")
-    with pytest.raises(IdentifierError):
+    with pytest.raises(RejectedError, match="cannot be the name of a table or a column"):
         Sink(tables, "fits", KEY, odd).write((by(1), Row("id", "name", "a\0b")(1, "a", "b")), batch=1)
     assert tables.ask('select * from "fits"') == [(1, None)]
 

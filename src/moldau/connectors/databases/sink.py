@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import DataType, StructType, VariantType
-from pyspark.taskcontext import TaskContext
 
 from moldau.connect.contract.columns import SINK_COLUMNS
 from moldau.connect.contract.schemas import to_connect, value_maker
@@ -31,8 +30,8 @@ from moldau.connectors.databases.statements import (
     update,
     upsert,
 )
+from moldau.connectors.written_batch import written_batch
 
-QUERY_ID = "sql.streaming.queryId"
 _BATCH_COLUMNS = (("writer", "TEXT NOT NULL"), ("batch", "BIGINT NOT NULL"))
 _TOPIC = "${topic}"
 
@@ -48,10 +47,11 @@ class Change(NamedTuple):
 
 @dataclass
 class Written(WriterCommitMessage):
-    """The changes of one partition of a batch, in their order."""
+    """The changes of one partition of a batch, in their order. `rejected`: places of rows, and reasons."""
 
     writer: str
     changes: list[Change]
+    rejected: list[tuple[int, str]]
 
 
 class DatabaseWriter(DataSourceStreamWriter):
@@ -63,20 +63,25 @@ class DatabaseWriter(DataSourceStreamWriter):
         self._reader = RecordReader(settings, schema)
 
     def write(self, iterator: Iterator[Any]) -> Written:
-        context = TaskContext.get()
-        writer = context.getLocalProperty(QUERY_ID) if context is not None else None
-        if not writer:
+        batch = written_batch()
+        if batch is None:
             raise DatabaseError("The writer runs in a streaming query or a task of a connector only")
         parameter = self._database.parameter
-        changes = []
-        for row in iterator:
-            change = self._reader.change_of(row)
-            self._check_names(change)
-            changes.append(change._replace(values=tuple(parameter(value) for value in change.values)))
-        return Written(writer, changes)
+        changes, rejected = [], []
+        for place, row in enumerate(iterator):
+            try:
+                change = self._reader.change_of(row)
+                self._check_names(change)
+                changes.append(change._replace(values=tuple(parameter(value) for value in change.values)))
+            except (DatabaseError, IdentifierError) as error:
+                rejected.append((place, str(error)))
+        return Written(batch.query, changes, rejected)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         written = [one for one in messages if isinstance(one, Written)]
+        if written_batch() is None:  # Spark, which does not know of rejected rows
+            for _, reason in (pair for one in written for pair in one.rejected):
+                raise DatabaseError(reason)
         changes = [change for one in written for change in one.changes]
         if not changes:
             return
