@@ -43,7 +43,8 @@ class ConnectorTask:
 
     `config`: as for Kafka Connect; `name` may be left out. `path`: folders with modules of your own, in front of
     PYTHONPATH; the current folder is one. `slot` of `slots` tasks: the configuration is that of the slot. `defaults`:
-    converters of the worker. The topic of offsets is made if it does not exist.
+    converters of the worker. `python`: of an environment with the connector's packages. The topic of offsets is made if
+    it does not exist.
     """
 
     def __init__(
@@ -56,10 +57,12 @@ class ConnectorTask:
         path: Sequence[str | os.PathLike[str]] = (),
         defaults: Mapping[str, str] | None = None,
         is_paused: bool = False,
+        python: str = sys.executable,
     ) -> None:
         self._cluster = cluster
         self.config = {"name": "connector", **config}
         self.slot, self.slots = slot, slots
+        self._python = python
         self._state = "PAUSED" if is_paused else "RUNNING"
         self._defaults = dict(defaults or {})
         folders = [os.fspath(one) for one in path] + [os.getcwd(), os.environ.get("PYTHONPATH", "")]
@@ -78,7 +81,7 @@ class ConnectorTask:
         """Starts the process. Does not wait for a state."""
         self._make_offsets_topic()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "moldau.connect.running"],
+            [self._python, "-m", "moldau.connect.running"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

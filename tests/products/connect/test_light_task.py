@@ -193,6 +193,37 @@ def test_a_batch_of_a_sink_has_one_schema(cluster: Cluster, tmp_path: Path) -> N
     assert (tmp_path / "schemas").read_text().splitlines() == ["struct<a:int>", "struct<b:string>"]
 
 
+def test_a_sink_of_arrow_gets_record_batches(cluster: Cluster, tmp_path: Path) -> None:
+    topic = cluster.topic("arrow")
+    config = {"name": topic, "connector.class": "gated:Batches", "row.columns": "value", "folder": str(tmp_path)}
+    fields = [{"field": "a", "type": "int32"}, {"field": "l", "type": "array", "items": {"type": "string"}}]
+    schema = {"type": "struct", "fields": fields}
+    values = [json.dumps({"schema": schema, "payload": {"a": number, "l": ["x"]}}) for number in range(3)]
+    write_all(cluster, config | {"value.converter": "json"}, values, topic=topic, path=[CONNECTORS])
+    assert json.loads((tmp_path / "batch-0").read_text()) == [{"a": number, "l": ["x"]} for number in range(3)]
+    assert (tmp_path / "schema").read_text().splitlines() == [
+        "a: int32",
+        "l: list<item: string>",
+        "  child 0, item: string",
+    ]
+
+
+def test_rows_bring_their_own_schema_and_the_class_another_reader(cluster: Cluster) -> None:
+    topic = cluster.topic("envelopes")
+    config = {"name": topic, "connector.class": "gated:Envelopes", "to": topic, "row.reader": "reader"}
+    with ConnectorTask(cluster, config | {"value.converter": "json"}, path=[CONNECTORS]) as task:
+        task.wait_for(lambda: task.is_finished)
+    assert [record.value and json.loads(record.value) for record in cluster.records(topic)] == [
+        {"schema": {"type": "int32", "optional": False}, "payload": 1},
+        {"schema": {"type": "string", "optional": False}, "payload": "x"},
+        None,
+    ]
+    with task_of(cluster, config | {"row.reader": "streamReader"}) as task:
+        assert "Envelopes has no streamReader, its readers: reader" in task.wait_for_failure()
+    with task_of(cluster, config | {"row.schema": "a INTERVAL"}) as task:
+        assert "the type INTERVAL is not read here" in task.wait_for_failure()
+
+
 def test_dead_letters_of_a_converter_and_of_a_sink(cluster: Cluster, tmp_path: Path) -> None:
     topic, letters = cluster.topic("dead"), f"{cluster.topic('dead')}-letters"
     config = {"name": topic, "connector.class": "gated:Files", "folder": str(tmp_path), "value.converter": "json"}

@@ -3,6 +3,7 @@ task."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
+    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
     DataSourceStreamWriter,
     InputPartition,
@@ -184,6 +186,50 @@ class FileWriter(DataSourceStreamWriter):
 
     def abort(self, messages: Any, batchId: int) -> None:  # noqa: N803
         Path(self.options["folder"], "aborted").touch()
+
+
+class Batches(DataSource):
+    """A sink of Arrow: its rows as JSON."""
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> BatchWriter:  # noqa: N802
+        return BatchWriter(Path(self.options["folder"]))
+
+
+class BatchWriter(DataSourceStreamArrowWriter):
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.rows: list[Any] = []
+
+    def write(self, iterator: Iterator[Any]) -> None:  # type: ignore[override]
+        self.rows = []
+        for batch in iterator:
+            (self.folder / "schema").write_text(str(batch.schema))
+            self.rows += batch.to_pylist()
+
+    def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803
+        (self.folder / f"batch-{batchId}").write_text(json.dumps(self.rows))
+
+
+class Envelopes(DataSource):
+    """Whole records whose values have a schema in each row."""
+
+    def schema(self) -> str:
+        return (
+            "topic STRING, partition INT, key BINARY, value STRUCT<schema: STRING, payload: STRING>, "
+            "headers ARRAY<STRUCT<key: STRING, value: BINARY>>, timestamp TIMESTAMP"
+        )
+
+    def reader(self, schema: Any) -> EnvelopeReader:
+        return EnvelopeReader(self.options["to"])
+
+
+class EnvelopeReader(DataSourceReader):
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
+        for value in (('{"type": "int32"}', "1"), ('{"type": "string"}', '"x"'), None):
+            yield (self.topic, None, None, value, None, None)
 
 
 class Reader(DataSource):

@@ -100,6 +100,15 @@ def is_sink_config(description: Description, config: Mapping[str, str]) -> bool:
     return description.is_sink and ("topics" in config or "topics.regex" in config)
 
 
+def chosen_reading(found: type[DataSource], chosen: str | None) -> Reading:
+    """The reader of a source: `chosen`, or the first that the class has. Raises ConfigError."""
+    readings = [one for one in Reading if overrides(found, one)]
+    if not readings or (chosen is not None and chosen not in readings):
+        has = ", ".join(readings) or "none"
+        raise ConfigError({"row.reader": (f"{found.__qualname__} has no {chosen or 'reader'}, its readers: {has}",)})
+    return readings[0] if chosen is None else Reading(chosen)
+
+
 def split(found: type[DataSource], config: Mapping[str, str], tasks: int) -> list[dict[str, str]]:
     """The configurations of the tasks, at most `tasks`. Raises ConfigError."""
     if not 1 <= tasks <= MAX_TASKS:

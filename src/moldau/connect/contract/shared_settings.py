@@ -13,7 +13,8 @@ from typing import Final
 
 from moldau.connect.configuration import Importance, Kind, Setting, in_range, one_of, wrong
 from moldau.connect.contract.bounds import MAX_TASKS
-from moldau.connect.contract.describing import RowColumns
+from moldau.connect.contract.ddl import DdlError, parse_ddl
+from moldau.connect.contract.describing import Reading, RowColumns
 
 COMMON_GROUP: Final = "Common"
 ERRORS_GROUP: Final = "Error Handling"
@@ -25,6 +26,7 @@ TRANSFORMS, PREDICATES = "transforms", "predicates"
 TOPICS, TOPICS_REGEX, TOPIC = "topics", "topics.regex", "topic"
 POLL_INTERVAL, BATCH_ROWS, BATCH_BYTES = "poll.interval.ms", "batch.max.rows", "batch.max.bytes"
 MEMORY, ROW_COLUMNS, OFFSETS_TOPIC = "task.memory.max.mb", "row.columns", "offsets.storage.topic"
+ROW_SCHEMA, ROW_READER = "row.schema", "row.reader"
 
 DEFAULT_BATCH_ROWS: Final = 10_000
 DEFAULT_BATCH_BYTES: Final = 16 << 20
@@ -49,6 +51,14 @@ def _pattern(name: str, value: object) -> None:
         re.compile(str(value))
     except re.error as error:
         raise ValueError(wrong(name, value, f"Invalid regular expression: {error}")) from None
+
+
+def _schema(name: str, value: object) -> None:
+    if value is not None:
+        try:
+            parse_ddl(str(value))
+        except DdlError as error:
+            raise ValueError(wrong(name, value, str(error))) from None
 
 
 def _setting(
@@ -201,6 +211,24 @@ CONNECTOR: Final = (
 )
 
 SOURCE: Final = (
+    _setting(
+        ROW_SCHEMA,
+        Kind.STRING,
+        None,
+        TASK_GROUP,
+        "Schema of rows",
+        "The columns to ask the source for, as DDL: what Spark takes in schema(). Default: the source's own.",
+        check=_schema,
+    ),
+    _setting(
+        ROW_READER,
+        Kind.STRING,
+        None,
+        TASK_GROUP,
+        "Reader of rows",
+        "The reader of a class that has several; reader reads once and ends. Default: the first that it has.",
+        check=lambda name, value: None if value is None else one_of(*Reading)(name, value),
+    ),
     _setting(
         TOPIC,
         Kind.STRING,

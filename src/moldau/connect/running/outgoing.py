@@ -141,7 +141,8 @@ def _cell(kind: DataType) -> Cell:
 
 
 def _envelope(value: Any) -> bytes:
-    schema, payload = (value[name] for name in ENVELOPE_FIELDS)
+    """`value`: a Row, a tuple or a dict."""
+    schema, payload = (value[name] for name in ENVELOPE_FIELDS) if isinstance(value, dict) else value
     return f'{{"schema":{schema or "null"},"payload":{payload or "null"}}}'.encode()
 
 

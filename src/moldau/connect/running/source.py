@@ -10,8 +10,8 @@ from pyspark.sql.types import StructType
 
 from moldau.connect.contract.bounds import MAX_ABORTED
 from moldau.connect.contract.ddl import parse_ddl
-from moldau.connect.contract.describing import Description, Reading
-from moldau.connect.contract.shared_settings import BATCH_ROWS, MEMORY
+from moldau.connect.contract.describing import Description, Reading, chosen_reading
+from moldau.connect.contract.shared_settings import BATCH_ROWS, MEMORY, ROW_READER, ROW_SCHEMA
 from moldau.connect.handling.stages import error_settings
 from moldau.connect.running.clients import producer_settings
 from moldau.connect.running.conversion import Conversion
@@ -42,12 +42,13 @@ class SourceJob:
         self._is_stopping = commands.is_stopping.is_set
         self._memory_mb: int = values[MEMORY]
         source = found(CaseInsensitiveDict(task.config))
-        given = source.schema()
+        given = values[ROW_SCHEMA] or source.schema()
         schema = given if isinstance(given, StructType) else parse_ddl(given)
         self._conversion = Conversion(task.config, task.defaults, Errors(error_settings(task.config), task, commands))
         self._encode = encoder(schema, tuple(getattr(source, "key_columns", ())), task.config, self._conversion)
-        self._is_batch = description.reading is Reading.BATCH
-        self._reader = open_reader(source, description.reading or Reading.BATCH, schema, values[BATCH_ROWS])
+        reading = chosen_reading(found, values[ROW_READER])
+        self._is_batch = reading is Reading.BATCH
+        self._reader = open_reader(source, reading, schema, values[BATCH_ROWS])
         self._transactions = Transactions(producer_settings(task), self._is_stopping)
         self._key = place_key(task.connector, task.slot)
         self._place: Place = {}
