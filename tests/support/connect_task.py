@@ -63,7 +63,8 @@ def run_task() -> None:
 def copy_in(task: dict[str, Any], config: dict[str, str], commands: Commands) -> None:
     client = {"bootstrap.servers": task["worker"]["bootstrap.servers"]}
     key = json.dumps([task["connector"], {"filename": config["file"]}], separators=(",", ":"))
-    producer, place = Producer(client), kept_place(client, task["worker"]["offset.storage.topic"], key)
+    place = kept_place(client, task["worker"]["offset.storage.topic"], key)
+    producer = Producer({**client, "partitioner": "murmur2_random"})
     while not commands.is_stopped:
         with open(config["file"], "rb") as file:
             file.seek(place)

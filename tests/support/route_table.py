@@ -20,6 +20,9 @@ from urllib.parse import urlencode
 from msgspec.structs import replace
 
 from moldau.client.protocol.access import ClusterAccess
+from moldau.products.connect.rest.served import application
+from moldau.products.connect.settings import WorkerSettings
+from moldau.products.connect.worker import Worker
 from moldau.products.console.service import Console
 from moldau.products.pipelines.looking.board.pages import open_board
 from moldau.products.pipelines.looking.board.state import BoardState
@@ -32,11 +35,13 @@ from moldau.products.service.serving import served_in_thread
 from moldau.products.sql.serving.http.routes import error, not_found, sql_routes
 from moldau.testing import Cluster
 from moldau.transport.http_authorization import new_secret
+from tests.support.connect_workers import PROGRAMS
 from tests.support.schema_registry import SchemaRegistry
 
 NOBODY, VIEWER, EDITOR, ADMIN = Role
 SUBJECT, ANY, ALL = "a role on the subject", "a role on any subject", "a role for everything"
 S, V = "/subjects/{subject:path}", "/subjects/{subject:path}/versions/{version}"
+C = "/connectors/{name}"
 SCHEMA = {"schema": '"string"'}
 WAIT_S = 60
 
@@ -121,6 +126,27 @@ TABLE = [
     Row("registry", "GET", "/mode", VIEWER, ANY),
     Row("registry", "GET", "/mode/{subject:path}", VIEWER, SUBJECT),
     Row("registry", "GET", "/metrics", VIEWER),
+    # connectors
+    Row("connect", "GET", "/", VIEWER),
+    Row("connect", "GET", "/health", NOBODY),
+    Row("connect", "GET", "/metrics", VIEWER),
+    Row("connect", "GET", "/admin/loggers", VIEWER),
+    Row("connect", "GET", "/admin/loggers/{name}", VIEWER),
+    Row("connect", "PUT", "/admin/loggers/{name}", ADMIN, body={"level": "INFO"}),
+    Row("connect", "GET", "/connectors", VIEWER),
+    Row("connect", "POST", "/connectors", ADMIN, body={"name": "a"}),
+    Row("connect", "GET", C, VIEWER),
+    Row("connect", "DELETE", C, ADMIN),
+    *(Row("connect", "GET", f"{C}/{part}", VIEWER) for part in ("config", "status", "tasks", "topics", "offsets")),
+    *(Row("connect", method, f"{C}/config", ADMIN) for method in ("PUT", "PATCH")),
+    *(Row("connect", method, f"{C}/offsets", ADMIN) for method in ("PATCH", "DELETE")),
+    *(Row("connect", "PUT", f"{C}/{part}", EDITOR) for part in ("pause", "resume", "stop", "topics/reset")),
+    Row("connect", "POST", f"{C}/restart", EDITOR),
+    Row("connect", "GET", f"{C}/tasks/{{task:int}}/status", VIEWER, path="/connectors/a/tasks/0/status"),
+    Row("connect", "POST", f"{C}/tasks/{{task:int}}/restart", EDITOR, path="/connectors/a/tasks/0/restart"),
+    Row("connect", "GET", "/connector-plugins", VIEWER),
+    Row("connect", "GET", "/connector-plugins/{name}/config", VIEWER),
+    Row("connect", "PUT", "/connector-plugins/{name}/config/validate", ADMIN),
     # the SQL service
     Row("sql", "GET", "/healthcheck", NOBODY),
     *pages("sql", "/info", "/clusterStatus", "/status", "/status/{kind}/{name:path}/{action}", "/metrics"),
@@ -133,7 +159,7 @@ TABLE = [
 ]
 WITH_PAGES = ("console", "board")
 """Users log in there by a form."""
-SERVICES = (*WITH_PAGES, "registry", "sql")
+SERVICES = (*WITH_PAGES, "registry", "sql", "connect")
 WHO = {"nobody": NOBODY, "viewer": VIEWER, "editor": EDITOR, "admin": ADMIN}
 USERS = {name: f"{name}'s" for name in WHO if name != "nobody"}
 TOKENS = {name: new_secret() for name in (*USERS, "prefixed")}
@@ -172,6 +198,11 @@ class Running:
         self._note("registry", registry.service)
         sql = Service("sql", callers_entrance(opening, cluster.access()).admit)
         self._serve("sql", sql, sql.app(sql_routes(WaitingInstance(), sql, "cluster"), not_found, error=error))
+        # it is not started: the roles come before everything else
+        worker = Worker(cluster.access(), WorkerSettings({}), PROGRAMS, "http://127.0.0.1:1", is_standalone=True)
+        life.callback(worker.close)
+        connect = Service("connect", callers_entrance(opening, cluster.access()).admit)
+        self._serve("connect", connect, application(worker, connect))
 
     def _serve_board(self, opening: Opening, access: ClusterAccess, directory: Path) -> None:
         text = "name: p\nbootstrap_servers: 127.0.0.1:9092\nsources: {o: {topic: o, format: json, schema: a int}}\n"

@@ -51,7 +51,9 @@ class FollowedTopic:
         self._ends = dict.fromkeys(range(prepare_topic(self._admin, topic, partitions, replicas)), -1)
         """The place up to which each partition was read; markers of transactions count."""
         self._is_closed = False
-        self._producer = Producer({**self.client, "enable.idempotence": True, "linger.ms": 0})
+        # that of Java's producers: a record replaces that of another worker or task only in the same partition
+        partitioner = {"partitioner": "murmur2_random"}
+        self._producer = Producer({**self.client, **partitioner, "enable.idempotence": True, "linger.ms": 0})
         self._reader = threading.Thread(target=self._read, name=f"reader of {topic}", daemon=True)
         self._reader.start()
         if not self.catch_up():

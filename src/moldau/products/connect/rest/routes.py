@@ -88,7 +88,7 @@ class Routes:
     def _of_server(self) -> list[ServedRoute]:
         return [
             _route("GET", "/", VIEWER, lambda _: Told(self._requests.about())),
-            _route("GET", "/health", VIEWER, self._health),
+            _route("GET", "/health", Role.NOBODY, self._health),
             _route("GET", "/admin/loggers", VIEWER, lambda _: Told(self._worker.loggers.every())),
             _route("GET", "/admin/loggers/{name}", VIEWER, lambda asked: Told(self._worker.loggers.one(asked.name))),
             _route("PUT", "/admin/loggers/{name}", ADMIN, self._set_level),
