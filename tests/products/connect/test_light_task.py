@@ -224,6 +224,36 @@ def test_rows_bring_their_own_schema_and_the_class_another_reader(cluster: Clust
         assert "the type INTERVAL is not read here" in task.wait_for_failure()
 
 
+def test_what_the_cluster_rejects_fails_with_its_topic(cluster: Cluster, tmp_path: Path) -> None:
+    topic = cluster.topic("small", config={"max.message.bytes": 200})
+    config = lines_config(tmp_path, topic)
+    Path(config["file"]).write_text("x" * 1000)
+    with task_of(cluster, config) as task:
+        trace = task.wait_for_failure()
+    assert "RejectedError" in trace
+    assert f"(topic {topic})" in trace
+    assert values_in(cluster, topic) == []
+
+
+def test_a_task_with_too_much_memory_fails(cluster: Cluster) -> None:
+    topic = cluster.topic("large")
+    config = {"name": topic, "connector.class": "gated:Table", "topic": topic, "count": "1500", "ballast.mb": "100"}
+    more = {"value.converter": "json", "batch.max.rows": "2000", "task.memory.max.mb": "64"}
+    with task_of(cluster, config | more) as task:
+        assert "task.memory.max.mb is 64" in task.wait_for_failure()
+    assert values_in(cluster, topic) == []
+
+
+@pytest.mark.slow
+def test_a_task_that_does_not_stop_is_ended(cluster: Cluster, tmp_path: Path) -> None:
+    topic, gate = cluster.topic("stuck"), Gate(tmp_path)
+    config = lines_config(tmp_path, topic)
+    with task_of(cluster, config | {"gate": str(gate), "gate.line": "20"}) as task:
+        gate.wait_until_reached(cluster)
+        assert task.stop(timeout=60) == 1
+    assert "did not stop within" in task.log[-1]
+
+
 def test_dead_letters_of_a_converter_and_of_a_sink(cluster: Cluster, tmp_path: Path) -> None:
     topic, letters = cluster.topic("dead"), f"{cluster.topic('dead')}-letters"
     config = {"name": topic, "connector.class": "gated:Files", "folder": str(tmp_path), "value.converter": "json"}

@@ -122,10 +122,11 @@ class TableReader(DataSourceReader):
         return [InputPartition(0), InputPartition(1)]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[int, int]]:
+        ballast = b"x" * (int(self.options.get("ballast.mb", "0")) << 20)
         for row in range(int(self.options["count"])):
             if partition.value == 1 and row == int(self.options.get("gate.row", "-1")):
                 wait_at(self.options["gate"])
-            yield (partition.value, row)
+            yield (partition.value, row + len(ballast[:0]))
 
 
 class Files(DataSource):

@@ -14,7 +14,7 @@ adds `producer.override.*` and `consumer.override.*` for the topics of records. 
 the config has none. The topic of offsets must exist, compacted. The transactional id is GROUP-CONNECTOR-SLOT.
 
 Each later line is a command: {"do": "pause"}, {"do": "resume"}, {"do": "stop"}. The end of stdin is "stop": the
-worker is gone. An unknown command fails the task.
+worker is gone. A task that does not stop within 20 s exits with 1. An unknown command fails the task.
 
 On stdout, one JSON object a line:
 

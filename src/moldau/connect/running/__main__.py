@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+import time
+from typing import Final
 
 from moldau.connect.running.loop import FAILED, run
 from moldau.connect.running.protocol import Commands, ProtocolError, Reporter, Task
+
+STOP_WITHIN_S: Final = 20.0
 
 
 def main() -> int:
@@ -19,7 +24,18 @@ def main() -> int:
         except ProtocolError as error:
             reporter.report_failure(str(error))
             return FAILED
-        return run(task, Commands(sys.stdin), reporter)
+        commands = Commands(sys.stdin)
+        threading.Thread(target=_end_late, args=(commands,), daemon=True).start()
+        return run(task, commands, reporter)
+
+
+def _end_late(commands: Commands) -> None:
+    """Ends a task that does not stop, such as in a read that waits without end. Its worker may be gone, so nobody else
+    does."""
+    commands.is_stopping.wait()
+    time.sleep(STOP_WITHIN_S)
+    sys.stderr.write(f"the task did not stop within {STOP_WITHIN_S} s\n")
+    os._exit(FAILED)
 
 
 if __name__ == "__main__":

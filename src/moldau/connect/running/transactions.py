@@ -18,6 +18,21 @@ ANY_PARTITION: Final = -1
 
 _FENCED: Final = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
 
+_PERMANENT: Final = (
+    KafkaError.MSG_SIZE_TOO_LARGE,
+    KafkaError.INVALID_MSG,
+    KafkaError.INVALID_MSG_SIZE,
+    KafkaError.INVALID_RECORD,
+    KafkaError.RECORD_LIST_TOO_LARGE,
+    KafkaError.TOPIC_EXCEPTION,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.POLICY_VIOLATION,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+)
+"""Errors of a record that another try does not mend."""
+
 Headers = Sequence[tuple[str, bytes | None]]
 
 
@@ -27,6 +42,10 @@ class FencedError(MoldauError):
 
 class AbortedError(MoldauError):
     """The transaction is aborted: its batch can be tried again."""
+
+
+class RejectedError(MoldauError):
+    """The cluster does not take a record, and would not at the next try."""
 
 
 class StoppedError(MoldauError):
@@ -62,7 +81,7 @@ class Transactions:
         timestamp_ms: int | None = None,
         headers: Headers | None = None,
     ) -> None:
-        """Waits while the producer's buffer is full. Raises AbortedError, FencedError, StoppedError."""
+        """Waits while the producer's buffer is full. Raises RejectedError, AbortedError, FencedError, StoppedError."""
         index = ANY_PARTITION if partition is None else partition
         listed = list(headers) if headers else None
         while True:
@@ -73,6 +92,7 @@ class Transactions:
                 self._producer.poll(FULL_WAIT_S)
                 self._check_stopping()
             except KafkaException as exception:
+                self._note_failure(exception.args[0], topic)
                 raise self._ended(exception.args[0]) from exception
 
     def serve(self) -> None:
@@ -83,7 +103,7 @@ class Transactions:
         self._repeat(lambda: self._producer.send_offsets_to_transaction(list(offsets), group, TRY_S))
 
     def commit(self) -> None:
-        """Raises AbortedError for a transaction that failed, FencedError, StoppedError."""
+        """Raises RejectedError or AbortedError for a transaction that failed, FencedError, StoppedError."""
         self._repeat(lambda: self._producer.commit_transaction(TRY_S))
         self._is_open = False
 
@@ -112,10 +132,13 @@ class Transactions:
             if error.code() in _FENCED or _is_fenced(error):
                 return FencedError(f"another task with this transactional id has started: {error.str()}")
             return KafkaException(error)
-        reason = error.str() if self._failed is None else f"{self._failed.str()} (topic {self._failed_topic})"
+        failed = self._failed
         if self._is_open:
             self.abort()
-            return AbortedError(reason)
+            if failed is None:
+                return AbortedError(error.str())
+            reason = f"{failed.str()} (topic {self._failed_topic})"
+            return RejectedError(reason) if failed.code() in _PERMANENT else AbortedError(reason)
         return KafkaException(error)
 
     def _check_stopping(self) -> None:
@@ -123,8 +146,13 @@ class Transactions:
             raise StoppedError("stopped while the cluster did not answer")
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None and self._failed is None and error.code() != KafkaError._PURGE_QUEUE:
-            self._failed, self._failed_topic = error, message.topic() or ""
+        if error is not None:
+            self._note_failure(error, message.topic() or "")
+
+    def _note_failure(self, error: KafkaError, topic: str) -> None:
+        """The first error is the cause of the others."""
+        if self._failed is None and error.code() != KafkaError._PURGE_QUEUE:
+            self._failed, self._failed_topic = error, topic
 
 
 def _is_fenced(error: KafkaError) -> bool:
