@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import datetime as dt
 import json
 from collections.abc import Iterator
@@ -54,7 +55,7 @@ class Source:
     def read(self, most: int = 100) -> list[tuple[Any, ...]]:
         start = self.place
         rows, self.place = self._reader.read(start, ReadMaxRows(most))
-        found = list(rows)
+        found = list(copy.copy(rows))  # as Spark does
         if found:
             assert list(self._reader.readBetweenOffsets(start, json.loads(json.dumps(self.place)))) == found
         return found

@@ -107,7 +107,8 @@ class DatabaseReader(SimpleDataSourceStreamReader):
         names = ", ".join(self._database.column(name, self._schema) for name in self._schema.names)
         condition, values = self._between(start, end)
         sql = f"SELECT {names} FROM {self._settings.relation} WHERE {condition} ORDER BY {self._order()}"
-        return (self._database.row(row, self._schema) for row in self._database.read(sql, values))
+        # an iterator of a list, which Spark can copy
+        return iter([self._database.row(row, self._schema) for row in self._database.read(sql, values)])
 
     def _last_of(self, start: Place, most: int) -> Place | None:
         """The place of the last of the next rows."""
