@@ -112,6 +112,7 @@ def test_a_simple_reader_has_a_bound_and_a_key(cluster: Cluster) -> None:
     assert [record.key for record in records] == [number.to_bytes(4, "big") for number in range(25)]
 
 
+@pytest.mark.slow
 def test_a_batch_reader_ends_and_goes_on_within_a_partition(cluster: Cluster, tmp_path: Path) -> None:
     topic, gate = cluster.topic("table"), Gate(tmp_path)
     config = {"name": topic, "connector.class": "gated:Table", "topic": topic, "count": "25", "batch.max.rows": "10"}
@@ -128,7 +129,7 @@ def test_a_batch_reader_ends_and_goes_on_within_a_partition(cluster: Cluster, tm
     assert read_all(cluster, PLAIN | config, topic, path=[CONNECTORS])[50:] == []
 
 
-@pytest.mark.parametrize("where", ["gate", "commit.gate"])
+@pytest.mark.parametrize("where", ["gate", pytest.param("commit.gate", marks=pytest.mark.slow)])
 def test_a_killed_sink_writes_its_batch_again(cluster: Cluster, tmp_path: Path, where: str) -> None:
     topic, gate = cluster.topic("sunk"), Gate(tmp_path)
     config = {"name": topic, "connector.class": "gated:Files", "topics": topic, "folder": str(tmp_path)}
@@ -149,6 +150,7 @@ def test_a_killed_sink_writes_its_batch_again(cluster: Cluster, tmp_path: Path, 
     assert cluster.lag(f"connect-{topic}") == 0
 
 
+@pytest.mark.slow
 def test_a_frozen_sink_is_fenced(cluster: Cluster, tmp_path: Path) -> None:
     topic, gate = cluster.topic("fenced"), Gate(tmp_path)
     config = {"name": topic, "connector.class": "gated:Files", "topics": topic, "folder": str(tmp_path)}
