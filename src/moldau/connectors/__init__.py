@@ -6,6 +6,7 @@ files/: lines, JSON and CSV from files and to files, and Kafka's FileStreamSourc
 http/: polls an HTTP server with a cursor, or sends records to one
 json_values: values of rows as JSON, and the other way round
 postgresql: rows of PostgreSQL
+s3/: objects in stores with Amazon S3's protocol
 sqlite: rows of SQLite
 written_batch: which batch a sink writes
 """

@@ -47,6 +47,22 @@ def to_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_plain)
 
 
+def free_text(value: str | bytes | bytearray | None) -> bytes:
+    if value is None:
+        return b"null"
+    return value.encode() if isinstance(value, str) else bytes(value)
+
+
+def json_text(value: str | bytes | bytearray | None) -> bytes:
+    """A text that is JSON already, on one line. Raises ValueError for another text."""
+    text = free_text(value)
+    try:
+        found = json.loads(text)
+    except ValueError:
+        raise ValueError(f"the text is not JSON: {text[:100]!r}") from None
+    return to_json(found).encode() if b"\n" in text or b"\r" in text else text
+
+
 def json_maker(kind: DataType) -> Make:
     """The function that makes what `to_json` takes of a value in a row."""
     if isinstance(kind, StructType):

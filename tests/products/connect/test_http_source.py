@@ -67,7 +67,7 @@ def test_spark_reads_again_what_was_between_two_places(server: RecordServer, way
     reader = reader_of(server, way)
     places = [reader.initialOffset()]
     for _ in range(3):
-        places.append(reader.read(places[-1])[1])
+        places.append(reader.read(places[-1], ReadMaxRows(3))[1])
     server.add(4)
     again = [row[0] for row in reader.readBetweenOffsets(places[0], places[-1])]
     assert again == list(range(7))

@@ -59,7 +59,7 @@ class Paging:
         if not isinstance(records, list):
             what = "nothing" if records is _ABSENT else f"{type(records).__name__}, not a list,"
             raise HttpError(f"{where} answered with {what} at records.pointer: {shown(answer.body)}")
-        return Page(records, self._following(answer, body, records, cursor))
+        return Page(records, self._following(answer, body, records, cursor), len(answer.body))
 
     def cursor_in(self, value: object) -> str | None:
         """The text of the cursor in a page or a record. Raises HttpError."""
@@ -97,10 +97,11 @@ class Paging:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """`following`: the cursor of the next page; None: there is none yet."""
+    """`following`: the cursor of the next page; None: there is none yet. `size`: bytes."""
 
     records: list[Any]
     following: str | None
+    size: int
 
 
 def parse_pointer(text: str) -> Pointer:

@@ -1,6 +1,7 @@
 """The source: reads one page after the other, and the last page again for what is new.
 
-A page without new records is not asked for again before `poll_ms` have passed, even if its cursor has moved.
+The last page is not asked for again before `poll_ms` have passed. A page without new records is the last one, even if
+its cursor has moved.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from pyspark.sql.datasource import SimpleDataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from moldau.connectors.http.pages import RECORD, Page, Paging, Place
-from moldau.connectors.http.requests import HttpError, Requester, Server
+from moldau.connectors.http.requests import MAX_PAGE_BYTES, HttpError, Requester, Server
 
 CURSOR: Final = "cursor"
 RECORDS: Final = "records"
+ROWS_AT_ONCE: Final = 100_000
+"""Rows of a read without a limit, as Spark reads. The last page may be cut."""
 MAX_PAGES_AGAIN: Final = 10_000
 """Pages between two places that Spark reads again."""
 
@@ -42,19 +45,22 @@ class HttpReader(SimpleDataSourceStreamReader):
         return {CURSOR: self._initial, RECORDS: 0}
 
     def read(self, start: Place, limit: ReadMaxRows | None = None) -> tuple[Iterator[tuple[Any, ...]], Place]:
-        """At most one page. Raises HttpError."""
-        if time.monotonic() < self._rests_until_s:
-            return iter(()), start
-        page = self._page(start)
-        found = page.records[start[RECORDS] :]
-        if limit is not None and len(found) > limit.max_rows:
-            found = found[: limit.max_rows]
-            end = self._within(start, found)
-        else:
-            end = _after(page, start)
-        if not found:
-            self._rests_until_s = time.monotonic() + self._poll_s
-        return iter(self._rows(found, start)), end
+        """Pages up to the limit, or to the last one. Raises HttpError."""
+        place, size = start, 0
+        rows: list[tuple[Any, ...]] = []
+        most = ROWS_AT_ONCE if limit is None else limit.max_rows
+        is_last = time.monotonic() < self._rests_until_s
+        while not is_last and len(rows) < most and size < MAX_PAGE_BYTES:
+            page = self._page(place)
+            new = page.records[place[RECORDS] :]
+            found = new[: most - len(rows)]
+            rows += self._rows(found, place)
+            end = _after(page, place) if len(found) == len(new) else self._within(place, found)
+            is_last = not found or (len(found) == len(new) and end[CURSOR] == place[CURSOR])
+            if is_last:
+                self._rests_until_s = time.monotonic() + self._poll_s
+            place, size = end, size + page.size
+        return iter(rows), place
 
     def readBetweenOffsets(self, start: Place, end: Place) -> Iterator[tuple[Any, ...]]:  # noqa: N802 - Spark's name
         """Raises HttpError if the server has other pages now."""

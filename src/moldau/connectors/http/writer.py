@@ -8,7 +8,6 @@ records never has the name of an earlier one.
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from pyspark.sql.types import BinaryType, StringType, StructType
 
 from moldau.connectors.http.requests import HttpError, RejectedError, Requester, Server
 from moldau.connectors.http.settings import ARRAY, LINES, LOG, SINGLE
-from moldau.connectors.json_values import json_maker, to_json
+from moldau.connectors.json_values import free_text, json_maker, json_text, to_json
 from moldau.connectors.written_batch import written_batch
 
 CONTENT_TYPES: Final = {LINES: "application/x-ndjson", ARRAY: "application/json", SINGLE: "application/json"}
@@ -109,8 +108,8 @@ class HttpWriter(DataSourceStreamWriter):
         kind = self._schema["value"].dataType
         make: Callable[[Any], bytes]
         if isinstance(kind, BinaryType | StringType):
-            is_free = self._sending.body_format == SINGLE
-            make = lambda row: _text(row[value], is_free)  # noqa: E731
+            text = free_text if self._sending.body_format == SINGLE else json_text
+            make = lambda row: text(row[value])  # noqa: E731
         else:
             to_value = json_maker(kind)
             make = lambda row: to_json(to_value(row[value])).encode()  # noqa: E731
@@ -169,17 +168,3 @@ def _join(bodies: list[bytes], body_format: str) -> bytes:
     if body_format == LINES:
         return b"".join(body + b"\n" for body in bodies)
     return bodies[0]
-
-
-def _text(value: str | bytes | bytearray | None, is_free: bool) -> bytes:
-    """A text that is JSON already, on one line. `is_free`: any bytes."""
-    if value is None:
-        return b"null"
-    body = value.encode() if isinstance(value, str) else bytes(value)
-    if is_free:
-        return body
-    try:
-        found = json.loads(body)
-    except ValueError:
-        raise ValueError(f"the text is not JSON: {body[:100]!r}; body.format=single sends any text") from None
-    return to_json(found).encode() if b"\n" in body or b"\r" in body else body
