@@ -8,7 +8,8 @@ from contextlib import contextmanager
 import pytest
 
 from moldau.client.protocol.secrets import AccessError
-from moldau.products.console.sql_server import SqlServer, SqlServerError
+from moldau.products.console.called_service import CalledServiceError
+from moldau.products.console.sql_server import SqlServer
 from tests.support.odd_server import odd_server
 
 LISTS = (
@@ -46,7 +47,7 @@ WAITING = response(b'{"@type":"generic_error","error_code":50302,"message":"send
     ],
 )
 def test_an_odd_answer_is_one_sentence(answer: bytes, problem: str) -> None:
-    with answering(answer) as url, pytest.raises(SqlServerError, match=problem):
+    with answering(answer) as url, pytest.raises(CalledServiceError, match=problem):
         SqlServer((url,)).lists()
 
 
@@ -62,7 +63,7 @@ def test_rows_that_end_in_the_middle_are_told() -> None:
     with answering(not_here, rows) as url:
         found = SqlServer((url,)).events("SELECT 1;")
         assert [next(found)[0] for _ in range(2)] == ["header", "waiting"]
-        with pytest.raises(SqlServerError, match="did not answer as one"):
+        with pytest.raises(CalledServiceError, match="did not answer as one"):
             next(found)
 
 

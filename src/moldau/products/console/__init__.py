@@ -2,9 +2,12 @@
 
 __main__: the console as a child of a broker
 browse: searches the records of a topic
+called_service: a service over HTTP that the console asks
 certificates: expiry of brokers' certificates
 cluster: requests to the cluster, on worker threads
 cluster_state: brokers, replicas and quorum of a cluster
+connect_pages: what people do with connectors
+connect_server: requests to the workers of connectors
 core/: decisions of the console, without a cluster
 dead_letters: the newest dead letters of a pipeline
 desks: the pages of each person, with that person's access

@@ -14,6 +14,8 @@ from starlette.responses import Response
 
 from moldau.client.protocol.access import ClusterAccess
 from moldau.products.console.cluster import Cluster
+from moldau.products.console.connect_pages import connect_act
+from moldau.products.console.connect_server import ConnectServer
 from moldau.products.console.routes import Pages
 from moldau.products.console.sampler import Sampler
 from moldau.products.console.sql_pages import sql_editor, sql_run
@@ -43,13 +45,19 @@ ROUTES: tuple[tuple[str, Answer], ...] = (
     ("/pipelines/{pipeline:any}", Pages.page),
     ("/sql", Pages.page),
     ("/sql/queries/{query}", Pages.page),
+    ("/connectors", Pages.page),
+    ("/connectors/{connector:any}", Pages.page),
     ("/brokers", Pages.page),
     ("/brokers/{broker}", Pages.page),
     ("/live", Pages.live),
 )
 """These routes need only the viewer role: the cluster decides what a person may read."""
-SQL_ROUTES: tuple[tuple[str, str, Answer], ...] = (("GET", "/sql/editor", sql_editor), ("POST", "/sql/run", sql_run))
-"""These need an editor: statements run with the rights of the SQL service."""
+EDITOR_ROUTES: tuple[tuple[str, str, Answer], ...] = (
+    ("GET", "/sql/editor", sql_editor),
+    ("POST", "/sql/run", sql_run),
+    ("POST", "/connect-actions", connect_act),
+)
+"""These need an editor: they act with the rights of the SQL service, and of the workers of connectors."""
 
 
 class Desks:
@@ -62,9 +70,10 @@ class Desks:
         values: RegisteredValues | None = None,
         acts_as: str = "",
         sql: SqlServer | None = None,
+        connect: ConnectServer | None = None,
     ) -> None:
         self._service = service
-        self._sql = sql
+        self._sql, self._connect = sql, connect
         self._values = values
         self._acts_as = acts_as
         self._lock = threading.Lock()
@@ -74,7 +83,7 @@ class Desks:
 
     def routes(self) -> list[ServiceRoute]:
         looks = (self._route(path, answer) for path, answer in ROUTES)
-        runs = (self._route(path, answer, method, Role.EDITOR) for method, path, answer in SQL_ROUTES)
+        runs = (self._route(path, answer, method, Role.EDITOR) for method, path, answer in EDITOR_ROUTES)
         return [*looks, *runs, STATIC]
 
     def of(self, person: Person) -> Pages:
@@ -112,7 +121,7 @@ class Desks:
 
     def _desk(self, access: ClusterAccess) -> Pages:
         cluster = Cluster(access)
-        return Pages(self._service, cluster, Sampler(cluster), self._values, self._acts_as, self._sql)
+        return Pages(self._service, cluster, Sampler(cluster), self._values, self._acts_as, self._sql, self._connect)
 
     def _route(self, path: str, answer: Answer, method: str = "GET", needs: Role = Role.VIEWER) -> ServedRoute:
         async def answered(request: Request) -> Response:

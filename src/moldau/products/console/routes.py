@@ -26,7 +26,9 @@ from moldau.products.console.browse import Browser, Found
 from moldau.products.console.certificates import WARN_DAYS, Certificates
 from moldau.products.console.cluster import Cluster, ClusterError, ConfigFacts, GroupFacts, SilentError, TopicFacts
 from moldau.products.console.cluster_state import MAX_ROWS, ClusterWatch, is_whole
+from moldau.products.console.connect_server import ACTIONS, ConnectServer
 from moldau.products.console.core.browsing import COUNTS, MAX_PARTITIONS, Question, read_question, write_next
+from moldau.products.console.core.connectors import TONES, Connector
 from moldau.products.console.core.shown import ShownRecord
 from moldau.products.console.core.sql_facts import SqlLists
 from moldau.products.console.core.sql_picture import picture_of_sql
@@ -84,12 +86,14 @@ class Pages:
         values: RegisteredValues | None = None,
         acts_as: str = "",
         sql: SqlServer | None = None,
+        connect: ConnectServer | None = None,
     ) -> None:
         """`values`: decodes the keys and values of records. `acts_as`: the principal of the service."""
         self.is_closed = False
         self.service = service
         self.acts_as = acts_as
         self.sql = sql
+        self.connect = connect
         self.values = values
         self.cluster = cluster
         self.sampler = sampler
@@ -101,7 +105,8 @@ class Pages:
         self.templates.globals["m"] = self.templates.get_template("macros.html").module
         self.templates.globals.update(spark=self._spark, chart=self._chart, rate_of=self._rate)
         self.templates.globals.update(standing=self._standing, sql_url=", ".join(sql.urls) if sql else "")
-        self.templates.globals.update(sql_tones=SQL_TONES)
+        self.templates.globals.update(sql_tones=SQL_TONES, connector_tones=TONES, connector_actions=list(ACTIONS))
+        self.templates.globals.update(connect_url=", ".join(connect.urls) if connect else "")
 
     def close(self) -> None:
         """Ends the streams, and the connections to the cluster."""
@@ -170,6 +175,10 @@ class Pages:
             return 200, "sql.html", values | self._sql_lists()
         if "query" in path_parameters:
             return self._sql_query(path_parameters["query"], values)
+        if path == "/connectors":
+            return 200, "connectors.html", values | self._connectors(snapshot)
+        if "connector" in path_parameters:
+            return self._connector(path_parameters["connector"], snapshot, values)
         if path == "/brokers":
             return 200, "brokers.html", values | {"seen": self.watch.at(snapshot), "max_rows": MAX_ROWS}
         if "broker" in path_parameters:
@@ -195,6 +204,26 @@ class Pages:
         if query is None:
             return 404, "error.html", {"title": "Query not found", "reason": visible(query_id)}
         return 200, "sql_query.html", values | {"query": query}
+
+    def _connectors(self, snapshot: Snapshot) -> dict[str, Any]:
+        found: list[Connector] = []
+        told = ""
+        try:
+            found = found if self.connect is None else self.connect.connectors()
+        except MoldauError as error:
+            told = str(error)
+        return {"connectors": found, "connect_error": told, "lags": {one.group_id: one.lag for one in snapshot.groups}}
+
+    def _connector(self, name: str, snapshot: Snapshot, values: dict[str, Any]) -> tuple[int, str, dict[str, Any]]:
+        try:
+            found = None if self.connect is None else self.connect.connector(name)
+            offsets = () if self.connect is None else self.connect.offsets(name)
+        except MoldauError as error:
+            return 404, "error.html", {"title": "The connector is not shown", "reason": visible(str(error))}
+        if found is None:
+            return 404, "error.html", {"title": "Connector not found", "reason": visible(name)}
+        lag = next((one.lag for one in snapshot.groups if one.group_id == found.group), None)
+        return 200, "connector.html", values | {"connector": found, "offsets": offsets, "lag": lag}
 
     def _topic_list(self, snapshot: Snapshot, parameters: dict[str, str]) -> dict[str, Any]:
         q = parameters.get("q", "")[:249]
@@ -451,7 +480,7 @@ def _match(path: str) -> dict[str, str] | None:
     """The parameters of a page's path; None for a page without updates."""
     from urllib.parse import unquote
 
-    if path in ("/", "/topics", "/groups", "/pipelines", "/sql", "/brokers"):
+    if path in ("/", "/topics", "/groups", "/pipelines", "/sql", "/connectors", "/brokers"):
         return {}
     kind, _, name = path.removeprefix("/").partition("/")
     if kind == "topics" and name and "/" not in name:
@@ -460,6 +489,8 @@ def _match(path: str) -> dict[str, str] | None:
         return {"group": unquote(name)}
     if kind == "pipelines" and name:
         return {"pipeline": unquote(name)}
+    if kind == "connectors" and name:
+        return {"connector": unquote(name)}
     if kind == "brokers" and _is_number(name):
         return {"broker": name}
     return None

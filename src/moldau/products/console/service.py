@@ -8,6 +8,7 @@ from collections.abc import Callable
 from starlette.types import ASGIApp
 
 from moldau.client.protocol.access import ClusterAccess
+from moldau.products.console.connect_server import ConnectServer
 from moldau.products.console.desks import Desks
 from moldau.products.console.sql_server import SqlServer
 from moldau.products.pipelines.formats.registry import Registry
@@ -20,7 +21,7 @@ from moldau.products.service.service import Service
 
 class Console:
     """`registry`: the registry with the schemas of keys and values; `sql`: the SQL service with the streams, tables and
-    queries. Raises MissingExtraError, LoginFileError."""
+    queries; `connect`: the workers of connectors. Raises MissingExtraError, LoginFileError."""
 
     def __init__(
         self,
@@ -29,13 +30,14 @@ class Console:
         *,
         registry: Registry | str | None = None,
         sql: SqlServer | None = None,
+        connect: ConnectServer | None = None,
     ) -> None:
         self.opening = opening
         values = None if registry is None else RegisteredValues(registry)
         left: list[Callable[[Person], None]] = []
         entrance = entrance_of("console", opening, access, ended=lambda person: left[0](person))
         self.service = Service("console", entrance.admit)
-        self.desks = Desks(self.service, access, values, entrance.acts_as, sql)
+        self.desks = Desks(self.service, access, values, entrance.acts_as, sql, connect)
         left.append(self.desks.left)
         entrance.join(self.service)
         self.service.wake_at_close(self.desks.wake)

@@ -1,6 +1,7 @@
 """Decisions of the console, without a cluster.
 
 browsing: the question of a search, read from a query string
+connectors: connectors, as the workers describe them
 pipeline_groups: chooses the groups to ask about
 shown: bytes and numbers in readable form
 sql_answers: answers of a SQL service as text and tables
