@@ -1,0 +1,87 @@
+"""Connectors in the console: the list, a connector with its tasks, and what an editor does. A real worker runs them."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from selenium.webdriver import Chrome
+from selenium.webdriver.support.ui import WebDriverWait
+
+from moldau.products.console.connect_server import ConnectServer
+from moldau.products.console.service import Console
+from moldau.products.service.logins.opened import Opening
+from moldau.products.service.serving import served_in_thread
+from moldau.testing import Cluster
+from tests.browser.conftest import ATTACK, WAIT_S, assert_nothing_ran
+from tests.support.connect_workers import Rest
+from tests.support.talking_process import TalkingProcess
+
+Wait = Callable[[Chrome, str], None]
+CELLS = "return [...document.querySelectorAll(arguments[0] + ' tbody tr')].map((row) => row.innerText)"
+ROWS = {"connector.class": "datagen", "topic": "rows", "columns": "n INT", "rows.per.second": "20", "tasks.max": "1"}
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[tuple[str, Rest]]:
+    """The page of a console, and the worker's REST interface."""
+    with Cluster() as cluster:
+        words = ["connect", "serve", "-b", cluster.bootstrap_servers, "--port", "0"]
+        process = TalkingProcess([sys.executable, "-m", "moldau.cli.main", *words])
+        try:
+            line = process.next_line(time.monotonic() + WAIT_S)
+            assert line is not None, process.output
+            rest = Rest(line.split()[1].rstrip("/"))
+            rest.until("/health", lambda _: True)
+            console = Console(cluster.access(), Opening(), connect=ConnectServer(("http://127.0.0.1:1", rest.url)))
+            with socket.create_server(("127.0.0.1", 0)) as listening:
+                listening.setblocking(False)
+                with served_in_thread(console.service, console.app(), listening):
+                    yield f"http://127.0.0.1:{listening.getsockname()[1]}", rest
+            console.desks.close()
+        finally:
+            process.kill()
+
+
+def wait_for_row(browser: Chrome, table: str, text: str) -> str:
+    def found(_: object) -> str | None:
+        return next((row for row in browser.execute_script(CELLS, table) if text in row), None)
+
+    return WebDriverWait(browser, WAIT_S, 0.1).until(found, f"{text!r} in {table}")
+
+
+def test_a_connector_is_watched_and_paused(worker: tuple[str, Rest], browser: Chrome, wait: Wait) -> None:
+    page, rest = worker
+    browser.get(f"{page}/")
+    browser.find_element("link text", "Connectors").click()
+    wait(browser, "The worker has no connector")
+    config = {**ROWS, "producer.override.sasl.password": "hunter2"}
+    assert rest.settled("POST", "/connectors", {"name": "rows/ä", "config": config})[0] == 201
+    row = wait_for_row(browser, "#connectors", "1 of 1")
+    assert row.split("\t")[:6] == ["rows/ä", "source", "running", "1 of 1", "–", "datagen"]
+
+    browser.find_element("link text", "rows/ä").click()
+    wait_for_row(browser, "#tasks", "running")
+    wait_for_row(browser, "#offsets", "slot")
+    assert "hunter2" not in browser.page_source
+    assert wait_for_row(browser, "#config", "producer.override.sasl.password").endswith("[hidden]")
+    browser.find_element("xpath", "//button[@value='pause']").click()
+    wait_for_row(browser, "#tasks", "paused")
+    browser.find_element("xpath", "//button[@value='resume']").click()
+    wait_for_row(browser, "#tasks", "running")
+
+
+def test_an_error_is_shown_as_text(worker: tuple[str, Rest], browser: Chrome, wait: Wait) -> None:
+    page, rest = worker
+    wrong = {**ROWS, "topic": "no topic"}
+    assert rest.settled("POST", "/connectors", {"name": ATTACK, "config": wrong})[0] == 201
+    browser.get(f"{page}/connectors")
+    row = wait_for_row(browser, "#connectors", "failed")
+    assert row.startswith("<img")
+    assert "no topic" in row
+    browser.get(f"{page}/connectors/nothing")
+    wait(browser, "The connector is not shown")
+    assert_nothing_ran(browser)
