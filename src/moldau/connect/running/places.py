@@ -75,11 +75,11 @@ def _last(
             raise StoppedError("stopped while the topic of offsets was read")
         for message in consumer.consume(MANY, POLL_S):
             error = message.error()
-            if error is None:
-                if message.key() == key:
-                    found = message.value()
-            elif error.code() != KafkaError._PARTITION_EOF:
+            if error is not None and error.code() != KafkaError._PARTITION_EOF:
                 raise KafkaException(error)
-            elif message.offset() >= ends.get(message.partition(), 0):
+            if error is None and message.key() == key:
+                found = message.value()
+            # also without an end: in a partition that is written all the time, the client never sees one
+            if message.offset() + (error is None) >= ends.get(message.partition(), 0):
                 ends.pop(message.partition(), None)
     return None if found is None else json.loads(found)

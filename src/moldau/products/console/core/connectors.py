@@ -54,6 +54,12 @@ class Connector(msgspec.Struct, frozen=True):
     status: ConnectorStatus
 
     @property
+    def state(self) -> str:
+        """That of the connector, or FAILED if a task has failed: Kafka Connect leaves the connector RUNNING then."""
+        has_failed = any(task.state == "FAILED" for task in self.status.tasks)
+        return "FAILED" if has_failed else self.status.connector.state
+
+    @property
     def running(self) -> int:
         """How many tasks run."""
         return sum(task.state == "RUNNING" for task in self.status.tasks)
