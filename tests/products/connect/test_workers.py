@@ -148,3 +148,26 @@ def is_alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
     except OSError:
         return False
+
+
+@pytest.mark.slow
+def test_a_frozen_worker_loses_its_tasks_and_shares_again_when_it_is_thawed(
+    source: dict[str, str], tmp_path: Path
+) -> None:
+    group, path = "frozen", "/connectors/many/status"
+    with Cluster() as cluster, worker(cluster.bootstrap_servers, group) as rest:
+        create(rest, "many", {**source, "slots": "4", "tasks.max": "4"})
+        rest.until_states("many", *["RUNNING"] * 4)
+        command = [sys.executable, "-m", "tests.support.connect_workers", cluster.bootstrap_servers, group]
+        with running(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            url = line_of(process.stdout).strip()
+            has_both = lambda found: url[7:] in {task["worker_id"] for task in found["tasks"]}  # noqa: E731
+            rest.until(path, has_both)
+            process.send_signal(signal.SIGSTOP)
+            rest.until(path, lambda found: {task["worker_id"] for task in found["tasks"]} == {rest.url[7:]})
+            rest.until_states("many", *["RUNNING"] * 4)
+            process.send_signal(signal.SIGCONT)
+            rest.until(path, has_both)
+            rest.until_states("many", *["RUNNING"] * 4)
+            assert rest.settled("PUT", "/connectors/many/pause")[0] == 202
+            rest.until_states("many", *["PAUSED"] * 4)

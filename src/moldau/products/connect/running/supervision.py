@@ -36,7 +36,7 @@ Key = tuple[str, int]
 
 MEMORY, DEFAULT_MEMORY_MB = "task.memory.max.mb", 1024
 WATCH_S = 1.0
-"""Between two looks at the memory of the tasks."""
+"""Between two looks at the memory and the told states of the tasks."""
 MOST_TRACE = 32 << 10
 """Characters; of a longer trace the end is kept."""
 KILLED_S = 5.0
@@ -66,6 +66,7 @@ class Held:
     stopping_s: float | None = None
     has_failed: bool = False
     is_finished: bool = False
+    told: Status | None = None
     progress: Line = field(default_factory=dict)
     topics: set[str] = field(default_factory=set)
 
@@ -292,25 +293,31 @@ class Supervision:
             self._statuses.put([topic_record(key[0], topic, (key[1], now_ms)) for topic in sorted(new)])
 
     def _watch(self) -> None:
-        """Kills tasks that have more memory than their configuration allows."""
+        """Kills tasks that have more memory than their configuration allows, and tells states again that another
+        worker has told: one that was frozen and did not know that the tasks run here."""
         if time.monotonic() - self._watched_s < WATCH_S:
             return
         self._watched_s = time.monotonic()
+        found = self._statuses.look(lambda state: {key: state.tasks.get(key) for key in self._held})
+        for key, status in found.items():
+            told = self._held[key].told
+            if told is not None and (status is None or status.worker_id != self._worker_id):
+                self._statuses.put([task_status_record(*key, told)])
         for key, held in self._held.items():
             most_mb = _memory_mb(held.wanted.config)
-            found = None if held.process is None else held.process.resident_bytes()
-            if held.process is not None and found is not None and found > most_mb << 20 and not held.has_failed:
+            size = None if held.process is None else held.process.resident_bytes()
+            if held.process is not None and size is not None and size > most_mb << 20 and not held.has_failed:
                 held.has_failed = True
                 held.process.kill()
-                self._tell(key, held, FAILED, f"the task has {found >> 20} MiB of memory, and {MEMORY} is {most_mb}")
+                self._tell(key, held, FAILED, f"the task has {size >> 20} MiB of memory, and {MEMORY} is {most_mb}")
 
     # -- states
 
     def _tell(self, key: Key, held: Held, state: str, trace: str | None = None) -> None:
         held.state = state
         version = self._version_of(held.wanted.config)
-        told = self._status(state, None if trace is None else trace[-MOST_TRACE:], version)
-        self._statuses.put([task_status_record(*key, told)])
+        held.told = self._status(state, None if trace is None else trace[-MOST_TRACE:], version)
+        self._statuses.put([task_status_record(*key, held.told)])
 
     def _status(self, state: str, trace: str | None = None, version: str | None = None) -> Status:
         return Status(state, trace, self._worker_id, self._generation, version)
