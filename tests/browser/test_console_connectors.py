@@ -86,7 +86,7 @@ def test_an_error_is_shown_as_text(worker: tuple[str, Rest], browser: Chrome, wa
     browser.get(f"{page}/connectors")
     row = wait_for_row(browser, "#connectors", "failed")
     assert row.startswith("<img")
-    assert "linger.ms" in row
+    assert "Invalid value for configuration property" in row
     browser.get(f"{page}/connectors/nothing")
     wait(browser, "The connector is not shown")
     assert_nothing_ran(browser)
