@@ -16,6 +16,7 @@ from pyspark.sql.types import IntegerType, Row, StringType, StructField, StructT
 
 from moldau.connect.configuration import ConfigError
 from moldau.connect.contract.columns import sink_schema
+from moldau.connect.handling.stages import RetriableError
 from moldau.connect.running.contexts import set_context
 from moldau.connectors.files.appending import publish
 from moldau.connectors.files.connectors import Files, FileStreamSink
@@ -204,5 +205,24 @@ def test_a_target_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     writer = FileStreamSink(CaseInsensitiveDict({"file": str(tmp_path / "out")}))
     made = writer.streamWriter(sink_schema(value=StringType()), False)
-    with pytest.raises(FileError, match="cannot be written: Is a directory"):
+    with pytest.raises(RetriableError, match="cannot be written: Is a directory"):
         made.commit([write(made, 0, "a")], 0)
+
+
+@pytest.mark.slow
+def test_a_frozen_process_that_holds_the_file_does_not_hold_up_for_ever(tmp_path: Path) -> None:
+    fifo, staged = tmp_path / "fifo", tmp_path / "staged"
+    os.mkfifo(fifo)
+    staged.write_text("x\n")
+    process = subprocess.Popen([sys.executable, "-c", APPEND, str(tmp_path / "out.txt"), str(fifo), "1"])
+    try:
+        with fifo.open("wb"):  # the process has the lock, and waits for more
+            with pytest.raises(RetriableError, match="is locked"):
+                publish(tmp_path / "out.txt", staged, "q", 0, b"")
+            process.kill()
+            process.wait(30)
+        publish(tmp_path / "out.txt", staged, "q", 0, b"")
+    finally:
+        process.kill()
+        process.wait(30)
+    assert (tmp_path / "out.txt").read_text() == "x\n"

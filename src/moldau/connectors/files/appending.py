@@ -11,15 +11,19 @@ import fcntl
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
-from moldau.connectors.files.lines import FileError
+from moldau.connectors.files.lines import FileError, TargetError
 
 MAX_QUERIES: Final = 1_000
 """Queries whose last batch the journal of a file keeps; the one that has been idle for longest leaves."""
+LOCK_S: Final = 10.0
+"""The time that a task waits for another one that appends to the file; a frozen process may hold the lock."""
+_LOCK_POLL_S: Final = 0.02
 _COPY_BYTES: Final = 1 << 20
 
 
@@ -35,7 +39,7 @@ def publish(target: Path, staged: Path, query: str, batch: int, header: bytes) -
                 journal.finish(query, batch)
         staged.unlink(missing_ok=True)
     except OSError as error:
-        raise FileError(f"{target} cannot be written: {error.strerror}") from error
+        raise TargetError(f"{target} cannot be written: {error.strerror}") from error
 
 
 def _append(target: Path, staged: Path, header: bytes) -> None:
@@ -100,8 +104,20 @@ class _Journal:
 @contextmanager
 def _locked(target: Path) -> Iterator[None]:
     with target.with_name(f".{target.name}.lock").open("ab") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        deadline_s = time.monotonic() + LOCK_S
+        while not _is_locked(lock):
+            if time.monotonic() > deadline_s:
+                raise TargetError(f"{target} is locked: another process has been appending for {LOCK_S:g} s")
+            time.sleep(_LOCK_POLL_S)
         yield
+
+
+def _is_locked(lock: BinaryIO) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def sync_folder(folder: Path) -> None:

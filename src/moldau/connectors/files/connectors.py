@@ -22,7 +22,7 @@ from moldau.connect.configuration import (
 )
 from moldau.connect.contract.columns import source_schema
 from moldau.connect.contract.ddl import parse_ddl
-from moldau.connectors.files.formats import CSV, FORMATS, JSON, LINES, check_columns, checked_json, json_parser
+from moldau.connectors.files.formats import CSV, FORMATS, JSON, LINES, check_columns, checked_json
 from moldau.connectors.files.lines import Folder
 from moldau.connectors.files.sink import FileWriter
 from moldau.connectors.files.source import FileReader, Reading, Rows, RowsOfColumns, RowsOfRecords
@@ -166,8 +166,7 @@ class Files(DataSource):
         skips, form = values["bad.lines"] == "skip", values["format"]
         if values["columns"] is None:
             return RowsOfRecords(_topic(self.options), checked_json if form == JSON else None, skips)
-        parser = json_parser(schema) if form == JSON else None
-        return RowsOfColumns(schema, parser, values["csv.delimiter"], values["csv.header"], skips)
+        return RowsOfColumns(form, schema, values["csv.delimiter"], values["csv.header"], skips)
 
     def _values(self) -> dict[str, Any]:
         return parse(self.settings, dict(self.options))

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol
 
+from moldau.connect.handling.stages import RetriableError
 from moldau.errors import MoldauError
 
 HEAD_BYTES: Final = 256
@@ -28,6 +29,10 @@ MAX_FILES: Final = 10_000
 
 class FileError(MoldauError):
     """A file or a line that cannot be read or written."""
+
+
+class TargetError(FileError, RetriableError):
+    """A target that cannot be written now: a full disk, a folder without permission."""
 
 
 @dataclass(frozen=True, slots=True)

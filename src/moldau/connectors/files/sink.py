@@ -14,12 +14,11 @@ from typing import Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import Row, StructType
-from pyspark.taskcontext import TaskContext
 
 from moldau.connect.contract.columns import SINK_COLUMNS
 from moldau.connectors.files.appending import publish, sync_folder
 from moldau.connectors.files.formats import CSV, csv_header, writer_of
-from moldau.connectors.files.lines import FileError
+from moldau.connectors.files.lines import FileError, TargetError
 from moldau.connectors.written_batch import WrittenBatch, written_batch
 
 ROWS_OF_A_CHUNK: Final = 10_000
@@ -55,16 +54,14 @@ class FileWriter(DataSourceStreamWriter):
 
     def write(self, iterator: Iterator[Row]) -> Staged:
         found = written_batch() or WrittenBatch(uuid.uuid4().hex, 0, 0)
-        context = TaskContext.get()
-        attempt = context.taskAttemptId() if context is not None else 0
         folder = self._target if self._is_folder else self._target.parent
         mine = f"{_STAGED}{self._target.name}-{_short(found.query)}-{found.part}-"
-        path = folder / f"{mine}{found.batch}-{attempt}"
+        path = folder / f"{mine}{found.batch}-{uuid.uuid4().hex}"
         try:
             self._remove_old(folder, mine, path.name)
             count = self._stage(path, iterator)
         except OSError as error:
-            raise FileError(f"{path} cannot be written: {error.strerror}") from error
+            raise TargetError(f"{path} cannot be written: {error.strerror}") from error
         return Staged(str(path) if count else None, found.query, found.part)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
@@ -111,7 +108,7 @@ class FileWriter(DataSourceStreamWriter):
             elif not final.exists():
                 raise FileError(f"{staged} is gone, and {final} is not there")
         except OSError as error:
-            raise FileError(f"{final} cannot be written: {error.strerror}") from error
+            raise TargetError(f"{final} cannot be written: {error.strerror}") from error
 
 
 def _short(query: str) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pyspark.sql.datasource import SimpleDataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadMaxRows
 from pyspark.sql.types import StructType
 
-from moldau.connectors.files.formats import LineError, csv_cells, csv_parser
+from moldau.connectors.files.formats import JSON, LineError, csv_cells, csv_parser, json_parser
 from moldau.connectors.files.lines import (
     FileError,
     Folder,
@@ -31,6 +31,7 @@ ROWS_OF_A_READ: Final = 10_000
 
 Place = dict[str, Any]
 Rows = Callable[[Lines], Iterator[tuple[Any, ...]]]
+Parser = Callable[[str], tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,8 @@ class FileReader(SimpleDataSourceStreamReader):
         if not found:
             return iter(()), start
         end = self._place(without_gone(marks, files), files)
-        return (row for lines in found for row in self._rows(lines)), end
+        # a list, because Spark copies the iterator
+        return iter([row for lines in found for row in self._rows(lines)]), end
 
     def readBetweenOffsets(self, start: Place, end: Place) -> Iterator[tuple[Any, ...]]:  # noqa: N802
         """The rows of a batch again. Raises FileError if a file is gone."""
@@ -169,38 +171,43 @@ class RowsOfRecords:
         return ((topic, None, None, one, None, None) for one in _parsed(lines, check, self.skips))
 
 
-@dataclass(slots=True)
 class RowsOfColumns:
-    """Each line is a row with the columns of the schema. `parse` None: CSV, whose header may have another order."""
+    """Each line is a row with the columns of the schema. The header of a file of CSV may have another order.
 
-    schema: StructType
-    parse: Callable[[str], tuple[Any, ...]] | None
-    delimiter: str
-    has_header: bool
-    skips: bool
-    _parsers: dict[tuple[str, ...], Callable[[str], tuple[Any, ...]]] = field(default_factory=dict)
+    Parsers are made when they are needed: Spark pickles the reader.
+    """
+
+    def __init__(self, form: str, schema: StructType, delimiter: str, has_header: bool, skips: bool) -> None:
+        self._form = form
+        self._schema = schema
+        self._delimiter = delimiter
+        self._has_header = has_header
+        self._skips = skips
+        self._parsers: dict[tuple[str, ...], Parser] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_parsers": {}}
 
     def __call__(self, lines: Lines) -> Iterator[tuple[Any, ...]]:
-        if self.parse is not None:
-            return _parsed(lines, self.parse, self.skips)
-        if not self.has_header:
-            return _parsed(lines, self._parser(None), self.skips)
+        if self._form == JSON or not self._has_header:
+            return _parsed(lines, self._parser(None), self._skips)
         header = lines.texts[0] if lines.starts and lines.texts else _first_line(lines)
         parse = self._header_parser(lines, header)
         rest = Lines(lines.path, lines.texts[1:], lines.first, lines.end) if lines.starts else lines
-        return _parsed(rest, parse, self.skips)
+        return _parsed(rest, parse, self._skips)
 
-    def _header_parser(self, lines: Lines, header: str) -> Callable[[str], tuple[Any, ...]]:
+    def _header_parser(self, lines: Lines, header: str) -> Parser:
         try:
-            return self._parser(tuple(csv_cells(header.removeprefix("\ufeff"), self.delimiter)))
+            return self._parser(tuple(csv_cells(header.removeprefix("\ufeff"), self._delimiter)))
         except LineError as error:
             raise FileError(f"{lines.path}: {error}") from None
 
-    def _parser(self, header: tuple[str, ...] | None) -> Callable[[str], tuple[Any, ...]]:
+    def _parser(self, header: tuple[str, ...] | None) -> Parser:
         key = header or ()
         if key not in self._parsers:
             self._parsers.clear()
-            self._parsers[key] = csv_parser(self.schema, self.delimiter, header)
+            made = json_parser(self._schema) if self._form == JSON else None
+            self._parsers[key] = made or csv_parser(self._schema, self._delimiter, header)
         return self._parsers[key]
 
 
