@@ -16,6 +16,8 @@ from moldau.transport.access import open_admin
 from moldau.types import nearest
 
 BY_DEFAULT = -1
+KNOWN_WITHIN_MS, LOOK_MS = 10_000, 20
+"""How long a made topic is waited for, and the time between two looks."""
 
 
 def make_topic(
@@ -49,6 +51,15 @@ def make_topic(
         except KafkaError as error:
             if error.name != "TOPIC_ALREADY_EXISTS":
                 raise
+    _await_topic(needed.topic, cluster)
+
+
+def _await_topic(topic: str, cluster: ClusterView) -> None:
+    """Apache Kafka answers when the controller has made the topic; its brokers know it a little later. A query over a
+    topic that no broker knows would fail, and start again with a pause."""
+    deadline_ms = cluster.monotonic_ms() + KNOWN_WITHIN_MS
+    while topic not in cluster.topics() and cluster.monotonic_ms() < deadline_ms:
+        cluster.pause(LOOK_MS)
 
 
 def drop_topic(topic: str, access: ClusterAccess) -> None:
