@@ -90,9 +90,10 @@ TABLE = [
     *pages("console", "/", "/topics", "/topics/{topic}", "/topics/{topic}/tail", "/topics/{topic}/records"),
     *pages("console", "/topics/{topic}/records.jsonl", "/topics/{topic}/stream", "/groups", "/groups/{group:any}"),
     *pages("console", "/pipelines", "/pipelines/{pipeline:any}", "/brokers", "/brokers/{broker}", "/live", "/metrics"),
-    *pages("console", "/sql", "/sql/queries/{query}"),
+    *pages("console", "/sql", "/sql/queries/{query}", "/connectors", "/connectors/{connector:any}"),
     Row("console", "GET", "/sql/editor", EDITOR),
     Row("console", "POST", "/sql/run", EDITOR, body={"sql": "SHOW STREAMS;"}),
+    Row("console", "POST", "/connect-actions", EDITOR, body={"connector": "a", "action": "pause"}),
     *login_pages("console"),
     # the board of a pipeline
     *pages("board", "/", "/live", "/status.json", "/metrics"),
