@@ -67,7 +67,14 @@ class Row:
 
 
 NAMES = {"subject": "orders-value", "version": "1", "id": "1", "topic": "orders", "group": "g", "broker": "1"}
-NAMES |= {"pipeline": "p", "query": "CTAS_A_0", "kind": "stream", "name": "orders", "action": "create"}
+NAMES |= {
+    "pipeline": "p",
+    "query": "CTAS_A_0",
+    "kind": "stream",
+    "name": "orders",
+    "action": "create",
+    "connector": "rows",
+}
 
 
 def pages(service: str, *routes: str) -> list[Row]:

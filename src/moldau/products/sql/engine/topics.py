@@ -9,7 +9,7 @@ from moldau.client.protocol.access import ClusterAccess
 from moldau.errors import KafkaError
 from moldau.products.sql.catalog.catalog import Relation
 from moldau.products.sql.catalog.deciding import TopicNeeded
-from moldau.products.sql.engine.looking.cluster import ClusterView
+from moldau.products.sql.engine.looking.cluster import ClusterView, LiveCluster
 from moldau.products.sql.language.errors import SqlError
 from moldau.products.sql.language.parser.script import Parsed
 from moldau.transport.access import open_admin
@@ -17,7 +17,7 @@ from moldau.types import nearest
 
 BY_DEFAULT = -1
 KNOWN_WITHIN_MS, LOOK_MS = 10_000, 20
-"""How long a made topic is waited for, and the time between two looks."""
+"""How long the brokers may take to know of a topic that is made or deleted, and the time between two looks."""
 
 
 def make_topic(
@@ -51,15 +51,7 @@ def make_topic(
         except KafkaError as error:
             if error.name != "TOPIC_ALREADY_EXISTS":
                 raise
-    _await_topic(needed.topic, cluster)
-
-
-def _await_topic(topic: str, cluster: ClusterView) -> None:
-    """Apache Kafka answers when the controller has made the topic; its brokers know it a little later. A query over a
-    topic that no broker knows would fail, and start again with a pause."""
-    deadline_ms = cluster.monotonic_ms() + KNOWN_WITHIN_MS
-    while topic not in cluster.topics() and cluster.monotonic_ms() < deadline_ms:
-        cluster.pause(LOOK_MS)
+    _await_change(needed.topic, cluster, is_there=True)
 
 
 def drop_topic(topic: str, access: ClusterAccess) -> None:
@@ -70,6 +62,15 @@ def drop_topic(topic: str, access: ClusterAccess) -> None:
         except KafkaError as error:
             if error.name != "UNKNOWN_TOPIC_OR_PARTITION":
                 raise
+    _await_change(topic, LiveCluster(access), is_there=False)
+
+
+def _await_change(topic: str, cluster: ClusterView, *, is_there: bool) -> None:
+    """Apache Kafka answers when the controller has made or deleted the topic; its brokers know that a little later. The
+    next statement, or the query, would see the topic as it was."""
+    deadline_ms = cluster.monotonic_ms() + KNOWN_WITHIN_MS
+    while (topic in cluster.topics()) is not is_there and cluster.monotonic_ms() < deadline_ms:
+        cluster.pause(LOOK_MS)
 
 
 def _error(parsed: Parsed, problem: str, near: str | None = None) -> SqlError:
