@@ -13,6 +13,7 @@ from moldau.testing.connect import OFFSETS_TOPIC, ConnectorTask, read_all, write
 from tests.support.gate import CONNECTORS, Gate
 
 PLAIN = {"key.converter": "bytes", "value.converter": "bytes"}
+WAIT_S = 60
 TEXTS = [f"line {number}" for number in range(40)]
 
 
@@ -148,6 +149,22 @@ def test_a_killed_sink_writes_its_batch_again(cluster: Cluster, tmp_path: Path, 
     assert isinstance(noted, dict)
     assert noted["ranges"] == {topic: {"0": [0, 40]}}
     assert cluster.lag(f"connect-{topic}") == 0
+
+
+@pytest.mark.slow
+def test_a_sink_goes_on_after_the_broker_was_killed(tmp_path: Path) -> None:
+    with Cluster() as cluster:
+        topic = cluster.topic("killed")
+        cluster.produce(topic, "0")
+        config = {"name": topic, "connector.class": "gated:Files", "topics": topic, "folder": str(tmp_path)}
+        with task_of(cluster, config) as task:
+            task.wait_for(lambda: task.progress.get("records") == 1)
+            for number in (1, 2):
+                cluster.kill()
+                cluster.restart()
+                cluster.produce(topic, str(number))
+                task.wait_for(lambda expected=number + 1: task.progress["records"] == expected, WAIT_S)
+    assert sorted(line for lines in written(tmp_path).values() for line in lines) == ["0", "1", "2"]
 
 
 @pytest.mark.slow

@@ -29,6 +29,7 @@ def producer_settings(task: Task) -> dict[str, Any]:
     return {
         **base_settings(task),
         "partitioner": "murmur2_random",
+        "metadata.recovery.strategy": "none",  # else a transaction may hang after a broker's death: librdkafka's 5511
         "linger.ms": 5,
         "compression.type": "none",
         "queue.buffering.max.messages": BUFFERED_RECORDS,
