@@ -118,9 +118,9 @@ class TopicWriter:
     def __init__(self, topic: WritableTopic, transactional_id: str) -> None:
         """Ends the transaction of the previous writer. Raises KafkaException."""
         self._topic = topic.topic
-        self._producer = Producer(
-            {**topic.client, "transactional.id": transactional_id, "linger.ms": 0, "logger": UNHEARD}
-        )
+        settings = {**topic.client, "transactional.id": transactional_id, "linger.ms": 0, "logger": UNHEARD}
+        # else a transaction may hang after a broker's death: librdkafka's 5511
+        self._producer = Producer({**settings, "metadata.recovery.strategy": "none"})
         self._producer.init_transactions(TIMEOUT_S)
 
     def commit(self, records: Sequence[Record]) -> int:
