@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
@@ -114,31 +115,28 @@ def test_faults_that_pass(server: RecordServer, fault: int | str) -> None:
 def test_faults_that_last_are_nobodys_record(server: RecordServer, fault: int | str, problem: str) -> None:
     server.faults = [fault] * 10
     with pytest.raises(HttpError, match=problem) as raised:
-        send(server, texts("1", "2"), request_timeout_ms="200", retry_timeout_ms="0", on_rejected="log")
+        send(server, texts("1", "2"), request_timeout_ms="200", retry_timeout_ms="0")
     assert "offset" not in str(raised.value)
     assert server.taken == []
     assert len(server.faults) == 9
 
 
-def test_a_rejected_record_is_named(server: RecordServer, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_rejected_record_is_named_and_the_others_are_sent(server: RecordServer) -> None:
     server.refuses = "bad"
-    rows = texts("1", '"bad"', "3", "4")
-    with pytest.raises(HttpError, match=r"t-0 offset 11 was rejected: .* 422 .*: this one is bad"):
-        send(server, rows)
-    server.taken.clear()
-    assert send(server, rows, on_rejected="log").records == 3
-    assert bodies(server) == [b"1\n", b"3\n", b"4\n"]
-    assert "t-0 offset 11 is left out" in caplog.text
+    sent = send(server, texts("1", '"bad"', "3", "4"))
+    ((place, reason),) = sent.rejected
+    assert place == 1
+    assert re.search(r"t-0 offset 11 was rejected: .* 422 .*: this one is bad", reason)
+    assert (sent.records, bodies(server)) == (3, [b"1\n", b"3\n", b"4\n"])
     names = [headers[KEY] for headers, _ in server.taken]
     assert len(set(names)) == 3
 
 
 def test_texts_that_are_not_json(server: RecordServer) -> None:
-    with pytest.raises(HttpError, match=r"t-0 offset 11 has no form in JSON: the text is not JSON: b'no'"):
-        send(server, texts("1", "no"))
-    send(server, texts('{"a":\n1}'))
+    sent = send(server, texts("1", "no", '{"a":\n1}'))
+    assert sent.rejected == [(1, "t-0 offset 11 has no form in JSON: the text is not JSON: b'no'")]
     send(server, texts(b"any \xff"), sink_schema(), body_format="single", headers="Content-Type: text/plain")
-    assert bodies(server) == [b'{"a":1}\n', b"any \xff"]
+    assert bodies(server) == [b'1\n{"a":1}\n', b"any \xff"]
     assert server.taken[-1][0]["Content-Type"] == "text/plain"
 
 
@@ -161,9 +159,13 @@ def test_a_light_task_sends_all_records_after_a_kill(server: RecordServer) -> No
             assert server.has_failed.wait(30), task.log
             task.kill()
         server.faults = [503, RESET]
-        with ConnectorTask(cluster, config) as task:
+        server.refuses = '"n":99}'
+        letters = cluster.topic("dead", partitions=1)
+        dead = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": letters}
+        with ConnectorTask(cluster, config | dead) as task:
             task.wait_until_idle()
             assert task.progress["lag"] == 0
+        assert [json.loads(record.value or b"") for record in cluster.records(letters)] == [{"n": 99}]
     sent = Counter(json.loads(line)["n"] for body in bodies(server) for line in body.splitlines())
-    assert sent == dict.fromkeys(range(100), 1)
+    assert sent == dict.fromkeys(range(99), 1)
     assert all(headers[KEY].startswith("posted-0-") for headers, _ in server.taken)

@@ -82,13 +82,18 @@ def test_from_a_topic_to_an_http_server(
 ) -> None:
     topic = new_topic()
     produce(topic, [(None, json.dumps({"n": number}).encode()) for number in range(25)])
-    run(f"""
+    spec = f"""
 name: topic-to-http
 source: {{topic: {topic}, format: json, schema: "n int"}}
 sql: select n, n * 2 as twice from source
 sink: {{datasource: "{HTTP}", options: {{url: "{server.url}/in", batch.max.size: "10"}}}}
-""")
+"""
+    run(spec)
     rows = [json.loads(line) for _, body in server.taken for line in body.splitlines()]
     assert sorted(rows, key=str) == sorted(({"n": n, "twice": 2 * n} for n in range(25)), key=str)
     names = [headers["Idempotency-Key"] for headers, _ in server.taken]
     assert len(set(names)) == len(names)
+    produce(topic, [(None, b'{"n": 77}')])
+    server.refuses = '"n":77,'
+    with pytest.raises(AssertionError, match="row 1 of the batch was rejected"):
+        run(spec)

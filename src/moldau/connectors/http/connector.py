@@ -58,7 +58,6 @@ class Http(DataSource):
             values["batch.max.size"],
             values["body.max.bytes"],
             values["idempotency.header"],
-            values["on.rejected"],
         )
         return HttpWriter(sending, schema, is_record=sorted(schema.names) == sorted(SINK_COLUMNS))
 

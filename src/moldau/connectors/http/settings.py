@@ -23,7 +23,6 @@ from moldau.connectors.http.pages import HEADER, PAGE, RECORD, Paging, parse_poi
 from moldau.connectors.http.requests import Server, parse_url
 
 LINES, ARRAY, SINGLE = "lines", "array", "single"
-FAIL, LOG = "fail", "log"
 DEFAULT_POLL_MS: Final = 1_000
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _OWN: Final = {"host", "content-length", "connection", "transfer-encoding"}
@@ -166,13 +165,6 @@ SETTINGS: Final = (
         Importance.LOW,
         "The header that names a request, also when it is repeated. Empty: none.",
         check=_header_name,
-    ),
-    Setting(
-        "on.rejected",
-        Kind.STRING,
-        FAIL,
-        documentation="A record that the server rejects: fail ends the task, log leaves it out.",
-        check=one_of(FAIL, LOG),
     ),
 )
 

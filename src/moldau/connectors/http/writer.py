@@ -8,16 +8,15 @@ records never has the name of an earlier one.
 from __future__ import annotations
 
 import hashlib
-import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import BinaryType, StringType, StructType
 
 from moldau.connectors.http.requests import HttpError, RejectedError, Requester, Server
-from moldau.connectors.http.settings import ARRAY, LINES, LOG, SINGLE
+from moldau.connectors.http.settings import ARRAY, LINES, SINGLE
 from moldau.connectors.json_values import free_text, json_maker, json_text, to_json
 from moldau.connectors.written_batch import written_batch
 
@@ -26,11 +25,9 @@ OF_RECORDS: Final = (400, 409, 413, 422)
 """Statuses that may be about one record of a request, and not about all of them."""
 DIGEST_CHARACTERS: Final = 16
 
-logger = logging.getLogger("moldau.connectors")
-
 
 class RecordError(HttpError):
-    """A record that the server rejected, or that has no form in JSON."""
+    """A record that the server rejected, or that has no form in JSON, in a query of Spark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +38,23 @@ class Sending:
     max_records: int
     max_bytes: int
     name_header: str
-    on_rejected: str
 
 
 @dataclass
 class Sent(WriterCommitMessage):
+    """`rejected`: places of rows, and reasons."""
+
     requests: int = 0
     records: int = 0
+    rejected: list[tuple[int, str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A record of a request. `place`: in the topic, or in the batch."""
+    """A record of a request. `row`: its place in the batch. `place`: in the topic, or in the batch."""
 
     body: bytes
+    row: int
     place: str
 
 
@@ -74,7 +74,7 @@ class HttpWriter(DataSourceStreamWriter):
         parts: list[_Part] = []
         size = 0
         most = 1 if sending.body_format == SINGLE else sending.max_records
-        for part in self._parts(iterator):
+        for part in self._parts(iterator, requests.sent):
             if parts and (len(parts) >= most or size + len(part.body) > sending.max_bytes):
                 requests.send(parts)
                 parts, size = [], 0
@@ -85,19 +85,25 @@ class HttpWriter(DataSourceStreamWriter):
         return requests.sent
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """`write` has sent all."""
+        """`write` has sent all. Raises RecordError on Spark, which does not know of rejected rows."""
+        if written_batch() is None:
+            for message in messages:
+                for _, reason in message.rejected if isinstance(message, Sent) else ():
+                    raise RecordError(reason)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """What a server has taken stays there."""
 
-    def _parts(self, rows: Iterator[Any]) -> Iterator[_Part]:
+    def _parts(self, rows: Iterator[Any], sent: Sent) -> Iterator[_Part]:
         make, place_of = self._maker()
-        for number, row in enumerate(rows, 1):
-            place = place_of(row, number)
+        for index, row in enumerate(rows):
+            place = place_of(row, index + 1)
             try:
-                yield _Part(make(row), place)
+                body = make(row)
             except ValueError as error:
-                raise RecordError(f"{place} has no form in JSON: {error}") from error
+                sent.rejected.append((index, f"{place} has no form in JSON: {error}"))
+                continue
+            yield _Part(body, index, place)
 
     def _maker(self) -> tuple[Callable[[Any], bytes], Callable[[Any, int], str]]:
         if not self._is_record:
@@ -157,9 +163,7 @@ class _Requests:
         self.sent.records += len(parts)
 
     def _reject(self, part: _Part, error: RejectedError) -> None:
-        if self._sending.on_rejected != LOG:
-            raise RecordError(f"{part.place} was rejected: {error}") from error
-        logger.error("%s is left out: %s", part.place, error)
+        self.sent.rejected.append((part.row, f"{part.place} was rejected: {error}"))
 
 
 def _join(bodies: list[bytes], body_format: str) -> bytes:
