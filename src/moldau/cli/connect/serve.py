@@ -44,17 +44,19 @@ def add_verb(verbs: Subparsers[argparse.ArgumentParser]) -> None:
     )
     serve.add_argument(
         "--standalone",
-        nargs="+",
-        metavar="FILE",
-        help="run these connectors in this worker alone: configurations and states are in its memory",
+        action="store_true",
+        help="run alone, with the connectors of the files: configurations and states are in memory",
     )
+    serve.add_argument("file", nargs="*", default=[], help="with --standalone: a connector, as JSON or properties")
     serve.set_defaults(run=run_worker)
 
 
 def run_worker(arguments: argparse.Namespace) -> int:
     """Serves until Ctrl-C or SIGTERM."""
     _require_extra()
-    connectors = [read_connector(path) for path in arguments.standalone or ()]
+    if arguments.file and not arguments.standalone:
+        raise CommandError("files of connectors need --standalone; `moldau connect create` gives them to a group")
+    connectors = [read_connector(path) for path in arguments.file]
     arguments, settings = _settings(arguments)
     access = access_of(arguments)
     opening = opening_of(arguments)
@@ -67,7 +69,7 @@ def run_worker(arguments: argparse.Namespace) -> int:
     address = settings.text("rest.advertised.url") or address_of(listening, opening, registered_host)
     try:
         with explained(arguments):
-            worker = Worker(access, settings, COMMANDS, address, is_standalone=bool(connectors))
+            worker = Worker(access, settings, COMMANDS, address, is_standalone=arguments.standalone)
         try:
             _create(worker, connectors)
             print(f"connect {address_of(listening, opening)}", flush=True)
