@@ -116,9 +116,7 @@ class Routes:
             _route("POST", f"{CONNECTOR}/restart", EDITOR, self._led(self._restart)),
             _route("GET", f"{CONNECTOR}/offsets", VIEWER, lambda asked: Told(ask.offsets(asked.name))),
             _route("PATCH", f"{CONNECTOR}/offsets", ADMIN, self._led(self._alter_offsets)),
-            _route(
-                "DELETE", f"{CONNECTOR}/offsets", ADMIN, self._led(lambda asked: Told(ask.reset_offsets(asked.name)))
-            ),
+            _route("DELETE", f"{CONNECTOR}/offsets", ADMIN, self._led(self._reset_offsets)),
         ]
 
     def _of_plugins(self) -> list[ServedRoute]:

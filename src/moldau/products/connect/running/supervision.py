@@ -67,7 +67,6 @@ class Held:
     has_failed: bool = False
     is_finished: bool = False
     told: Status | None = None
-    progress: Line = field(default_factory=dict)
     topics: set[str] = field(default_factory=set)
 
 
@@ -84,7 +83,7 @@ class TaskSettings:
 
 
 class Supervision:
-    """Its methods are called in one thread, but for `restart_task` and `progress`."""
+    """Its methods are called in one thread, but for `restart_task`."""
 
     def __init__(
         self,
@@ -110,11 +109,6 @@ class Supervision:
     def restart_task(self, name: str, task: int) -> None:
         """Thread-safe."""
         self._asked.put((name, task))
-
-    def progress(self, name: str, task: int) -> Line | None:
-        """What the task has told last; None for a task that does not run here."""
-        held = self._held.get((name, task))
-        return None if held is None else held.progress
 
     def look(self, owned: frozenset[int], shares: int, generation: int) -> None:
         """Carries out what has changed: configurations, states, shares, and what the processes have told."""
@@ -285,7 +279,6 @@ class Supervision:
         held.starts_s = None if wait_s is None else time.monotonic() + wait_s
 
     def _progressed(self, key: Key, held: Held, progress: Line) -> None:
-        held.progress = progress
         new = set(progress.get("topics", ())) - held.topics
         if new:
             held.topics |= new
