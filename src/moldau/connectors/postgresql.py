@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import urlsplit
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, SimpleDataSourceStreamReader
 from pyspark.sql.types import (
     BinaryType,
     BooleanType,
@@ -28,10 +27,10 @@ from pyspark.sql.types import (
 from moldau.connect.configuration import Kind, Setting, parse, wrong
 from moldau.connect.data.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema, Type
 from moldau.connect.handling.stages import RetriableError
+from moldau.connectors.databases.connector import DatabaseConnector
 from moldau.connectors.databases.dialect import DatabaseError, as_json
-from moldau.connectors.databases.settings import CONNECTION, SINK, SOURCE, connection, secret_text, sink_settings
-from moldau.connectors.databases.sink import DatabaseWriter
-from moldau.connectors.databases.source import DatabaseReader, SourceSettings, source_settings
+from moldau.connectors.databases.settings import CONNECTION, SINK, SOURCE, connection, secret_text
+from moldau.connectors.databases.source import SourceSettings
 from moldau.connectors.databases.statements import path_of, quoted
 from moldau.extras import require_extra
 
@@ -179,26 +178,16 @@ class PostgresqlDatabase:
         return stored
 
 
-class Postgresql(DataSource):
+class Postgresql(DatabaseConnector):
     """`postgresql`."""
 
     settings: ClassVar[tuple[Setting, ...]] = (*_CONNECTION, *SINK, *SOURCE)
-    delivery: ClassVar[str] = "exactly-once"
 
     @classmethod
     def name(cls) -> str:
         return "postgresql"
 
-    def schema(self) -> StructType:
-        return self._database().row_type(source_settings(self.options))
-
-    def simpleStreamReader(self, schema: StructType) -> SimpleDataSourceStreamReader:  # noqa: N802
-        return DatabaseReader(self._database(), source_settings(self.options), schema)
-
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        return DatabaseWriter(self._database(), sink_settings(self.options), schema)
-
-    def _database(self) -> PostgresqlDatabase:
+    def database(self) -> PostgresqlDatabase:
         values = parse(_CONNECTION, self.options)
         user = values["connection.user"]
         password = secret_text(values["connection.password"])

@@ -10,20 +10,21 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, SimpleDataSourceStreamReader
 from pyspark.sql.types import BinaryType, BooleanType, DataType, DoubleType, LongType, StringType, StructType
 
 from moldau.connect.configuration import Setting, parse
 from moldau.connect.data.schema import Schema, Type
 from moldau.connect.handling.stages import RetriableError
+from moldau.connectors.databases.connector import DatabaseConnector
 from moldau.connectors.databases.dialect import DatabaseError, as_json
-from moldau.connectors.databases.settings import SINK, SOURCE, connection, sink_settings
-from moldau.connectors.databases.sink import DatabaseWriter
-from moldau.connectors.databases.source import DatabaseReader, SourceSettings, source_settings
+from moldau.connectors.databases.settings import SINK, SOURCE, connection
+from moldau.connectors.databases.source import SourceSettings
 from moldau.connectors.databases.statements import quoted
 
 WAIT_S: Final = 60.0
 """For another process that writes."""
+MAY_PASS: Final = ("locked", "unable to open", "disk")
+"""In the sentence of an OperationalError."""
 _CONNECTION: Final = (connection("The file: its path, or sqlite:///data/shop.db."),)
 _PREFIXES: Final = ("jdbc:sqlite:", "sqlite:///", "sqlite:")
 _TYPES: Final[Mapping[Type, str]] = {
@@ -82,19 +83,14 @@ class SqliteDatabase:
 
     @contextmanager
     def transaction(self) -> Iterator[SqliteSession]:
-        try:
-            with closing(sqlite3.connect(self._path, WAIT_S, isolation_level=None)) as own:
-                own.execute("BEGIN IMMEDIATE")
-                try:
-                    yield SqliteSession(own)
-                except BaseException:
-                    own.execute("ROLLBACK")
-                    raise
-                own.execute("COMMIT")
-        except sqlite3.OperationalError as error:
-            raise _error(error) from error
-        except (sqlite3.Error, OverflowError) as error:
-            raise DatabaseError(f"SQLite: {error}") from error
+        with _in_words(), closing(sqlite3.connect(self._path, WAIT_S, isolation_level=None)) as own:
+            own.execute("BEGIN IMMEDIATE")
+            try:
+                yield SqliteSession(own)
+            except BaseException:
+                own.execute("ROLLBACK")
+                raise
+            own.execute("COMMIT")
 
     def read(self, sql: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
         with self._reading() as own:
@@ -125,13 +121,9 @@ class SqliteDatabase:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        try:
-            with closing(sqlite3.connect(f"{Path(self._path).absolute().as_uri()}?mode=ro", WAIT_S, uri=True)) as own:
-                yield own
-        except sqlite3.OperationalError as error:
-            raise _error(error) from error
-        except (sqlite3.Error, OverflowError) as error:
-            raise DatabaseError(f"SQLite: {error}") from error
+        address = f"{Path(self._path).absolute().as_uri()}?mode=ro"
+        with _in_words(), closing(sqlite3.connect(address, WAIT_S, uri=True)) as own:
+            yield own
 
     def placeholder(self, place: int) -> str:
         return "?"
@@ -152,34 +144,29 @@ class SqliteDatabase:
         return value
 
 
-class Sqlite(DataSource):
+class Sqlite(DatabaseConnector):
     """`sqlite`."""
 
     settings: ClassVar[tuple[Setting, ...]] = (*_CONNECTION, *SINK, *SOURCE)
-    delivery: ClassVar[str] = "exactly-once"
 
     @classmethod
     def name(cls) -> str:
         return "sqlite"
 
-    def schema(self) -> StructType:
-        return self._database().row_type(source_settings(self.options))
-
-    def simpleStreamReader(self, schema: StructType) -> SimpleDataSourceStreamReader:  # noqa: N802
-        return DatabaseReader(self._database(), source_settings(self.options), schema)
-
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        return DatabaseWriter(self._database(), sink_settings(self.options), schema)
-
-    def _database(self) -> SqliteDatabase:
+    def database(self) -> SqliteDatabase:
         url = str(parse(_CONNECTION, self.options)["connection.url"])
         prefix = next((one for one in _PREFIXES if url.startswith(one)), "")
         return SqliteDatabase(url.removeprefix(prefix))
 
 
-def _error(error: sqlite3.OperationalError) -> RetriableError | DatabaseError:
-    may_pass = any(word in str(error) for word in ("locked", "unable to open", "disk"))
-    return (RetriableError if may_pass else DatabaseError)(f"SQLite: {error}")
+@contextmanager
+def _in_words() -> Iterator[None]:
+    """Raises RetriableError for an error that may pass, DatabaseError for another one."""
+    try:
+        yield
+    except (sqlite3.Error, OverflowError) as error:
+        may_pass = isinstance(error, sqlite3.OperationalError) and any(word in str(error) for word in MAY_PASS)
+        raise (RetriableError if may_pass else DatabaseError)(f"SQLite: {error}") from error
 
 
 def _spark_type(declared: str) -> DataType:

@@ -1,5 +1,6 @@
 """What the connectors of databases share. The statements hold quoted names only: each value is a parameter.
 
+connector: the base of the connectors
 dialect: what differs between databases, and a transaction of one
 settings: the settings of the connectors
 sink: writes the changes of a batch once
