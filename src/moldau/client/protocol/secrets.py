@@ -39,6 +39,9 @@ SECRET_SETTINGS: Final = (
 """The settings of Kafka's clients whose value is not shown. `sasl.password` is a setting of librdkafka;
 `basic.auth.user.info` and `bearer.auth.token` belong to Confluent's schema registry clients, and after `sql.` to a SQL
 service."""
+_NAME_OF_SECRET = re.compile(
+    "secret|password|token|access.?key|credential|authorization|user.?info|jaas", re.IGNORECASE
+)
 _ENVIRONMENT = re.compile(r"\$\{env:([^}:]+)\}")
 _ENTRY = re.compile(r"\$\{file:([^}:]+):([^}]+)\}")
 _FILE = re.compile(r"\$\{directory:([^}:]+):([^}:/]+)\}")
@@ -126,6 +129,11 @@ class Origin(msgspec.Struct, frozen=True):
 
 def _again(source: str, place: str, entry: str) -> Secret:
     return Secret(Source[source], place, entry)
+
+
+def may_be_secret(name: str) -> bool:
+    """Whether a setting of a program that is not known here has the name of a secret."""
+    return _NAME_OF_SECRET.search(name) is not None
 
 
 def secret_of(setting: str, text: str, origin: Origin | None) -> Secret:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
-_SECRET = re.compile("secret|password|token|access.?key|credential|user.?info|jaas", re.IGNORECASE)
+from moldau.client.protocol.secrets import may_be_secret
+
 HIDDEN = "[hidden]"
 TONES = {
     "RUNNING": "good",
@@ -74,9 +73,8 @@ class Connector(msgspec.Struct, frozen=True):
     def shown_config(self) -> list[tuple[str, str]]:
         """In the order of names. The values of secrets are hidden, but references are not."""
         found = sorted((name, value or "") for name, value in self.info.config.items())
-        return [
-            (name, HIDDEN if _SECRET.search(name) and not value.startswith("${") else value) for name, value in found
-        ]
+        hidden = {name for name, value in found if may_be_secret(name) and not value.startswith("${")}
+        return [(name, HIDDEN if name in hidden else value) for name, value in found]
 
     @property
     def group(self) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from moldau.client.protocol.secrets import may_be_secret
 from moldau.products.pipelines.core.keys import MappingKey, Text
 from moldau.products.pipelines.core.section import Section
 
@@ -22,7 +22,6 @@ DATASOURCE = Text(
     "A [data source](sources.md#data-sources): `module:Class`, the name of a connector, or a format of Spark.",
 )
 OPTIONS = MappingKey("options", "The options of the data source, as `name: value` lines.", absent="none")
-_SECRET = re.compile("secret|password|token|access.?key|credential|authorization", re.IGNORECASE)
 
 
 class NamedDataSource(msgspec.Struct, frozen=True):
@@ -52,7 +51,7 @@ class NamedDataSource(msgspec.Struct, frozen=True):
 
     def facts(self) -> dict[str, str | None]:
         """Options with a secret's name are left out."""
-        shown = [f"{name}={value}" for name, value in sorted(self.options) if not _SECRET.search(name)]
+        shown = [f"{name}={value}" for name, value in sorted(self.options) if not may_be_secret(name)]
         return {DATASOURCE: self.name, OPTIONS: ", ".join(shown) or None}
 
 
