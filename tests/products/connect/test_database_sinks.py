@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -28,7 +27,6 @@ from moldau.connectors.sqlite import Sqlite
 from moldau.testing import Cluster
 from moldau.testing.connect import ConnectorTask
 from tests.support.database_tables import Tables
-from tests.support.postgresql import PostgresqlServer
 
 SETTINGS = {"auto.create": "true", "pk.mode": "record_key", "insert.mode": "upsert"}
 JSON = {"key.converter": "json", "value.converter": "json"}
@@ -41,22 +39,6 @@ RECORDS = 3_000
 def cluster() -> Iterator[Cluster]:
     with Cluster() as started:
         yield started
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresqlServer]:
-    started = PostgresqlServer()
-    try:
-        yield started
-    finally:
-        started.close()
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def tables(request: pytest.FixtureRequest, tmp_path: Path) -> Tables:
-    if request.param == "sqlite":
-        return Tables.of_sqlite(tmp_path / "shop.db")
-    return Tables.of_postgresql(request.getfixturevalue("server").url)
 
 
 def message(fields: dict[str, tuple[str, object]], optional: Sequence[str] = ()) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import datetime as dt
 import json
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -23,22 +22,6 @@ from moldau.testing import Cluster
 from moldau.testing.connect import ConnectorTask
 from tests.support.database_tables import Tables
 from tests.support.postgresql import PostgresqlServer
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresqlServer]:
-    started = PostgresqlServer()
-    try:
-        yield started
-    finally:
-        started.close()
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def tables(request: pytest.FixtureRequest, tmp_path: Path) -> Tables:
-    if request.param == "sqlite":
-        return Tables.of_sqlite(tmp_path / "shop.db")
-    return Tables.of_postgresql(request.getfixturevalue("server").url)
 
 
 class Source:
@@ -114,8 +97,8 @@ def test_names_are_quoted(tables: Tables) -> None:
     assert by_number(tables, 'odd "name').read() == [(1, "a")]
 
 
-def test_types_of_postgresql(server: PostgresqlServer) -> None:
-    tables = Tables.of_postgresql(server.url)
+def test_types_of_postgresql(postgresql: PostgresqlServer) -> None:
+    tables = Tables.of_postgresql(postgresql.url)
     tables.ask(
         "create table typed (id int8, s int2, f float4, flag bool, raw bytea, day date, at timestamptz, "
         "price numeric(9, 2), free numeric, doc jsonb, list int[], u uuid)"
