@@ -15,8 +15,9 @@ from typing import Any
 
 from moldau.client.protocol.access import ClusterAccess
 from moldau.products.connect.rest.served import application
+from moldau.products.connect.running.programs import LIGHT, Programs
 from moldau.products.connect.settings import WorkerSettings
-from moldau.products.connect.worker import Commands, Worker
+from moldau.products.connect.worker import Worker
 from moldau.products.service.admission import this_machine
 from moldau.products.service.service import Service
 from moldau.products.service.serving import served_in_thread
@@ -27,8 +28,9 @@ TIMEOUT_S = 60
 PAUSE = threading.Event()
 
 FOLDER = Path(__file__).parent
-PROGRAMS = Commands(
-    task=(sys.executable, str(FOLDER / "connect_task.py")), plugins=(sys.executable, str(FOLDER / "connect_plugins.py"))
+PROGRAMS = Programs(
+    tasks={LIGHT: (sys.executable, str(FOLDER / "connect_task.py"))},
+    plugins=(sys.executable, str(FOLDER / "connect_plugins.py")),
 )
 
 

@@ -63,13 +63,14 @@ def run_worker(arguments: argparse.Namespace) -> int:
     listening = listen_as_told(arguments)
     from moldau.errors import MoldauError
     from moldau.products.connect.rest.served import serve
-    from moldau.products.connect.worker import COMMANDS, Worker
+    from moldau.products.connect.running.programs import PROGRAMS
+    from moldau.products.connect.worker import Worker
     from moldau.shell.io.host_name import registered_host
 
     address = settings.text("rest.advertised.url") or address_of(listening, opening, registered_host)
     try:
         with explained(arguments):
-            worker = Worker(access, settings, COMMANDS, address, is_standalone=arguments.standalone)
+            worker = Worker(access, settings, PROGRAMS, address, is_standalone=arguments.standalone)
         try:
             _create(worker, connectors)
             print(f"connect {address_of(listening, opening)}", flush=True)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import logging
-import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Protocol
-
-import msgspec
 
 from moldau.client.protocol.access import ClusterAccess
 from moldau.errors import MoldauError
@@ -20,6 +17,7 @@ from moldau.products.connect.loggers import Loggers
 from moldau.products.connect.membership import Alone, Membership
 from moldau.products.connect.planning import Planning
 from moldau.products.connect.running.plugins import Plugins
+from moldau.products.connect.running.programs import Programs
 from moldau.products.connect.running.supervision import Supervision, TaskSettings
 from moldau.products.connect.settings import WorkerSettings, WorkerSettingsError
 from moldau.products.connect.status_topic import Statuses, StatusMemory, StatusTopic
@@ -48,16 +46,6 @@ class Group(Protocol):
     def owner_of(self, share: int) -> str: ...
 
 
-class Commands(msgspec.Struct, frozen=True):
-    """The programs that a worker starts: for a task, and for a question about plugins."""
-
-    task: Sequence[str] = (sys.executable, "-m", "moldau.connect.running")
-    plugins: Sequence[str] = (sys.executable, "-m", "moldau.connect.plugins")
-
-
-COMMANDS = Commands()
-
-
 class Worker:
     """Reads the topics in its constructor; works from `start` to `close`. Its attributes are thread-safe."""
 
@@ -65,7 +53,7 @@ class Worker:
         self,
         access: ClusterAccess,
         settings: WorkerSettings,
-        commands: Commands,
+        programs: Programs,
         address: str,
         *,
         is_standalone: bool = False,
@@ -74,7 +62,7 @@ class Worker:
         self.address = address
         self.is_standalone = is_standalone
         self.loggers = Loggers()
-        self.plugins = Plugins(commands.plugins)
+        self.plugins = Plugins(programs.plugins)
         self._settings = settings
         self._access = access.named("moldau-connect")
         self._client = _texts(librdkafka_settings(self._access))
@@ -92,7 +80,7 @@ class Worker:
             self.configs,
             self.statuses,
             TaskSettings(
-                commands.task,
+                programs.of_task,
                 self._of_every_task,
                 settings.number("task.shutdown.graceful.timeout.ms") / 1000,
                 settings.number("moldau.task.nice"),

@@ -2,6 +2,7 @@
 
 plugins: asks a process about connectors, so that the worker never imports their code
 process: one task: its process, its lines, its memory
+programs: which program runs a task
 references: secrets of configurations
 supervision: starts, pauses and stops tasks as the state of the cluster says
 """

@@ -75,7 +75,7 @@ class TaskSettings:
     """`worker`: the part of the first line of a task that is the same for all. `graceful_s`: for the end of a task that
     was asked to stop; then it is killed. `starts`: see BackOff."""
 
-    command: Sequence[str]
+    program: Callable[[Config], Sequence[str]]
     worker: Callable[[], Mapping[str, Any]]
     graceful_s: float
     nice: int
@@ -175,9 +175,9 @@ class Supervision:
                 "config": resolved(held.wanted.config),
                 "worker": self._settings.worker(),
             }
-            held.process = TaskProcess(
-                self._settings.command, f"{name}-{slot}", first, self._settings.nice, _teller(self._lines, key)
-            )
+            program = self._settings.program(held.wanted.config)
+            tell = _teller(self._lines, key)
+            held.process = TaskProcess(program, f"{name}-{slot}", first, self._settings.nice, tell)
         except (MoldauError, OSError) as error:
             self._failed(key, held, str(error))
 

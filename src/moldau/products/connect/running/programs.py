@@ -1,0 +1,33 @@
+"""The programs that a worker starts. One that runs tasks speaks the lines of `moldau.connect.running`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from moldau.products.connect.core.configs import Config
+
+LIGHT = "light"
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """Commands. `tasks`: by the runner of a connector. `plugins`: answers one question about plugins."""
+
+    tasks: Mapping[str, Sequence[str]]
+    plugins: Sequence[str]
+
+    def of_task(self, config: Config) -> Sequence[str]:
+        return self.tasks[runner_of(config)]
+
+
+PROGRAMS = Programs(
+    tasks={LIGHT: (sys.executable, "-m", "moldau.connect.running")},
+    plugins=(sys.executable, "-m", "moldau.connect.plugins"),
+)
+
+
+def runner_of(_config: Config) -> str:
+    """A key of `Programs.tasks`."""
+    return LIGHT
