@@ -77,6 +77,11 @@ def test_a_task_that_failed_starts_again(
     with worker(servers, request.node.name, {"moldau.task.starts": "5"}, is_standalone=True) as rest:
         create(rest, "lives", {**source, "log": str(log)})
         rest.until_states("lives", "RUNNING")
+        told = rest.until(
+            "/connectors/lives/progress", lambda found: (found["tasks"][0]["progress"] or {}).get("records")
+        )
+        assert (told["name"], told["tasks"][0]["progress"]["records"]) == ("lives", 2)
+        assert rest.ask("GET", "/connectors/nothing/progress")[0] == 404
         [first] = started(log)
         os.kill(first["pid"], signal.SIGKILL)
         rest.until("/connectors/lives/status", lambda _: len(started(log)) == 2)
@@ -107,6 +112,14 @@ def test_two_workers_share_the_tasks_and_forward_what_is_for_the_leader(source: 
                 for task in range(4):
                     assert rest.settled("POST", f"/connectors/many/tasks/{task}/restart")[0] == 204
                 rest.until_states("many", *["RUNNING"] * 4)
+            # each has the progress of all tasks
+            for rest in (one, other):
+                found = rest.until(
+                    "/connectors/many/progress",
+                    lambda told: all(task["progress"] and task["progress"]["memory_bytes"] for task in told["tasks"]),
+                )
+                assert [task["id"] for task in found["tasks"]] == [0, 1, 2, 3]
+                assert {task["worker_id"] for task in found["tasks"]} == {one.url[7:], other.url[7:]}
             assert rest.settled("POST", "/connectors", {"name": "many", "config": source})[0] == 409
             assert rest.settled("GET", "/connectors/nothing")[0] == 404
         # the other one has left: its tasks run here

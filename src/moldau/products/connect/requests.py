@@ -65,6 +65,15 @@ class Requests:
     def task_status(self, name: str, task: int) -> Answer:
         return self._worker.statuses.look(lambda state: answers.task_status(state, name, task))
 
+    def progress(self, name: str) -> list[Answer]:
+        """Of the tasks that run here."""
+        count, worker = len(self.tasks(name)), self._worker
+        return [
+            {"id": task, "worker_id": worker.worker_id, "progress": worker.progress.get((name, task))}
+            for task in range(count)
+            if worker.runs_task(name, task)
+        ]
+
     def topics(self, name: str) -> Answer:
         return self._worker.statuses.look(lambda state: answers.topics(state, name))
 

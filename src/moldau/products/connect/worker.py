@@ -12,6 +12,7 @@ from moldau.errors import MoldauError
 from moldau.products.connect.config_topic import ConfigMemory, Configs, ConfigTopic
 from moldau.products.connect.connector_offsets import ConnectorOffsets
 from moldau.products.connect.core import refusals
+from moldau.products.connect.core.progress import TaskProgress
 from moldau.products.connect.core.shares import LEADER, share_of_task
 from moldau.products.connect.loggers import Loggers
 from moldau.products.connect.membership import Alone, Membership
@@ -66,7 +67,7 @@ class Worker:
         self._settings = settings
         self._access = access.named("moldau-connect")
         self._client = _texts(librdkafka_settings(self._access))
-        worker_id = address.split("://", 1)[-1].rstrip("/")
+        self.worker_id = worker_id_of(address)
         self.offsets = ConnectorOffsets(
             self._access,
             settings.text("offset.storage.topic"),
@@ -86,11 +87,13 @@ class Worker:
                 settings.number("moldau.task.nice"),
                 settings.number("moldau.task.starts"),
             ),
-            worker_id,
+            self.worker_id,
             self.plugins.version_of,
         )
         self._group: Group | None = None
-        self._planning = Planning(self.configs, self.statuses, self.plugins, worker_id, self.is_leader, self._woken)
+        self._planning = Planning(
+            self.configs, self.statuses, self.plugins, self.worker_id, self.is_leader, self._woken
+        )
         self._levels: Mapping[str, str] = {}
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="worker", daemon=True)
@@ -132,6 +135,11 @@ class Worker:
         """Raises Refusal."""
         group = self._there()
         return share_of_task(name, task, group.shares) in group.owned
+
+    @property
+    def progress(self) -> Mapping[tuple[str, int], TaskProgress]:
+        """Of the tasks that run here, by connector and task."""
+        return self._supervision.progress
 
     def restart_task(self, name: str, task: int) -> None:
         """Of a task that runs here."""
@@ -214,6 +222,11 @@ class Worker:
             if self._levels.get(name) != level:
                 self.loggers.set(name, level)
         self._levels = levels
+
+
+def worker_id_of(address: str) -> str:
+    """A worker in answers: host and port of its address."""
+    return address.split("://", 1)[-1].rstrip("/")
 
 
 def _texts(client: Mapping[str, object]) -> dict[str, str]:

@@ -27,14 +27,23 @@ class Forwarded(msgspec.Struct, frozen=True):
     body: bytes
 
 
-def forward(method: str, address: str, path: str, query: str, body: bytes, authorization: str | None) -> Forwarded:
+def forward(
+    method: str,
+    address: str,
+    path: str,
+    query: str,
+    body: bytes,
+    authorization: str | None,
+    *,
+    timeout_s: float = TIMEOUT_S,
+) -> Forwarded:
     """`path`: encoded, with its slash. `query`: without `forward`. Waits for the other worker. Raises Refusal."""
     more = urllib.parse.urlencode({PARAMETER: "false"})
     url = f"{address.rstrip('/')}{path}?{query}&{more}" if query else f"{address.rstrip('/')}{path}?{more}"
     headers = {"content-type": "application/json", **({"authorization": authorization} if authorization else {})}
     request = urllib.request.Request(url, body or None, headers, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+        with urllib.request.urlopen(request, timeout=timeout_s) as answer:
             return Forwarded(answer.status, answer.read(MAX_ANSWER))
     except urllib.error.HTTPError as error:
         with error:

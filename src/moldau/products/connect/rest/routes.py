@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from moldau.products.connect.core import refusals
 from moldau.products.connect.core.configs import Target
-from moldau.products.connect.requests import Requests
+from moldau.products.connect.requests import Answer, Requests
 from moldau.products.connect.rest.bodies import (
     changes_of,
     config_of,
@@ -28,7 +28,7 @@ from moldau.products.connect.rest.bodies import (
     whole_config,
 )
 from moldau.products.connect.rest.forwarding import PARAMETER, Forwarded, forward
-from moldau.products.connect.worker import Worker
+from moldau.products.connect.worker import Worker, worker_id_of
 from moldau.products.service.people import Role
 from moldau.products.service.routes import ServedRoute
 
@@ -37,6 +37,8 @@ VIEWER, EDITOR, ADMIN = Role.VIEWER, Role.EDITOR, Role.ADMIN
 CONNECTOR = "/connectors/{name}"
 TASK = "/connectors/{name}/tasks/{task:int}"
 HEALTHY = {"status": "healthy", "message": "Worker has completed startup and is ready to handle requests."}
+SOON_S = 5.0
+"""For another worker's part of an answer."""
 STARTING = {"status": "starting", "message": "Worker is still starting up."}
 
 
@@ -106,6 +108,7 @@ class Routes:
             _route("PATCH", f"{CONNECTOR}/config", ADMIN, self._led(self._patch)),
             _route("GET", f"{CONNECTOR}/status", VIEWER, lambda asked: Told(ask.status(asked.name))),
             _route("GET", f"{CONNECTOR}/tasks", VIEWER, lambda asked: Told(ask.tasks(asked.name))),
+            _route("GET", f"{CONNECTOR}/progress", VIEWER, self._progress),
             _route("GET", f"{TASK}/status", VIEWER, lambda asked: Told(ask.task_status(asked.name, asked.task))),
             _route("POST", f"{TASK}/restart", EDITOR, self._restart_task),
             _route("GET", f"{CONNECTOR}/topics", VIEWER, lambda asked: Told(ask.topics(asked.name))),
@@ -180,6 +183,25 @@ class Routes:
             return self._forwarded(asked, lambda: self._worker.owner_of_task(asked.name, asked.task))
         self._requests.restart_task(asked.name, asked.task)
         return Told(status=204)
+
+    def _progress(self, asked: Asked) -> Told:
+        """Of each task. A worker that does not answer soon has tasks without progress."""
+        found = {one["id"]: one for one in self._requests.progress(asked.name)}
+        if asked.may_forward:
+            ids = range(len(self._requests.tasks(asked.name)))
+            owners = {task: self._worker.owner_of_task(asked.name, task) for task in ids if task not in found}
+            for address in dict.fromkeys(owners.values()):
+                found |= {one["id"]: one for one in self._progress_at(address, asked)}
+            for task, address in owners.items():
+                found.setdefault(task, {"id": task, "worker_id": worker_id_of(address), "progress": None})
+        return Told({"name": asked.name, "tasks": [found[task] for task in sorted(found)]})
+
+    def _progress_at(self, address: str, asked: Asked) -> list[Answer]:
+        try:
+            told = forward("GET", address, asked.raw_path, "", b"", asked.authorization, timeout_s=SOON_S)
+        except refusals.Refusal:
+            return []
+        return list(msgspec.json.decode(told.body)["tasks"]) if told.status == 200 else []
 
     def _reset_topics(self, asked: Asked) -> Told:
         self._requests.reset_topics(asked.name)

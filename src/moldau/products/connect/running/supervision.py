@@ -15,6 +15,7 @@ from moldau.errors import MoldauError
 from moldau.products.connect.config_topic import Configs
 from moldau.products.connect.core.back_off import BackOff
 from moldau.products.connect.core.configs import Config, ConfigState, Record, Restart, Target
+from moldau.products.connect.core.progress import Looks, TaskProgress, looks_from
 from moldau.products.connect.core.shares import share_of_task
 from moldau.products.connect.core.statuses import (
     FAILED,
@@ -68,6 +69,7 @@ class Held:
     is_finished: bool = False
     told: Status | None = None
     topics: set[str] = field(default_factory=set)
+    looks: Looks = field(default_factory=lambda: looks_from(0.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,8 @@ class TaskSettings:
 
 
 class Supervision:
-    """Its methods are called in one thread, but for `restart_task`."""
+    """Its methods are called in one thread, but for `restart_task`. `progress`: of the tasks that have started here,
+    replaced as a whole after each look."""
 
     def __init__(
         self,
@@ -105,6 +108,7 @@ class Supervision:
         self._lines: queue.SimpleQueue[tuple[Key, TaskProcess, Line | Ended]] = queue.SimpleQueue()
         self._watched_s = 0.0
         self._generation = 0
+        self.progress: Mapping[Key, TaskProgress] = {}
 
     def restart_task(self, name: str, task: int) -> None:
         """Thread-safe."""
@@ -166,6 +170,7 @@ class Supervision:
         name, slot = key
         held.has_failed = held.is_finished = False
         held.started_s, held.stopping_s, held.starts_s = time.monotonic(), None, None
+        held.looks = looks_from(held.started_s)
         try:
             first = {
                 "connector": name,
@@ -279,6 +284,7 @@ class Supervision:
         held.starts_s = None if wait_s is None else time.monotonic() + wait_s
 
     def _progressed(self, key: Key, held: Held, progress: Line) -> None:
+        held.looks = held.looks.after(progress, time.monotonic())
         new = set(progress.get("topics", ())) - held.topics
         if new:
             held.topics |= new
@@ -286,8 +292,8 @@ class Supervision:
             self._statuses.put([topic_record(key[0], topic, (key[1], now_ms)) for topic in sorted(new)])
 
     def _watch(self) -> None:
-        """Kills tasks that have more memory than their configuration allows, and tells states again that another
-        worker has told: one that was frozen and did not know that the tasks run here."""
+        """Shows the progress of the tasks. Kills those that have more memory than their configuration allows. Tells
+        states again that another worker has told: one that was frozen and did not know that the tasks run here."""
         if time.monotonic() - self._watched_s < WATCH_S:
             return
         self._watched_s = time.monotonic()
@@ -296,13 +302,17 @@ class Supervision:
             told = self._held[key].told
             if told is not None and (status is None or status.worker_id != self._worker_id):
                 self._statuses.put([task_status_record(*key, told)])
+        progress: dict[Key, TaskProgress] = {}
         for key, held in self._held.items():
             most_mb = _memory_mb(held.wanted.config)
             size = None if held.process is None else held.process.resident_bytes()
+            if held.started_s:
+                progress[key] = held.looks.shown(self._watched_s, size)
             if held.process is not None and size is not None and size > most_mb << 20 and not held.has_failed:
                 held.has_failed = True
                 held.process.kill()
                 self._tell(key, held, FAILED, f"the task has {size >> 20} MiB of memory, and {MEMORY} is {most_mb}")
+        self.progress = progress
 
     # -- states
 
