@@ -145,7 +145,10 @@ TABLE = [
     Row("connect", "POST", "/connectors", ADMIN, body={"name": "a"}),
     Row("connect", "GET", C, VIEWER),
     Row("connect", "DELETE", C, ADMIN),
-    *(Row("connect", "GET", f"{C}/{part}", VIEWER) for part in ("config", "status", "tasks", "topics", "offsets")),
+    *(
+        Row("connect", "GET", f"{C}/{part}", VIEWER)
+        for part in ("config", "status", "tasks", "topics", "offsets", "progress")
+    ),
     *(Row("connect", method, f"{C}/config", ADMIN) for method in ("PUT", "PATCH")),
     *(Row("connect", method, f"{C}/offsets", ADMIN) for method in ("PATCH", "DELETE")),
     *(Row("connect", "PUT", f"{C}/{part}", EDITOR) for part in ("pause", "resume", "stop", "topics/reset")),
