@@ -10,7 +10,7 @@ import re
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,6 +41,8 @@ class Answer(NamedTuple):
     body: Any
 
 
+PARTITION = "{partition}"
+"""Stands for the first partition of the last answer with offsets."""
 SOURCE = {"connector.class": "FileStreamSource", "file": "{folder}/in.txt", "topic": "lines"}
 SINK = {"connector.class": "FileStreamSink", "file": "{folder}/out.txt", "topics": "words", "tasks.max": "1"}
 
@@ -171,7 +173,7 @@ def _restarted() -> Iterator[Call]:
 
 def _stopped() -> Iterator[Call]:
     name = "/connectors/source"
-    mine = {"filename": "{folder}/in.txt"}
+    mine = PARTITION
     yield Call("PUT", f"{name}/stop")
     yield Call("GET", f"{name}/status", until='"state":"STOPPED"', also='"tasks":[]')
     yield Call("PUT", f"{name}/stop")
@@ -293,37 +295,44 @@ def calls() -> list[Call]:
 
 def play(url: str, folder: Path) -> Iterator[tuple[Call, Answer]]:
     """The answer to each call, in order. `folder`: has `in.txt` of three lines."""
+    values = {"{folder}": str(folder)}
     for call in calls():
-        answer = ask(url, call, folder)
+        answer = ask(url, call, values)
         for _ in range(TRIES):
             moves = answer.status == 409 and MOVING.search(str(answer.body)) is not None
             text = json.dumps(answer.body, separators=(",", ":"))
             if not moves and call.until in text and call.also in text:
                 break
             PAUSE.wait(PAUSE_S)
-            answer = ask(url, call, folder)
-        yield call, answer
+            answer = ask(url, call, values)
+        if call.method == "GET" and call.path.endswith("/offsets") and answer.status == 200 and answer.body["offsets"]:
+            partition = json.dumps(answer.body["offsets"][0]["partition"])
+            values[f'"{PARTITION}"'] = partition.replace("{folder}", str(folder))
+        yield call, Answer(answer.status, masked(answer.body))
 
 
-def ask(url: str, call: Call, folder: Path) -> Answer:
+def ask(url: str, call: Call, values: Mapping[str, str]) -> Answer:
+    """`values`: by the text of the body that stands for them."""
     text = None if call.body is None else call.body if isinstance(call.body, str) else json.dumps(call.body)
-    data = None if text is None else text.replace("{folder}", str(folder)).encode()
+    for name, value in values.items():
+        text = None if text is None else text.replace(name, value)
+    data = None if text is None else text.encode()
     headers = {"content-type": "application/json", "accept": "application/json"}
     request = urllib.request.Request(url + call.path, data, headers, method=call.method)
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as found:
-            return Answer(found.status, _read(found.read(), folder))
+            return Answer(found.status, _read(found.read(), values["{folder}"]))
     except urllib.error.HTTPError as error:
         with error:
-            return Answer(error.code, _read(error.read(), folder))
+            return Answer(error.code, _read(error.read(), values["{folder}"]))
 
 
-def _read(body: bytes, folder: Path) -> Any:
-    text = body.decode().replace(str(folder), "{folder}")
+def _read(body: bytes, folder: str) -> Any:
+    text = body.decode().replace(folder, "{folder}")
     if not text:
         return None
     try:
-        return masked(json.loads(text))
+        return json.loads(text)
     except ValueError:
         return "text"
 

@@ -42,7 +42,6 @@ def run_task() -> None:
     task = json.loads(sys.stdin.readline())
     config, commands = task["config"], Commands()
     commands.is_paused = task["state"] == "PAUSED"
-    threading.Thread(target=commands.read, daemon=True).start()
     if "exit" in config:
         print("the last words of the process", file=sys.stderr, flush=True)
         os._exit(int(config["exit"]))
@@ -50,6 +49,7 @@ def run_task() -> None:
         say({"state": "FAILED", "trace": config["fail"]})
         sys.exit(1)
     say({"state": task["state"]})
+    threading.Thread(target=commands.read, daemon=True).start()
     held = bytearray(int(config.get("grow", "0")) << 20)
     held[:: 1 << 12] = b"x" * len(held[:: 1 << 12])
     if "log" in config:

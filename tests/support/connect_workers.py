@@ -28,7 +28,7 @@ TIMEOUT_S = 60
 PAUSE = threading.Event()
 
 FOLDER = Path(__file__).parent
-PROGRAMS = Programs(
+TEST_PROGRAMS = Programs(
     tasks={LIGHT: (sys.executable, str(FOLDER / "connect_task.py"))},
     plugins=(sys.executable, str(FOLDER / "connect_plugins.py")),
 )
@@ -79,7 +79,12 @@ class Rest:
 
 @contextmanager
 def worker(
-    servers: str, group_id: str, settings: Mapping[str, str] | None = None, *, is_standalone: bool = False
+    servers: str,
+    group_id: str,
+    settings: Mapping[str, str] | None = None,
+    *,
+    is_standalone: bool = False,
+    programs: Programs = TEST_PROGRAMS,
 ) -> Iterator[Rest]:
     topics = {one: f"{group_id}-{one}" for one in ("config", "offset", "status")}
     own = {"group.id": group_id, **{f"{one}.storage.topic": topic for one, topic in topics.items()}}
@@ -88,7 +93,7 @@ def worker(
     own |= dict(settings or {})
     with socket.create_server(("127.0.0.1", 0)) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        found = Worker(ClusterAccess(servers), WorkerSettings(own), PROGRAMS, url, is_standalone=is_standalone)
+        found = Worker(ClusterAccess(servers), WorkerSettings(own), programs, url, is_standalone=is_standalone)
         service = Service("connect", this_machine)
         with served_in_thread(service, application(found, service), listening):
             found.start()

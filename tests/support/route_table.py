@@ -35,7 +35,7 @@ from moldau.products.service.serving import served_in_thread
 from moldau.products.sql.serving.http.routes import error, not_found, sql_routes
 from moldau.testing import Cluster
 from moldau.transport.http_authorization import new_secret
-from tests.support.connect_workers import PROGRAMS
+from tests.support.connect_workers import TEST_PROGRAMS
 from tests.support.schema_registry import SchemaRegistry
 
 NOBODY, VIEWER, EDITOR, ADMIN = Role
@@ -210,7 +210,7 @@ class Running:
         sql = Service("sql", callers_entrance(opening, cluster.access()).admit)
         self._serve("sql", sql, sql.app(sql_routes(WaitingInstance(), sql, "cluster"), not_found, error=error))
         # it is not started: the roles come before everything else
-        worker = Worker(cluster.access(), WorkerSettings({}), PROGRAMS, "http://127.0.0.1:1", is_standalone=True)
+        worker = Worker(cluster.access(), WorkerSettings({}), TEST_PROGRAMS, "http://127.0.0.1:1", is_standalone=True)
         life.callback(worker.close)
         connect = Service("connect", callers_entrance(opening, cluster.access()).admit)
         self._serve("connect", connect, application(worker, connect))

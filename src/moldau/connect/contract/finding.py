@@ -37,8 +37,8 @@ def find(name: str) -> type[DataSource]:
         if one in known:
             return _load(name, known[one])
     near = difflib.get_close_matches(name, known, 1)
-    hint = f", did you mean {near[0]}?" if near else f": installed are {', '.join(known) or 'none'}"
-    raise _rejected(f"No connector has the name {name}{hint} A class of your own is written as module:Class")
+    hint = f", did you mean {near[0]}" if near else f": installed are {', '.join(known) or 'none'}"
+    raise _rejected(f"No connector has the name {name}{hint}. A class of your own is written as module:Class")
 
 
 def names_of(name: str) -> list[str]:

@@ -8,13 +8,14 @@ bring their configurations along: `tasks.max.enforce`, `config.action.reload`, `
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from moldau.connect.configuration import Importance, Kind, Setting, in_range, one_of, wrong
 from moldau.connect.contract.bounds import MAX_TASKS
 from moldau.connect.contract.ddl import DdlError, parse_ddl
 from moldau.connect.contract.describing import Reading, RowColumns
+from moldau.connect.converting.named import names_of
 
 COMMON_GROUP: Final = "Common"
 ERRORS_GROUP: Final = "Error Handling"
@@ -42,8 +43,12 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def _named(name: str, value: object) -> None:
-    if not isinstance(value, str) or not value or _CONTROL.search(value):
-        raise ValueError(wrong(name, value, "String must be non-empty and have no control characters"))
+    """ConfigDef.NonEmptyStringWithoutControlChars."""
+    text = str(value)
+    if not text:
+        raise ValueError(wrong(name, value, "String may not be empty"))
+    if _CONTROL.search(text):
+        raise ValueError(wrong(name, value, "String may not contain control characters"))
 
 
 def _pattern(name: str, value: object) -> None:
@@ -80,8 +85,21 @@ def _common(name: str, kind: Kind, default: object, title: str, documentation: s
     return _setting(name, kind, default, COMMON_GROUP, title, documentation, **more)
 
 
-def _converter(name: str, title: str, what: str) -> Setting:
-    return _common(name, Kind.CLASS, None, title, f"Converts {what} between bytes and values. Default: the worker's.")
+def _converter(name: str, title: str, what: str, order: int) -> Setting:
+    words = f"Converts {what} between bytes and values. Default: the worker's."
+    return _common(
+        name,
+        Kind.CLASS,
+        None,
+        title,
+        words,
+        order=order,
+        recommended=lambda _: names_of(is_header=name == HEADER_CONVERTER),
+    )
+
+
+def _names(name: str, title: str, words: str, order: int) -> Setting:
+    return _setting(name, Kind.LIST, (), title, title, words, order=order, width="LONG", importance=Importance.LOW)
 
 
 CONNECTOR: Final = (
@@ -94,6 +112,7 @@ CONNECTOR: Final = (
         width="MEDIUM",
         display_name="Connector name",
         check=_named,
+        order=1,
     ),
     Setting(
         CLASS,
@@ -104,6 +123,7 @@ CONNECTOR: Final = (
         width="LONG",
         display_name="Connector class",
         check=_named,
+        order=2,
     ),
     _common(
         TASKS_MAX,
@@ -113,13 +133,21 @@ CONNECTOR: Final = (
         "The number of tasks, at most.",
         importance=Importance.HIGH,
         check=in_range(1, MAX_TASKS),
+        order=4,
     ),
-    _common("tasks.max.enforce", Kind.BOOLEAN, True, "Enforce tasks max", "No connector gets more tasks than its max."),
-    _converter(KEY_CONVERTER, "Key converter class", "keys"),
-    _converter(VALUE_CONVERTER, "Value converter class", "values"),
-    _converter(HEADER_CONVERTER, "Header converter class", "values of headers"),
-    _setting(TRANSFORMS, Kind.LIST, (), "Transforms", "Transforms", "Names of the transforms, in their order."),
-    _setting(PREDICATES, Kind.LIST, (), "Predicates", "Predicates", "Names of the predicates that transforms use."),
+    _common(
+        "tasks.max.enforce",
+        Kind.BOOLEAN,
+        True,
+        "Enforce tasks max",
+        "No connector gets more tasks than its max.",
+        order=5,
+    ),
+    _converter(KEY_CONVERTER, "Key converter class", "keys", 6),
+    _converter(VALUE_CONVERTER, "Value converter class", "values", 8),
+    _converter(HEADER_CONVERTER, "Header converter class", "values of headers", 10),
+    _names(TRANSFORMS, "Transforms", "Names of the transforms, in their order.", 12),
+    _names(PREDICATES, "Predicates", "Names of the predicates that transforms use.", 13),
     _common(
         "config.action.reload",
         Kind.STRING,
@@ -128,6 +156,7 @@ CONNECTOR: Final = (
         "What Kafka Connect does when a secret of the configuration changes.",
         width="MEDIUM",
         check=one_of("none", "restart"),
+        order=14,
     ),
     _setting(
         "errors.retry.timeout",
@@ -137,6 +166,8 @@ CONNECTOR: Final = (
         "Retry Timeout for Errors",
         "Milliseconds in which a failed operation is tried again; -1 is without end.",
         check=in_range(-1),
+        order=1,
+        width="MEDIUM",
     ),
     _setting(
         "errors.retry.delay.max.ms",
@@ -146,6 +177,8 @@ CONNECTOR: Final = (
         "Maximum Delay Between Retries for Errors",
         "Milliseconds between two tries, at most.",
         check=in_range(1),
+        order=2,
+        width="MEDIUM",
     ),
     _setting(
         "errors.tolerance",
@@ -155,6 +188,8 @@ CONNECTOR: Final = (
         "Error Tolerance",
         "none: a record that cannot be handled fails the task. all: it is left out.",
         check=one_of("none", "all"),
+        order=3,
+        width="SHORT",
     ),
     _setting(
         "errors.log.enable",
@@ -163,6 +198,8 @@ CONNECTOR: Final = (
         ERRORS_GROUP,
         "Log Errors",
         "Logs each error, also one that is tolerated.",
+        order=4,
+        width="SHORT",
     ),
     _setting(
         "errors.log.include.messages",
@@ -171,6 +208,8 @@ CONNECTOR: Final = (
         ERRORS_GROUP,
         "Log Error Details",
         "Logs topic, partition, offset and time of a record that failed.",
+        order=5,
+        width="SHORT",
     ),
     _setting(
         POLL_INTERVAL,
@@ -240,7 +279,15 @@ SOURCE: Final = (
         width="MEDIUM",
     ),
     _setting(
-        "topic.creation.groups", Kind.LIST, (), "Topic Creation", "Topic Creation Groups", "Groups of topics to make."
+        "topic.creation.groups",
+        Kind.LIST,
+        (),
+        "Topic Creation",
+        "Topic Creation Groups",
+        "Groups of topics to make.",
+        importance=Importance.LOW,
+        order=1,
+        width="LONG",
     ),
     _setting(
         "exactly.once.support",
@@ -250,6 +297,8 @@ SOURCE: Final = (
         "Exactly once support",
         "Kafka Connect's check before the start. A task of ours is always exactly once.",
         check=one_of("requested", "required", ignore_case=True),
+        order=2,
+        width="SHORT",
     ),
     _setting(
         "transaction.boundary",
@@ -259,6 +308,8 @@ SOURCE: Final = (
         "Transaction Boundary",
         "Where a transaction of Kafka Connect ends. A task of ours ends one after each batch.",
         check=one_of("poll", "interval", "connector", ignore_case=True),
+        order=3,
+        width="SHORT",
     ),
     _setting(
         "transaction.boundary.interval.ms",
@@ -268,6 +319,8 @@ SOURCE: Final = (
         "Transaction boundary interval",
         "Milliseconds of a transaction of Kafka Connect.",
         importance=Importance.LOW,
+        order=4,
+        width="SHORT",
     ),
     _setting(
         OFFSETS_TOPIC,
@@ -278,11 +331,12 @@ SOURCE: Final = (
         "The topic of the connector's offsets. Default: the worker's.",
         importance=Importance.LOW,
         width="LONG",
+        order=1,
     ),
 )
 
 SINK: Final = (
-    _common(TOPICS, Kind.LIST, (), "Topics", "The topics to read.", importance=Importance.HIGH, width="LONG"),
+    _common(TOPICS, Kind.LIST, (), "Topics", "The topics to read.", importance=Importance.HIGH, width="LONG", order=4),
     _common(
         TOPICS_REGEX,
         Kind.STRING,
@@ -292,6 +346,7 @@ SINK: Final = (
         importance=Importance.HIGH,
         width="LONG",
         check=_pattern,
+        order=4,
     ),
     _setting(
         "errors.deadletterqueue.topic.name",
@@ -300,6 +355,8 @@ SINK: Final = (
         ERRORS_GROUP,
         "Dead Letter Queue Topic Name",
         "The topic of records that could not be handled. Empty: they are left out.",
+        order=6,
+        width="MEDIUM",
     ),
     _setting(
         "errors.deadletterqueue.topic.replication.factor",
@@ -308,6 +365,8 @@ SINK: Final = (
         ERRORS_GROUP,
         "Dead Letter Queue Topic Replication Factor",
         "Replicas of that topic, if it is made.",
+        order=7,
+        width="MEDIUM",
     ),
     _setting(
         "errors.deadletterqueue.context.headers.enable",
@@ -316,6 +375,8 @@ SINK: Final = (
         ERRORS_GROUP,
         "Enable Error Context Headers",
         "Adds headers with the place and the reason of the error.",
+        order=8,
+        width="MEDIUM",
     ),
     _setting(
         ROW_COLUMNS,
@@ -328,6 +389,14 @@ SINK: Final = (
         check=lambda name, value: None if value is None else one_of(*RowColumns)(name, value),
     ),
 )
+
+
+def all_settings(is_source: bool, is_sink: bool, own: Sequence[Setting]) -> tuple[Setting, ...]:
+    """The settings that every connector of this kind has, then its own. One of its own takes the place of a shared one
+    with its name."""
+    shared = (*CONNECTOR, *(SOURCE if is_source else ()), *(SINK if is_sink else ()))
+    names = {setting.name for setting in own}
+    return (*(setting for setting in shared if setting.name not in names), *own)
 
 
 def topic_errors(config: Mapping[str, str]) -> dict[str, tuple[str, ...]]:

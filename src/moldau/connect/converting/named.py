@@ -30,6 +30,12 @@ HEADERS_ONLY = ("header",)
 VALUES_ONLY = ("avro", "protobuf", "json-schema")
 
 
+def names_of(*, is_header: bool) -> list[str]:
+    """Kafka's names of the converters of headers, or of keys and values."""
+    others = VALUES_ONLY if is_header else HEADERS_ONLY
+    return sorted(full for short, (full, _) in CONVERTERS.items() if short not in others)
+
+
 def class_of(name: str, role: Role, key: str) -> type[Converter]:
     """The class of a converter, imported now. `key`: the setting that names it. Raises ConfigError."""
     short = name if name in CONVERTERS else _SHORT.get(name)

@@ -12,12 +12,13 @@ is no JSON, or has another `do`, gets exit code 2 and a sentence on stderr.
         -> {"class", "reference": "module:Class", "types": ["source"], "version", "source_delivery", "sink_delivery",
             "reading": "streamReader" | "simpleStreamReader" | "reader" | null, "key_columns": [...],
             "row_columns", "has_split": true, "settings": [definition, ...]}
-           Those that every connector has come first.
+           Those of the class come first, then those that every connector has.
            The settings of a converter, a transform or a predicate too: {"class", "types", "version", "settings"}.
-    {"do": "validate", "config": {...}}
+    {"do": "validate", "config": {...}, "defaults": {"value.converter": "..."}}
         -> {"name": "class", "error_count": 1, "groups": ["Common", ...], "configs": [{"definition": {...},
             "value": {"name", "value", "recommended_values": [...], "errors": [...], "visible": true}}, ...]}
-           As Kafka Connect's REST API answers. A setting that no one knows is in `configs` too, with an error.
+           As Kafka Connect's REST API answers. `defaults`: of settings that the config lacks. A setting that no
+           one knows is in `configs` too, with an error.
     {"do": "split", "config": {...}, "tasks": 3}
         -> {"configs": [{...}, ...], "type": "source" | "sink", "delivery": "exactly-once"}
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from moldau import __version__
 from moldau.connect.configuration import ConfigError
-from moldau.connect.contract import describing, finding
+from moldau.connect.contract import describing, finding, shared_settings
 from moldau.connect.contract.shared_settings import CLASS
 from moldau.connect.plugins import parts
 from moldau.connect.plugins.validating import definition, validate
@@ -58,7 +58,9 @@ def describe(request: Mapping[str, Any]) -> Answer:
         settings = [definition(one) for one in part.settings]
         return {"class": name, "types": list(part.types), "version": __version__, "settings": settings}
     found = describing.describe(finding.find(name))
-    settings = [definition(one) for one in (*parts.shared_settings_of(found), *(found.settings or ()))]
+    own = found.settings or ()
+    every = shared_settings.all_settings(found.reading is not None, found.is_sink, own)
+    settings = [definition(one) for one in (*own, *every[: len(every) - len(own)])]
     return {
         "class": name,
         "reference": found.reference,
@@ -96,6 +98,6 @@ def split(request: Mapping[str, Any]) -> Answer:
 _ANSWERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Answer]]] = {
     "list": list_plugins,
     "describe": describe,
-    "validate": lambda request: validate(request["config"]),
+    "validate": lambda request: validate(request["config"], request.get("defaults", {})),
     "split": split,
 }

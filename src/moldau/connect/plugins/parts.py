@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from moldau.connect.configuration import ConfigError, Setting
-from moldau.connect.contract import shared_settings
-from moldau.connect.contract.describing import Description
 from moldau.connect.converting.converter import Role
 from moldau.connect.converting.named import CONVERTERS, HEADERS_ONLY, VALUES_ONLY, class_of
 from moldau.connect.transforming.named import PREDICATES, PREDICATES_PACKAGE, TRANSFORMS, TRANSFORMS_PACKAGE
@@ -44,12 +42,6 @@ def find(name: str) -> Part | None:
         return Part((TRANSFORMATION,), transform.settings)
     predicate = PREDICATES.get(name.removeprefix(PREDICATES_PACKAGE))
     return None if predicate is None else Part((PREDICATE,), predicate.settings)
-
-
-def shared_settings_of(found: Description) -> tuple[Setting, ...]:
-    """The settings that a connector has because it is one, as Kafka Connect shows them."""
-    of_types = (shared_settings.SOURCE if found.reading else ()) + (shared_settings.SINK if found.is_sink else ())
-    return (*shared_settings.CONNECTOR, *of_types)
 
 
 def _converter_types(short: str) -> tuple[str, ...]:

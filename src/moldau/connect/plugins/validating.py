@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
 
 from moldau.connect.configuration import Checked, ConfigError, Kind, Setting, as_text, check, unknown
@@ -23,8 +24,9 @@ _CONVERTERS: Final = {
 }
 
 
-def validate(config: Mapping[str, str | None]) -> Answer:
-    """The class that is missing or unknown is an error of `connector.class`; the other settings are still checked."""
+def validate(config: Mapping[str, str | None], defaults: Mapping[str, str] = MappingProxyType({})) -> Answer:
+    """`defaults`: the worker's, by setting. The class that is missing or unknown is an error of `connector.class`; the
+    other settings are still checked."""
     texts = {name: value for name, value in config.items() if value is not None}
     name = texts.get(shared_settings.CLASS, "")
     errors: dict[str, list[str]] = {}
@@ -33,16 +35,20 @@ def validate(config: Mapping[str, str | None]) -> Answer:
         description = describe(find(name)) if name else None
     except ConfigError as error:
         _add(errors, error.errors)
-    settings = [*shared_settings.CONNECTOR, *_of_type(description, texts)]
-    own = description.settings if description else None
-    if description is not None and is_sink_config(description, texts):
+    is_sink = description is not None and is_sink_config(description, texts)
+    own = None if description is None else description.settings
+    settings = [
+        replace(one, default=defaults[one.name]) if one.name in defaults else one
+        for one in shared_settings.all_settings(description is not None and not is_sink, is_sink, own or ())
+    ]
+    if is_sink:
         _add(errors, shared_settings.topic_errors(texts))
     _add(errors, alias_errors(config))
-    found = check((*settings, *(own or ())), config)
+    found = check(settings, config)
     found += _of_converters(config, errors)
     found += check_chain(config)
     if own is not None:
-        found += _unknown([*settings, *own], config)
+        found += _unknown(settings, config)
     return _answer(name, [_with_errors(one, errors) for one in found])
 
 
@@ -81,12 +87,6 @@ def definition(setting: Setting) -> Answer:
         "dependents": list(setting.dependents),
         "order": setting.order,
     }
-
-
-def _of_type(description: Description | None, config: Mapping[str, str]) -> tuple[Setting, ...]:
-    if description is None:
-        return ()
-    return shared_settings.SINK if is_sink_config(description, config) else shared_settings.SOURCE
 
 
 def _unknown(settings: Sequence[Setting], config: Mapping[str, str | None]) -> list[Checked]:

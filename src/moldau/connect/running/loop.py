@@ -49,9 +49,7 @@ def open_job(task: Task, commands: Commands) -> tuple[Job, float]:
     found = find(task.config.get(shared_settings.CLASS, ""))
     description = describe(found)
     is_sink = is_sink_config(description, task.config)
-    settings = shared_settings.SINK if is_sink else shared_settings.SOURCE
-    values = parse((*shared_settings.CONNECTOR, *settings), task.config)
-    parse(description.settings or (), task.config)
+    values = parse(shared_settings.all_settings(not is_sink, is_sink, description.settings or ()), task.config)
     job_class = SinkJob if is_sink else SourceJob
     job = job_class(task, found, description, values, commands)
     interval_ms = values[shared_settings.POLL_INTERVAL]

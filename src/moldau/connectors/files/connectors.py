@@ -177,6 +177,7 @@ class FileStreamSource(DataSource):
 
     settings: ClassVar[tuple[Setting, ...]] = (
         Setting("file", Kind.STRING, importance=Importance.HIGH, documentation="The file to read.", check=not_empty),
+        Setting("topic", Kind.STRING, importance=Importance.HIGH, documentation="The topic of the lines."),
         _BATCH_SIZE,
         _LONGEST,
         _BAD_LINES,

@@ -10,16 +10,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from moldau.client.protocol.access import ClusterAccess
 from moldau.products.compacted_topic import TIMEOUT_S, UNHEARD
 from moldau.products.connect.core import refusals
+from moldau.products.connect.core.configs import Record
 from moldau.products.connect.core.offsets import OffsetState, Place, offset_record
 from moldau.products.connect.followed_topic import FollowedTopic
 from moldau.transport.librdkafka import librdkafka_settings
 
+SLOT = "slot"
+"""The partition of a source."""
 TOPIC, PARTITION, OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
 BATCH_ID, BATCH, RANGES = "id", "batch", "ranges"
 DELETED = -1
@@ -61,7 +65,7 @@ class ConnectorOffsets:
         if kind == "sink":
             self._alter_sink([_sink_change(*change) for change in changes], name)
         else:
-            self._topic.write([offset_record(name, *change) for change in changes])
+            self._topic.write([_source_change(name, *change) for change in changes])
 
     def reset(self, name: str, kind: str) -> None:
         """Deletes all offsets. Raises Refusal."""
@@ -117,6 +121,17 @@ class ConnectorOffsets:
         except KafkaException as error:
             if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
                 raise refusals.Refusal(500, f"The offsets could not be reset: {error.args[0].str()}") from error
+
+
+def _source_change(name: str, partition: Place, offset: Place | None) -> Record:
+    """Raises Refusal: a task would not find another partition."""
+    slot = partition.get(SLOT)
+    if set(partition) != {SLOT} or not isinstance(slot, int) or isinstance(slot, bool) or slot < 0:
+        raise refusals.bad_request(
+            "The partition for a source connector offset is the number of a task, such as "
+            f'{{"{SLOT}": 0}}, not {msgspec.json.encode(partition).decode()}'
+        )
+    return offset_record(name, {SLOT: slot}, offset)
 
 
 def _sink_change(partition: Place, offset: Place | None) -> TopicPartition:

@@ -63,7 +63,7 @@ class Worker:
         self.address = address
         self.is_standalone = is_standalone
         self.loggers = Loggers()
-        self.plugins = Plugins(programs.plugins)
+        self.plugins = Plugins(programs.plugins, settings.converters)
         self._settings = settings
         self._access = access.named("moldau-connect")
         self._client = _texts(librdkafka_settings(self._access))

@@ -48,8 +48,10 @@ class Kind(msgspec.Struct, frozen=True):
 class Plugins:
     """Thread-safe."""
 
-    def __init__(self, command: Sequence[str]) -> None:
+    def __init__(self, command: Sequence[str], defaults: Mapping[str, str]) -> None:
+        """`defaults`: those of this worker for connectors."""
         self._command = tuple(command)
+        self._defaults = dict(defaults)
         self._turns = threading.BoundedSemaphore(MOST_AT_ONCE)
         self._kinds: dict[str, tuple[Kind, float]] = {}
         """By class, each with the time until which it counts."""
@@ -82,7 +84,7 @@ class Plugins:
         for a reference that cannot be read."""
         given = {name: text for name, text in config.items() if text is not None}
         values = resolved(given)
-        found = self._ask({"do": "validate", "config": {**config, **values}})
+        found = self._ask({"do": "validate", "config": {**config, **values}, "defaults": self._defaults})
         if "errors" in found:
             raise refusals.bad_request(_sentences(found["errors"]))
         secrets = {name: (values[name], text) for name, text in given.items() if has_reference(text)}
