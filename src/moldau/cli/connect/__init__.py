@@ -4,7 +4,9 @@ calls: calls to the REST interface of a worker
 connect: the noun and its verbs
 connectors: verbs about connectors
 files: configurations of connectors in files
+new: `moldau connect new`, with the templates in `package`
 offsets: `moldau connect offsets`
 plugins: `moldau connect plugins` and `moldau connect validate`
 serve: `moldau connect serve`
+tests: `moldau connect test`
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from moldau.cli.arguments import Subparsers
-from moldau.cli.connect import connectors, offsets, plugins, serve
+from moldau.cli.connect import connectors, new, offsets, plugins, serve, tests
 
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
@@ -15,3 +15,5 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     connectors.add_verbs(verbs)
     offsets.add_verb(verbs)
     plugins.add_verbs(verbs)
+    new.add_verb(verbs)
+    tests.add_verb(verbs)

@@ -16,13 +16,25 @@ def read_connector(path: str) -> dict[str, Any]:
 
     A file whose name ends in .json, and standard input, is JSON: such an object, or a configuration with a name.
     Another file has properties. Raises CommandError."""
-    found = _json(path) if path.endswith(SUFFIX) or path == "-" else {"config": settings_in(path)}
-    if not isinstance(found.get("config"), dict):
-        found = {"config": found}
+    found = _read(path)
     name = found.get("name") or found["config"].get("name")
     if not isinstance(name, str) or not name:
         raise CommandError(f"{path}: the connector has no name")
     return {**found, "name": name}
+
+
+def read_config(path: str) -> dict[str, str]:
+    """The configuration of such a file, which needs no name. Raises CommandError."""
+    found = _read(path)
+    name = {"name": found["name"]} if "name" in found else {}
+    return {
+        key: value if isinstance(value, str) else json.dumps(value) for key, value in (found["config"] | name).items()
+    }
+
+
+def _read(path: str) -> dict[str, Any]:
+    found = _json(path) if path.endswith(SUFFIX) or path == "-" else {"config": settings_in(path)}
+    return found if isinstance(found.get("config"), dict) else {"config": found}
 
 
 def _json(path: str) -> dict[str, Any]:

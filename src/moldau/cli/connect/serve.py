@@ -53,7 +53,7 @@ def add_verb(verbs: Subparsers[argparse.ArgumentParser]) -> None:
 
 def run_worker(arguments: argparse.Namespace) -> int:
     """Serves until Ctrl-C or SIGTERM."""
-    _require_extra()
+    require_connectors("`moldau connect serve`")
     if arguments.file and not arguments.standalone:
         raise CommandError("files of connectors need --standalone; `moldau connect create` gives them to a group")
     connectors = [read_connector(path) for path in arguments.file]
@@ -121,10 +121,11 @@ def _access_of_file(arguments: argparse.Namespace, client: Mapping[str, str]) ->
         raise CommandError(f"{arguments.config}: {error}") from error
 
 
-def _require_extra() -> None:
+def require_connectors(who: str) -> None:
+    """Raises CommandError."""
     from moldau.extras import MissingExtraError, require_extra
 
     try:
-        require_extra("`moldau connect serve`", "connectors")
+        require_extra(who, "connectors")
     except MissingExtraError as error:
         raise CommandError(str(error)) from error
