@@ -24,6 +24,7 @@ POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0<
 </dependencies></project>"""
 DEPENDENCY = """<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"""
 START_TIMEOUT_S = 60
+CONNECT_CLIENT_VERSION = "4.0.4"
 CACHE = Path(os.environ.get("MOLDAU_BENCH_CACHE", Path.home() / ".cache" / "moldau-bench"))
 
 
@@ -49,6 +50,12 @@ def fetch_jars(cache: Path, folder: str, artifacts: tuple[str, ...]) -> Path:
     """The folder of these artifacts of Apache Kafka and their dependencies, fetched once. Raises like `fetch_kafka`."""
     coordinates = tuple(f"org.apache.kafka:{name}:{KAFKA_VERSION}" for name in artifacts)
     return fetch_artifacts(cache / f"{folder}-{KAFKA_VERSION}", coordinates)
+
+
+def fetch_connect_client(cache: Path) -> Path:
+    """The folder of a Java client of Kafka Connect's REST interface, fetched once. Raises like `fetch_kafka`."""
+    coordinates = f"org.sourcelab:kafka-connect-client:{CONNECT_CLIENT_VERSION}"
+    return fetch_artifacts(cache / f"kafka-connect-client-{CONNECT_CLIENT_VERSION}", (coordinates,))
 
 
 def fetch_artifacts(libraries: Path, coordinates: tuple[str, ...]) -> Path:

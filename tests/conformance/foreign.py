@@ -13,17 +13,18 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.peers import CACHE, PeerError, fetch_kafka
+from benchmarks.peers import CACHE, PeerError, fetch_connect_client, fetch_kafka
 from tests.conformance.clients import FOREIGN_CLIENTS
 from tests.support.recorded_runs import changed_since, clean_commit
 
 RUN_FILE = Path(__file__).with_name("foreign_run.json")
 NOTICED = (
     *(f"src/moldau/{folder}" for folder in ("wire", "core", "transport", "shell", "client", "testing")),
+    "src/moldau/products/connect/rest",
     "pyproject.toml",
     "tests/conformance",
 )
-"""Paths whose changes can make these clients fail. `testing` starts the broker."""
+"""Paths whose changes can make these clients fail. `testing` starts the broker, `rest` answers the client of Kafka Connect."""
 IGNORED = (f"tests/conformance/{RUN_FILE.name}", "tests/conformance/results/")
 FETCHES = 3
 RUN_TIMEOUT_S = 1_800
@@ -64,6 +65,7 @@ def reason_to_run(commit: str) -> str:
 def fetch() -> None:
     """Fetches and builds the clients: no test waits for a registry."""
     os.environ["MOLDAU_KAFKA_LIBS"] = str(fetch_kafka(CACHE))
+    fetch_connect_client(CACHE)
     for name, kind in FOREIGN_CLIENTS.items():
         kind.command()
         print(f"{name} {kind.version()}", flush=True)
