@@ -24,7 +24,8 @@ NOTICED = (
     "pyproject.toml",
     "tests/conformance",
 )
-"""Paths whose changes can make these clients fail. `testing` starts the broker, `rest` answers the client of Kafka Connect."""
+"""Paths whose changes can make these clients fail. `testing` starts the broker, `rest` answers
+kafka-connect-client."""
 IGNORED = (f"tests/conformance/{RUN_FILE.name}", "tests/conformance/results/")
 FETCHES = 3
 RUN_TIMEOUT_S = 1_800

@@ -61,12 +61,14 @@ def test_a_java_client_of_kafka_connect_runs_its_flow() -> None:
     home = os.environ.get("JAVA_HOME")
     java = f"{home}/bin/java" if home else "java"
     serve = [sys.executable, "-m", "moldau", "connect", "serve", "--port", "0"]
-    with Cluster() as cluster:
-        with running([*serve, "-b", cluster.bootstrap_servers], stdout=subprocess.PIPE) as process:
-            url = line_of(process.stdout).split()[1].rstrip("/")
-            Rest(url).until("/health", lambda _: True)
-            flow = [java, "-Xmx192m", "-cp", f"{jars}/*", str(FLOW), url]
-            done = subprocess.run(flow, capture_output=True, text=True, timeout=END_S, check=False)
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(END_S) == 0
+    with (
+        Cluster() as cluster,
+        running([*serve, "-b", cluster.bootstrap_servers], stdout=subprocess.PIPE) as process,
+    ):
+        url = line_of(process.stdout).split()[1].rstrip("/")
+        Rest(url).until("/health", lambda _: True)
+        flow = [java, "-Xmx192m", "-cp", f"{jars}/*", str(FLOW), url]
+        done = subprocess.run(flow, capture_output=True, text=True, timeout=END_S, check=False)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(END_S) == 0
     assert done.stdout.splitlines() == STEPS, done.stderr
