@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import sys
 import threading
 import urllib.error
@@ -35,17 +36,20 @@ TEST_PROGRAMS = Programs(
 
 
 class Rest:
-    """The REST interface at `url`."""
+    """The REST interface at `url`. `headers`: such as a login. `context`: for HTTPS."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(
+        self, url: str, headers: Mapping[str, str] | None = None, context: ssl.SSLContext | None = None
+    ) -> None:
         self.url = url
+        self._headers = {"content-type": "application/json", **(headers or {})}
+        self._context = context
 
     def ask(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
         data = None if body is None else json.dumps(body).encode()
-        headers = {"content-type": "application/json"}
-        request = urllib.request.Request(self.url + path, data, headers, method=method)
+        request = urllib.request.Request(self.url + path, data, self._headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+            with urllib.request.urlopen(request, timeout=TIMEOUT_S, context=self._context) as answer:
                 return answer.status, _read(answer.read())
         except urllib.error.HTTPError as error:
             with error:

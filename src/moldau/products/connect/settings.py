@@ -11,6 +11,7 @@ from moldau.connect.configuration import ConfigError, Importance, Kind, Setting,
 from moldau.errors import MoldauError
 
 CONVERTERS = ("key.converter", "value.converter", "header.converter")
+CA_LOCATION = "rest.ssl.ca.location"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 SIMPLE = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 MOST_SHARES = 1_000
@@ -43,6 +44,7 @@ SETTINGS = (
     Setting("header.converter", Kind.CLASS, SIMPLE, _LOW, "Of connectors that name none."),
     Setting("task.shutdown.graceful.timeout.ms", Kind.LONG, 5_000, _LOW, "Then the task is killed.", check=in_range(0)),
     Setting("rest.advertised.url", Kind.STRING, "", _LOW, "Where other workers reach this one. Default: its address."),
+    Setting(CA_LOCATION, Kind.STRING, "", _LOW, "A PEM file: the authorities of other workers' certificates."),
     Setting(
         "moldau.shares",
         Kind.INT,

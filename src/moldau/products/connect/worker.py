@@ -20,7 +20,7 @@ from moldau.products.connect.planning import Planning
 from moldau.products.connect.running.plugins import Plugins
 from moldau.products.connect.running.programs import Programs
 from moldau.products.connect.running.supervision import Supervision, TaskSettings
-from moldau.products.connect.settings import WorkerSettings, WorkerSettingsError
+from moldau.products.connect.settings import CA_LOCATION, WorkerSettings, WorkerSettingsError
 from moldau.products.connect.status_topic import Statuses, StatusMemory, StatusTopic
 from moldau.transport.librdkafka import librdkafka_settings
 
@@ -61,6 +61,8 @@ class Worker:
     ) -> None:
         """`address`: the URL at which other workers reach this one. Raises TopicError, WorkerSettingsError."""
         self.address = address
+        self.peers_ca = settings.text(CA_LOCATION)
+        """Authorities of the other workers' certificates: the name of a file, or empty."""
         self.is_standalone = is_standalone
         self.loggers = Loggers()
         self.plugins = Plugins(programs.plugins, settings.converters)

@@ -27,7 +27,7 @@ from moldau.products.connect.rest.bodies import (
     read_body,
     whole_config,
 )
-from moldau.products.connect.rest.forwarding import PARAMETER, Forwarded, forward
+from moldau.products.connect.rest.forwarding import PARAMETER, Forwarded, Peers
 from moldau.products.connect.worker import Worker, worker_id_of
 from moldau.products.service.people import Role
 from moldau.products.service.routes import ServedRoute
@@ -81,7 +81,9 @@ Act = Callable[[Asked], Told | Forwarded]
 
 class Routes:
     def __init__(self, worker: Worker) -> None:
+        """Raises WorkerSettingsError."""
         self._worker = worker
+        self._peers = Peers(worker.peers_ca)
         self._requests = Requests(worker)
 
     def routes(self) -> list[ServedRoute]:
@@ -198,7 +200,8 @@ class Routes:
 
     def _progress_at(self, address: str, asked: Asked) -> list[Answer]:
         try:
-            told = forward("GET", address, asked.raw_path, "", b"", asked.authorization, timeout_s=SOON_S)
+            url = f"{address.rstrip('/')}{asked.raw_path}"
+            told = self._peers.forward("GET", url, "", b"", asked.authorization, timeout_s=SOON_S)
         except refusals.Refusal:
             return []
         return list(msgspec.json.decode(told.body)["tasks"]) if told.status == 200 else []
@@ -231,10 +234,11 @@ class Routes:
     def _forwarded(self, asked: Asked, find: Callable[[], str]) -> Forwarded:
         if not asked.may_forward:
             raise refusals.moving()
-        address = find()
-        if address.rstrip("/") == self._worker.address.rstrip("/"):
+        address = find().rstrip("/")
+        if address == self._worker.address.rstrip("/"):
             raise refusals.moving()
-        return forward(asked.method, address, asked.raw_path, asked.raw_query, asked.body, asked.authorization)
+        url = f"{address}{asked.raw_path}"
+        return self._peers.forward(asked.method, url, asked.raw_query, asked.body, asked.authorization)
 
 
 def _route(method: str, path: str, needs: Role, act: Act) -> ServedRoute:
