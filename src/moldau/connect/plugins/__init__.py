@@ -28,6 +28,7 @@ answered, such as for an unknown class.
 
 __main__: the process of one question
 answering: answers by the name of the question
+asked: one question on stdin, its answer on stdout
 parts: converters, transforms and predicates as plugins
 validating: a configuration with all settings and their errors
 """

@@ -49,7 +49,7 @@ def validate(config: Mapping[str, str | None], defaults: Mapping[str, str] = Map
     found += check_chain(config)
     if own is not None:
         found += _unknown(settings, config)
-    return _answer(name, [_with_errors(one, errors) for one in found])
+    return report(name, [_with_errors(one, errors) for one in found])
 
 
 def _of_converters(config: Mapping[str, str | None], errors: dict[str, list[str]]) -> list[Checked]:
@@ -115,7 +115,8 @@ def _with_errors(found: Checked, errors: Mapping[str, Sequence[str]]) -> Checked
     return replace(found, errors=(*found.errors, *more))
 
 
-def _answer(name: str, found: Sequence[Checked]) -> Answer:
+def report(name: str, found: Sequence[Checked]) -> Answer:
+    """Kafka Connect's answer of a validation."""
     groups = dict.fromkeys(one.setting.group for one in found if one.setting.group)
     return {
         "name": name,

@@ -54,6 +54,7 @@ memory: the bound of memory
 outgoing: rows of a source as records of topics
 partitions: the partitions of a sink's slot
 places: the place of a task in the topic of offsets
+process: stdin and stdout of the process, and the end of a stop
 protocol: the lines between a worker and its task
 reading: one form for the three readers of a source
 sink: the task of a sink

@@ -16,6 +16,7 @@ from moldau.products.connect.core.configs import Target, level_record
 from moldau.products.connect.core.statuses import topic_record
 from moldau.products.connect.loggers import checked_level
 from moldau.products.connect.running.plugins import CONNECTORS, UNKNOWN
+from moldau.products.connect.running.programs import PIPELINE, runner_of
 from moldau.products.connect.worker import Worker
 
 Answer = dict[str, Any]
@@ -78,7 +79,10 @@ class Requests:
         return self._worker.statuses.look(lambda state: answers.topics(state, name))
 
     def offsets(self, name: str) -> Answer:
-        return self._worker.offsets.of(name, self._worker.plugins.kind_of(self.config(name)))
+        config = self.config(name)
+        if runner_of(config) == PIPELINE:
+            return {"offsets": self._worker.plugins.pipeline_offsets(config, self._worker.servers)}
+        return self._worker.offsets.of(name, self._worker.plugins.kind_of(config))
 
     # -- changing connectors
 
@@ -130,11 +134,13 @@ class Requests:
 
     def alter_offsets(self, name: str, changes: Sequence[Change]) -> Answer:
         self._require_stopped(name)
+        self._require_no_pipeline(name)
         self._worker.offsets.alter(name, self._worker.plugins.kind_of(self.config(name)), changes)
         return {"message": "The offsets for this connector have been altered successfully"}
 
     def reset_offsets(self, name: str) -> Answer:
         self._require_stopped(name)
+        self._require_no_pipeline(name)
         self._worker.offsets.reset(name, self._worker.plugins.kind_of(self.config(name)))
         return {"message": "The offsets for this connector have been reset successfully"}
 
@@ -188,6 +194,15 @@ class Requests:
                 f"Connector configuration is invalid and contains the following {len(errors)} error(s):\n{told}\n"
                 "You can also find the above list of errors at the endpoint "
                 "`/connector-plugins/{connectorType}/config/validate`"
+            )
+
+    def _require_no_pipeline(self, name: str) -> None:
+        config = self.config(name)
+        if runner_of(config) == PIPELINE:
+            raise refusals.bad_request(
+                f"The offsets of {name} are those of a pipeline: set them on the worker with "
+                f"`moldau pipeline reset {config.get('pipeline.file')} --to earliest --execute`, which also takes a "
+                "time or offsets"
             )
 
     def _require_stopped(self, name: str) -> None:

@@ -115,6 +115,11 @@ class Worker:
         self.offsets.close()
 
     @property
+    def servers(self) -> str:
+        """The brokers of its cluster."""
+        return self._access.bootstrap_servers
+
+    @property
     def is_ready(self) -> bool:
         """Whether the worker has joined its group."""
         group = self._group

@@ -97,6 +97,13 @@ class Plugins:
             raise refusals.bad_request(_sentences(found["errors"]))
         return list(found["configs"])
 
+    def pipeline_offsets(self, config: Config, servers: str) -> list[Answer]:
+        """Of a connector that is a pipeline. `servers`: the cluster of one that names none. Raises Refusal."""
+        found = self._ask({"do": "offsets", "config": config, "servers": servers})
+        if "errors" in found:
+            raise refusals.bad_request(_sentences(found["errors"]))
+        return list(found["offsets"])
+
     def _kind(self, name: str) -> Kind:
         known, until_s = self._kinds.get(name, (Kind(), 0.0))
         if time.monotonic() >= until_s:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from moldau.products.connect.core.configs import Config
 
 LIGHT = "light"
+PIPELINE = "pipeline"
+"""A class, and its only runner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +25,14 @@ class Programs:
 
 
 PROGRAMS = Programs(
-    tasks={LIGHT: (sys.executable, "-m", "moldau.connect.running")},
-    plugins=(sys.executable, "-m", "moldau.connect.plugins"),
+    tasks={
+        LIGHT: (sys.executable, "-m", "moldau.connect.running"),
+        PIPELINE: (sys.executable, "-m", "moldau.products.connect.pipelines"),
+    },
+    plugins=(sys.executable, "-m", "moldau.products.connect.pipelines.questions"),
 )
 
 
-def runner_of(_config: Config) -> str:
+def runner_of(config: Config) -> str:
     """A key of `Programs.tasks`."""
-    return LIGHT
+    return PIPELINE if config.get("connector.class") == PIPELINE else LIGHT

@@ -257,6 +257,7 @@ class Supervision:
                 held.has_failed = True
                 self._tell(key, held, FAILED, str(line.get("trace", "")))
             elif line.get("state") in (RUNNING, PAUSED) and held.stopping_s is None:
+                held.has_failed = False  # a pipeline goes on after a failure that is over
                 self._tell(key, held, str(line["state"]))
             elif line.get("state") == STOPPED:
                 held.is_finished = line.get("finished") is True

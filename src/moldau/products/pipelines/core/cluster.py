@@ -79,10 +79,14 @@ def parse_cluster(section: Section, directory: Path) -> ClusterAccess:
         section.refuse(SERVERS, f"must be host:port, or several with commas: {error}")
 
 
-def spec_cluster(spec: Section, directory: Path, profile: str | None) -> ClusterAccess:
-    """`profile`: used if the pipeline names no cluster. Raises SpecError."""
+def spec_cluster(
+    spec: Section, directory: Path, profile: str | None, default: ClusterAccess | None = None
+) -> ClusterAccess:
+    """`profile`, or else `default`: used if the pipeline names no cluster. Raises SpecError."""
     if names_cluster(spec):
         return parse_cluster(spec, directory)
+    if profile is None and default is not None:
+        return _in_order(default)
     if profile is None:
         spec.refuse(SERVERS, f"is missing; `{CLUSTER}` or --profile can name a cluster too")
     return _in_order(_of_profile(spec, None, profile, None))

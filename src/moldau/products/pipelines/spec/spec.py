@@ -165,16 +165,22 @@ class PipelineSpec(msgspec.Struct, frozen=True):
         return {name: source for query in self.queries for name, source in query.sources.items()}
 
 
-def load_spec(path: Path, parameters: Mapping[str, str] | None = None, *, profile: str | None = None) -> PipelineSpec:
+def load_spec(
+    path: Path,
+    parameters: Mapping[str, str] | None = None,
+    *,
+    profile: str | None = None,
+    cluster: ClusterAccess | None = None,
+) -> PipelineSpec:
     """Reads and checks the pipeline file, in YAML or a Python module (`module`). `parameters`: the values for
-    `${NAME}`. `profile`: the cluster of a pipeline that names none. Raises SpecError."""
+    `${NAME}`. `profile`, or else `cluster`: that of a pipeline that names none. Raises SpecError."""
     # a path that is not a file, such as a pipe, has no useful directory
     directory = path.resolve().parent if os.path.isfile(path) else Path.cwd()
     if path.suffix == ".py":
         written = read_pipeline(path)
-        return _make_spec(Section(str(path), SPEC, written.spec, parameters), directory, profile, written)
-    text = read_text(path)
-    spec = parse_spec(text, file_name=str(path), directory=directory, parameters=parameters, profile=profile)
+        return _make_spec(Section(str(path), SPEC, written.spec, parameters), directory, profile, cluster, written)
+    section = Section(str(path), SPEC, _compose(read_text(path), str(path)), parameters)
+    spec = _make_spec(section, directory, profile, cluster)
     return msgspec.structs.replace(spec, files=(path, *spec.files))
 
 
@@ -196,11 +202,15 @@ def parse_spec(
     profile: str | None = None,
 ) -> PipelineSpec:
     """As load_spec, from YAML text; `directory` is the base of relative paths."""
-    return _make_spec(Section(file_name, SPEC, _compose(text, file_name), parameters), directory, profile)
+    return _make_spec(Section(file_name, SPEC, _compose(text, file_name), parameters), directory, profile, None)
 
 
 def _make_spec(
-    spec: Section, directory: Path, profile: str | None, written: WrittenModule | None = None
+    spec: Section,
+    directory: Path,
+    profile: str | None,
+    cluster: ClusterAccess | None,
+    written: WrittenModule | None = None,
 ) -> PipelineSpec:
     """`written`: the module, if the flows come from one."""
     is_long = any(spec.has(key) for key in LONG_FORM)
@@ -209,7 +219,7 @@ def _make_spec(
     if not _is_name(name, 200):
         spec.refuse(NAME, "must be 1 to 200 letters, digits, dots, dashes or underscores, and not only dots")
     checkpoint = spec.local_path(CHECKPOINT, directory, default=f"checkpoints/{name}")
-    head = SpecHead(name, spec_cluster(spec, directory, profile), directory, checkpoint)
+    head = SpecHead(name, spec_cluster(spec, directory, profile, cluster), directory, checkpoint)
     if is_long:
         flows, files = (written.flows, written.files) if written else _parse_flows(spec, directory)
         parts = _long_form(spec, head, flows)
