@@ -118,17 +118,26 @@ class Producers:
         self._cluster.start(leader)
 
     def _kill_at_once(self, brokers: list[int]) -> None:
-        """Both stand still first: if one died before the other, the leader and the other one would acknowledge records
-        that the first does not have, and the first may take over."""
+        """Both stand still first, in sync: if one died or fell behind before the other, the leader and the other one
+        would acknowledge records that the first does not have, and the first may take over."""
+        self._wait_for(lambda: self._killed_in_sync(brokers), "followers that stand still in sync")
+
+    def _killed_in_sync(self, brokers: list[int]) -> bool:
         with ExitStack() as stack:
             for broker in brokers:
                 stack.enter_context(self._cluster.standing_still(broker))
+            if not self._is_whole():
+                return False
             for broker in brokers:
                 self._cluster.kill(broker)
+        return True
+
+    def _is_whole(self) -> bool:
+        return all(len(isr) == len(BROKERS) for isr in self._in_sync().values())
 
     def _wait_whole(self) -> None:
         """Waits until all replicas are in sync; then all topics have the same leader."""
-        self._wait_for(lambda: all(len(isr) == len(BROKERS) for isr in self._in_sync().values()), "replicas in sync")
+        self._wait_for(self._is_whole, "replicas in sync")
         if len(set(self._leaders().values())) > 1:
             partitions = [TopicPartition(name, 0) for name in MIN_IN_SYNC]
             self._admin.elect_leaders(ElectionType.PREFERRED, partitions).result(WAIT_S)
