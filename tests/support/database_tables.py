@@ -28,6 +28,10 @@ class Tables:
         settings = {"connector.class": "moldau.connectors.postgresql:Postgresql", "connection.url": url}
         return cls(settings, None, url)
 
+    @property
+    def is_postgresql(self) -> bool:
+        return self._postgresql is not None
+
     def ask(self, sql: str) -> list[tuple[Any, ...]]:
         own: Any = psycopg.connect(self._postgresql) if self._postgresql else sqlite3.connect(str(self._sqlite))
         with contextlib.closing(own):

@@ -1,6 +1,7 @@
 """The light task: one task of a connector in a process of its own, without a JVM.
 
-`python -m moldau.connect.running` reads JSON lines on stdin. The first line is the task:
+`python -m moldau.connect.running NAME-SLOT` reads JSON lines on stdin; its argument is for `ps` alone. The first line
+is the task:
 
     {"connector": "lines", "slot": 0, "slots": 3, "state": "RUNNING",
      "config": {"name": "lines", "connector.class": "datagen", ...},

@@ -47,12 +47,12 @@ class TaskProcess:
         nice: int,
         tell: Callable[[TaskProcess, Line | Ended], None],
     ) -> None:
-        """`first`: the line of the task. `tell`: gets this process with each line, and at last Ended. Raises
-        OSError."""
+        """`name`: the last word of the command, so that `ps` shows it. `first`: the line of the task. `tell`: gets
+        this process with each line, and at last Ended. Raises OSError."""
         self._name = name
         self._tell = tell
         self._process = subprocess.Popen(
-            command,
+            [*command, name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
