@@ -93,6 +93,7 @@ def test_tasks_and_forwarded_requests_with_logins_and_tls(tmp_path: Path) -> Non
             admins[0].until("/connectors/out/offsets", lambda _: (tmp_path / "out.txt").exists())
             admins[0].until("/connectors", lambda _: (tmp_path / "out.txt").read_text() == "one\ntwo\n")
             assert viewer.ask("GET", "/connectors/in/status")[0] == 200
+            assert viewer.ask("GET", "/connectors/in/progress")[1]["delivery"] == "exactly-once"
             assert viewer.ask("PUT", "/connectors/in/pause")[0] == 403
             assert viewer.ask("DELETE", "/connectors/in")[0] == 403
             assert wrong.ask("GET", "/connectors")[0] == 401

@@ -75,6 +75,10 @@ class Requests:
             if worker.runs_task(name, task)
         ]
 
+    def delivery(self, name: str) -> str | None:
+        """exactly-once or at-least-once."""
+        return self._worker.plugins.delivery_of(self.config(name))
+
     def topics(self, name: str) -> Answer:
         return self._worker.statuses.look(lambda state: answers.topics(state, name))
 

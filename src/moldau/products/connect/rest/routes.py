@@ -196,7 +196,8 @@ class Routes:
                 found |= {one["id"]: one for one in self._progress_at(address, asked)}
             for task, address in owners.items():
                 found.setdefault(task, {"id": task, "worker_id": worker_id_of(address), "progress": None})
-        return Told({"name": asked.name, "tasks": [found[task] for task in sorted(found)]})
+        delivery = self._requests.delivery(asked.name)
+        return Told({"name": asked.name, "delivery": delivery, "tasks": [found[task] for task in sorted(found)]})
 
     def _progress_at(self, address: str, asked: Asked) -> list[Answer]:
         try:

@@ -33,10 +33,11 @@ class PluginError(refusals.Refusal):
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """What a class is. `types`: source, sink or both."""
+    """What a class is. `types`: source, sink or both. `deliveries`: of a source and of a sink."""
 
     types: tuple[str, ...] = ()
     version: str | None = None
+    deliveries: Mapping[str, str | None] = {}
 
     def of(self, config: Config) -> str:
         """source, sink or unknown: a class that is both is a sink where the connector reads topics."""
@@ -68,6 +69,10 @@ class Plugins:
     def kind_of(self, config: Config) -> str:
         """source, sink or unknown."""
         return self._kind(config.get("connector.class", "")).of(config)
+
+    def delivery_of(self, config: Config) -> str | None:
+        """exactly-once or at-least-once, as the class says; None for an unknown class."""
+        return self._kind(config.get("connector.class", "")).deliveries.get(self.kind_of(config))
 
     def version_of(self, config: Config) -> str | None:
         return self._kind(config.get("connector.class", "")).version
@@ -120,7 +125,8 @@ class Plugins:
         except PluginError:
             return Kind()
         types = tuple(one for one in found.get("types", ()) if one in CONNECTORS)
-        return Kind(types, found.get("version"))
+        deliveries = {one: found.get(f"{one}_delivery") for one in CONNECTORS}
+        return Kind(types, found.get("version"), deliveries)
 
     def _ask(self, question: Answer) -> Answer:
         """Raises PluginError."""
