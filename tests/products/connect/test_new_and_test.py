@@ -10,9 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from moldau.cli.connect.rows import with_schemas
 from moldau.cli.main import main
+from moldau.cli.output import CommandError
+from moldau.cli.records.text import Record
+from moldau.connect.converting.converter import Role
+from moldau.connect.converting.named import new_converter
+from moldau.connect.data.schema import Type
 
 SOURCE_FOLDER = str(Path(__file__).parents[3] / "src")
+JSON = new_converter({}, Role.VALUE, "json")
 OWN = '''
 from dataclasses import dataclass
 from pyspark.sql.datasource import (
@@ -54,7 +61,7 @@ class Message(WriterCommitMessage):
 
 class Writer(DataSourceStreamWriter):
     def write(self, rows):
-        return Message([(n, "no user") for n, row in enumerate(rows) if "user" not in row.value])
+        return Message([(n, "no user") for n, row in enumerate(rows) if row.value["user"] is None])
     def commit(self, messages, batchId):
         pass
     def abort(self, messages, batchId):
@@ -154,9 +161,24 @@ def test_a_source_that_begins_again_after_a_restart_is_found(name: str, code: in
         assert "repeated none" not in done.stderr
 
 
+def test_rows_get_a_schema_that_all_of_them_have() -> None:
+    texts = ['{"id": 1, "tags": ["a"], "at": {"x": 1.5}}', '{"id": null, "at": {"x": 2, "y": true}}', '{"tags": []}']
+    made = with_schemas([Record(None, text.encode(), []) for text in texts] + [Record(b"k", None, [])])
+    schemas, values = zip(*(JSON.to_value("", (), row.value) for row in made[:-1]), strict=True)
+    assert values[1] == {"id": None, "tags": None, "at": {"x": 2.0, "y": True}}
+    assert {one.name: one.schema.type for one in schemas[0].fields} == {
+        "id": Type.INT64,
+        "tags": Type.ARRAY,
+        "at": Type.STRUCT,
+    }
+    assert made[-1].value is None
+    with pytest.raises(CommandError, match="id has several types, int and str"):
+        with_schemas([Record(None, b'{"id": 1}', []), Record(None, b'{"id": "a"}', [])])
+
+
 def test_a_sink_tells_which_rows_it_rejects(own: Path) -> None:
     (own / "rows.jsonl").write_text('{"user": "ann"}\n{"value": "{\\"user\\": \\"bob\\"}", "key": "b"}\n{"x": 1}\n')
     done = run(own, "moldau", "connect", "test", "own:Choosy", "--rows", "rows.jsonl", "--timeout", "120")
     assert done.returncode == 1
     assert "row 3 is rejected: " in done.stderr
-    assert done.stderr.endswith("3 rows: 2 written, 1 rejected\n")
+    assert done.stderr.endswith("rows: 2 written, 1 rejected\n")

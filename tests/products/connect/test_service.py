@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from moldau.cli.main import main
 from moldau.testing import Cluster
 from tests.support.connect_workers import Rest
+from tests.support.odd_server import odd_server
 from tests.support.talking_process import line_of, running
 
 COMMAND = [sys.executable, "-m", "moldau", "connect"]
@@ -116,3 +118,17 @@ def test_a_command_without_a_worker_says_so() -> None:
         [*COMMAND, "list", "--url", "http://127.0.0.1:1"], capture_output=True, text=True, timeout=END_S, check=False
     )
     assert (done.returncode, done.stderr.startswith("moldau: no worker answers at http://127.0.0.1:1: ")) == (1, True)
+
+
+def test_a_command_waits_while_the_workers_rebalance(capsys: pytest.CaptureFixture[str]) -> None:
+    conflict = b'{"error_code": 409, "message": "Cannot complete request because of a rebalance"}'
+    answers = [
+        b"HTTP/1.1 %s\r\ncontent-length: %d\r\n\r\n%s" % (status, len(body), body)
+        for status, body in ((b"409 Conflict", conflict), (b"204 No Content", b""))
+    ]
+    with odd_server(answers) as address:
+        assert main(["connect", "pause", "orders", "--url", f"http://{address}"]) == 0
+    again = b'{"error_code": 409, "message": "Connector orders already exists"}'
+    with odd_server([b"HTTP/1.1 409 Conflict\r\ncontent-length: %d\r\n\r\n%s" % (len(again), again)]) as address:
+        assert main(["connect", "pause", "orders", "--url", f"http://{address}"]) == 1
+    assert capsys.readouterr().err == "moldau: Connector orders already exists\n"

@@ -7,6 +7,7 @@ files: configurations of connectors in files
 new: `moldau connect new`, with the templates in `package`
 offsets: `moldau connect offsets`
 plugins: `moldau connect plugins` and `moldau connect validate`
+rows: rows of a file as records, for `moldau connect test`
 serve: `moldau connect serve`
 tests: `moldau connect test`
 """

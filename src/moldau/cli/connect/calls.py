@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -16,6 +17,10 @@ DEFAULT_URL = "http://127.0.0.1:8083"
 URL_VARIABLE = "MOLDAU_CONNECT_URL"
 TOKEN_VARIABLE = "MOLDAU_CONNECT_TOKEN"
 TIMEOUT_S = 90.0
+REBALANCE_S = 30.0
+"""How long a request is sent again to a group of workers that rebalances."""
+PAUSE_S = 0.5
+CONFLICT = 409
 
 
 def add_url_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,8 +34,8 @@ def add_url_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def call(arguments: argparse.Namespace, method: str, *path: str, query: str = "", body: object = None) -> Any:
-    """The answer; None if it has no body. `path`: parts, not encoded. Raises CommandError with the worker's
-    sentence."""
+    """The answer; None if it has no body. `path`: parts, not encoded. Waits while the workers rebalance. Raises
+    CommandError with the worker's sentence."""
     base = (arguments.url or os.environ.get(URL_VARIABLE) or DEFAULT_URL).rstrip("/")
     url = "/".join([base, *(urllib.parse.quote(part, safe="") for part in path)]) + (f"?{query}" if query else "")
     headers = {"content-type": "application/json", "accept": "application/json"}
@@ -38,13 +43,19 @@ def call(arguments: argparse.Namespace, method: str, *path: str, query: str = ""
     if token:
         headers["authorization"] = f"Bearer {token}"
     data = None if body is None else json.dumps(body).encode()
+    end_s = time.monotonic() + REBALANCE_S
     try:
         request = urllib.request.Request(url, data, headers, method=method)
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
-            return _read(answer.read())
-    except urllib.error.HTTPError as error:
-        with error:
-            raise CommandError(_sentence(error)) from error
+        while True:
+            try:
+                with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+                    return _read(answer.read())
+            except urllib.error.HTTPError as error:
+                with error:
+                    sentence = _sentence(error)
+                if error.code != CONFLICT or "rebalance" not in sentence or time.monotonic() > end_s:
+                    raise CommandError(sentence) from error
+            time.sleep(PAUSE_S)
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise CommandError(f"no worker answers at {base}: {getattr(reason, 'strerror', None) or reason}") from error

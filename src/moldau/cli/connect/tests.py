@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -12,11 +11,11 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from moldau.cli.arguments import Subparsers, at_least_one, input_path, not_empty, seconds
+from moldau.cli.arguments import Subparsers, at_least_one, not_empty, seconds
 from moldau.cli.connect.files import read_config
+from moldau.cli.connect.rows import read_rows, with_schemas
 from moldau.cli.connect.serve import require_connectors
 from moldau.cli.output import CommandError, print_json, print_rows
-from moldau.cli.records.text import Record, from_json
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -24,13 +23,12 @@ if TYPE_CHECKING:
     from moldau.testing import Cluster
     from moldau.testing.connect import ConnectorTask
 
-CLASS = "connector.class"
+KEY_CONVERTER, VALUE_CONVERTER = "key.converter", "value.converter"
 TOPIC, REJECTED = "test", "test-rejected"
 ERROR_PREFIX = "__connect.errors."
 QUIET_S = 2.0
 """A source that has nothing to do, and has given nothing for so long, has given all."""
 POLL_S = 0.1
-RECORD_FIELDS = {"topic", "partition", "offset", "timestamp", "key", "value", "headers"}
 
 Config = dict[str, str]
 
@@ -41,10 +39,10 @@ def add_verb(verbs: Subparsers[argparse.ArgumentParser]) -> None:
         help="run a connector with a broker in this process",
         description="Runs one task of a connector, with a broker in the memory of this process. A source: prints its "
         "records as JSON lines, kills the task after its first records, starts it again, and tells whether a record "
-        "came twice. A sink (--rows): writes the rows, and tells which ones were rejected. Converters are json without "
-        "schemas (string for the keys of rows), unless the configuration names others. The exit code is 0 if all is "
-        "well, 1 for a task that fails, a record that came twice or a rejected row, and 2 for a configuration with "
-        "errors.",
+        "came twice. A sink (--rows): writes the rows, and tells which ones were rejected. A source has the converter "
+        "json without schemas; rows get a schema that all of them have, and their keys are strings; unless the "
+        "configuration names converters. The exit code is 0 if all is well, 1 for a task that fails, a record that "
+        "came twice or a rejected row, and 2 for a configuration with errors.",
         examples=(
             "moldau connect test datagen rows.per.second=100 --records 20",
             "moldau connect test tides:Tides --config tides.json",
@@ -79,12 +77,17 @@ def run_test(arguments: argparse.Namespace) -> int:
     sys.path.insert(0, os.getcwd())
     is_sink = arguments.rows is not None
     try:
-        config = _config(arguments, is_sink)
+        _check_kind(arguments.connector, is_sink)
+        given = _given(arguments)
+        config = {**(_of_sink(given) if is_sink else _of_source(given, arguments.records)), **given}
         errors = _errors(config)
         if errors:
             print_rows(errors, ("setting", "error"), as_json=False)
             return 2
-        return (_test_sink if is_sink else _test_source)(arguments, resolved(config))
+        config = resolved(config)
+        if is_sink:
+            return _test_sink(arguments, config, has_schemas=VALUE_CONVERTER not in given)
+        return _test_source(arguments, config)
     except ConfigError as error:
         print(f"moldau connect: {error}", file=sys.stderr)
         return 2
@@ -95,28 +98,43 @@ def run_test(arguments: argparse.Namespace) -> int:
         raise CommandError(str(error)) from error
 
 
-def _config(arguments: argparse.Namespace, is_sink: bool) -> Config:
-    """With what a test may choose. Raises ConfigError, CommandError."""
+def _check_kind(connector: str, is_sink: bool) -> None:
+    """Raises ConfigError, CommandError."""
     from moldau.connect.contract.describing import describe
     from moldau.connect.contract.finding import find
 
-    types = describe(find(arguments.connector)).types
+    types = describe(find(connector)).types
     if is_sink and "sink" not in types:
-        raise CommandError(f"{arguments.connector} is a source: leave out --rows")
+        raise CommandError(f"{connector} is a source: leave out --rows")
     if not is_sink and "source" not in types:
-        raise CommandError(f"{arguments.connector} is a sink: --rows FILE gives it records")
+        raise CommandError(f"{connector} is a sink: --rows FILE gives it records")
+
+
+def _given(arguments: argparse.Namespace) -> Config:
+    """What the file and the words say. Raises CommandError."""
     config: Config = {"name": "test", **({} if arguments.config is None else read_config(arguments.config))}
     for one in arguments.settings:
         name, separator, value = one.partition("=")
         if not separator:
             raise CommandError(f"a setting is NAME=VALUE, not {one!r}")
         config[name] = value
-    for name, converter in (("key.converter", "string" if is_sink else "json"), ("value.converter", "json")):
-        if name not in config:
-            schemas = {f"{name}.schemas.enable": "false"} if converter == "json" else {}
-            config = {name: converter, **schemas, **config}
-    given = _OF_SINK if is_sink else {"topic": TOPIC, "batch.max.rows": str(max(1, arguments.records // 4))}
-    return {**given, **config, CLASS: arguments.connector}
+    return {**config, "connector.class": arguments.connector}
+
+
+def _of_source(given: Config, records: int) -> Config:
+    """What a test chooses if `given` does not."""
+    chosen = {"topic": TOPIC, "batch.max.rows": str(max(1, records // 4))}
+    for name in (KEY_CONVERTER, VALUE_CONVERTER):
+        if name not in given:
+            chosen |= {name: "json", f"{name}.schemas.enable": "false"}
+    return chosen
+
+
+def _of_sink(given: Config) -> Config:
+    chosen = {**_OF_SINK, KEY_CONVERTER: "string"}
+    if VALUE_CONVERTER not in given:
+        chosen |= {VALUE_CONVERTER: "json", f"{VALUE_CONVERTER}.schemas.enable": "true"}
+    return chosen
 
 
 _OF_SINK = {
@@ -246,13 +264,15 @@ class _Followed:
 # --- a sink ---
 
 
-def _test_sink(arguments: argparse.Namespace, config: Config) -> int:
+def _test_sink(arguments: argparse.Namespace, config: Config, *, has_schemas: bool) -> int:
     from moldau.testing import Cluster
     from moldau.testing.connect import ConnectorTask
 
-    rows = list(islice(_rows(arguments.rows), arguments.records))
+    rows = list(islice(read_rows(arguments.rows), arguments.records))
     if not rows:
         raise CommandError(f"{arguments.rows} has no rows")
+    if has_schemas:
+        rows = with_schemas(rows)
     topic = config["topics"].split(",")[0].strip()
     with Cluster() as cluster:
         cluster.create_topic(topic)
@@ -263,31 +283,8 @@ def _test_sink(arguments: argparse.Namespace, config: Config) -> int:
         rejected = _rejected(cluster, config["errors.deadletterqueue.topic.name"])
     for place, reason in rejected:
         print(f"row {place + 1} is rejected: {reason}", file=sys.stderr)
-    print(f"{len(rows)} rows: {len(rows) - len(rejected)} written, {len(rejected)} rejected", file=sys.stderr)
+    print(f"rows: {len(rows) - len(rejected)} written, {len(rejected)} rejected", file=sys.stderr)
     return 1 if rejected else 0
-
-
-def _rows(path: str) -> Iterator[Record]:
-    """Raises CommandError."""
-    try:
-        text = input_path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CommandError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.strip():
-            yield _row(line, f"{path}:{number}")
-
-
-def _row(line: str, place: str) -> Record:
-    try:
-        found = json.loads(line)
-        if isinstance(found, dict) and "value" in found and set(found) <= RECORD_FIELDS:
-            return from_json(line.encode())
-    except ValueError as error:
-        raise CommandError(f"{place}: this is not JSON") from error
-    except CommandError as error:
-        raise CommandError(f"{place}: {error}") from error
-    return Record(None, line.encode(), [])
 
 
 def _rejected(cluster: Cluster, topic: str) -> Sequence[tuple[int, str]]:
