@@ -6,8 +6,10 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 from selenium.webdriver import Chrome
 from selenium.webdriver.support.ui import WebDriverWait
 
@@ -26,8 +28,8 @@ ROWS = {"connector.class": "datagen", "topic": "rows", "columns": "n INT", "rows
 
 
 @pytest.fixture(scope="module")
-def worker() -> Iterator[tuple[str, Rest]]:
-    """The page of a console, and the worker's REST interface."""
+def worker() -> Iterator[tuple[str, Rest, Cluster]]:
+    """The page of a console, the worker's REST interface, and the cluster of both."""
     with Cluster() as cluster:
         words = ["connect", "serve", "-b", cluster.bootstrap_servers, "--port", "0"]
         process = TalkingProcess([sys.executable, "-m", "moldau.cli.main", *words])
@@ -40,7 +42,7 @@ def worker() -> Iterator[tuple[str, Rest]]:
             with socket.create_server(("127.0.0.1", 0)) as listening:
                 listening.setblocking(False)
                 with served_in_thread(console.service, console.app(), listening):
-                    yield f"http://127.0.0.1:{listening.getsockname()[1]}", rest
+                    yield f"http://127.0.0.1:{listening.getsockname()[1]}", rest, cluster
             console.desks.close()
         finally:
             process.kill()
@@ -58,15 +60,16 @@ def click(browser: Chrome, selector: str) -> None:
     browser.execute_script("document.querySelector(arguments[0]).click()", selector)
 
 
-def test_a_connector_is_watched_and_paused(worker: tuple[str, Rest], browser: Chrome, wait: Wait) -> None:
-    page, rest = worker
+def test_a_connector_is_watched_and_paused(worker: tuple[str, Rest, Cluster], browser: Chrome, wait: Wait) -> None:
+    page, rest, _ = worker
     browser.get(f"{page}/")
     browser.find_element("link text", "Connectors").click()
     wait(browser, "The worker has no connector")
     config = {**ROWS, "producer.override.sasl.password": "hunter2"}
     assert rest.settled("POST", "/connectors", {"name": "rows/ä", "config": config})[0] == 201
     row = wait_for_row(browser, "#connectors", "1 of 1")
-    assert row.split("\t")[:6] == ["rows/ä", "source", "running", "1 of 1", "–", "datagen"]
+    cells = row.split("\t")
+    assert cells[:5] + cells[7:8] == ["rows/ä", "source", "running", "1 of 1", "–", "datagen"]
 
     browser.get(f"{page}/connectors/rows%2F%C3%A4")
     wait_for_row(browser, "#tasks", "running")
@@ -79,8 +82,8 @@ def test_a_connector_is_watched_and_paused(worker: tuple[str, Rest], browser: Ch
     wait_for_row(browser, "#tasks", "running")
 
 
-def test_an_error_is_shown_as_text(worker: tuple[str, Rest], browser: Chrome, wait: Wait) -> None:
-    page, rest = worker
+def test_an_error_is_shown_as_text(worker: tuple[str, Rest, Cluster], browser: Chrome, wait: Wait) -> None:
+    page, rest, _ = worker
     wrong = {**ROWS, "producer.override.linger.ms": "soon"}
     assert rest.settled("POST", "/connectors", {"name": ATTACK, "config": wrong})[0] == 201
     browser.get(f"{page}/connectors")
@@ -90,3 +93,36 @@ def test_an_error_is_shown_as_text(worker: tuple[str, Rest], browser: Chrome, wa
     browser.get(f"{page}/connectors/nothing")
     wait(browser, "The connector is not shown")
     assert_nothing_ran(browser)
+
+
+def test_how_far_a_sink_is_and_at_which_record_it_failed(
+    worker: tuple[str, Rest, Cluster], browser: Chrome, tmp_path: Path
+) -> None:
+    page, rest, cluster = worker
+    cluster.create_topic("lines", partitions=1)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+    for text in ('"one"', '"two"', "no json"):
+        producer.produce("lines", text)
+    assert producer.flush(WAIT_S) == 0
+    sink = {"connector.class": "FileStreamSink", "topics": "lines", "file": str(tmp_path / "out")}
+    sink |= {"value.converter": "json", "value.converter.schemas.enable": "false"}
+    letters = {"topic.name": "bad", "topic.replication.factor": "1", "context.headers.enable": "true"}
+    tolerant = {"errors.tolerance": "all", **{f"errors.deadletterqueue.{name}": text for name, text in letters.items()}}
+    assert rest.settled("POST", "/connectors", {"name": "strict", "config": sink})[0] == 201
+    tolerant = {**sink, **tolerant, "file": str(tmp_path / "others")}
+    assert rest.settled("POST", "/connectors", {"name": "tolerant", "config": tolerant})[0] == 201
+
+    browser.get(f"{page}/connectors/strict")
+    assert "in stage VALUE_CONVERTER of " in (row := wait_for_row(browser, "#tasks", "failed"))
+    assert "at lines-0 offset 2" in row
+    browser.get(f"{page}/connectors/tolerant")
+    assert wait_for_row(browser, "#dead-letters", "VALUE_CONVERTER: ").split("\t")[2] == "lines-0 @ 2"
+    wait_for_row(browser, "#tasks", "MiB")
+    cells = WebDriverWait(browser, WAIT_S, 0.1).until(lambda _: _caught_up(browser))
+    assert (cells[1], cells[5]) == ("running", "0")
+
+
+def _caught_up(browser: Chrome) -> list[str] | None:
+    """The cells of the task, when it has read the topic."""
+    cells = wait_for_row(browser, "#tasks", "MiB").split("\t")
+    return cells if cells[3] == "3" else None

@@ -67,6 +67,10 @@ def test_a_connector_is_created_stopped_reset_and_deleted_by_commands(tmp_path: 
         cluster.wait_for(lambda: records_of(cluster, "made") == 300)
         code, told = run(rest, "list")
         assert told.splitlines()[2].split() == ["made", "source", "RUNNING", "2", "of", "2", "running", CLASS]
+        rest.until("/connectors/made/progress", lambda told: all(one["progress"]["records"] for one in told["tasks"]))
+        head, _, *parts = run(rest, "status", "made")[1].splitlines()
+        assert head.split() == ["part", "state", "worker", "records", "records/s", "lag", "error"]
+        assert sum(int(part.split()[4]) for part in parts[1:]) == 300
         assert run(rest, "offsets", "made", "--reset")[0] == 1
         assert run(rest, "stop", "made")[0] == 0
         rest.until("/connectors/made/status", lambda found: found["tasks"] == [])

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,10 @@ def test_a_task_that_failed_starts_again(
         )
         assert (told["name"], told["tasks"][0]["progress"]["records"]) == ("lives", 2)
         assert rest.ask("GET", "/connectors/nothing/progress")[0] == 404
+        with urllib.request.urlopen(f"{rest.url}/metrics", timeout=60) as answer:
+            scraped = answer.read().decode()
+        assert 'moldau_connect_task_records_total{connector="lives",task="0"} 2\n' in scraped
+        assert 'moldau_connect_task_running{connector="lives",task="0"} 1\n' in scraped
         [first] = started(log)
         os.kill(first["pid"], signal.SIGKILL)
         rest.until("/connectors/lives/status", lambda _: len(started(log)) == 2)
@@ -120,6 +125,8 @@ def test_two_workers_share_the_tasks_and_forward_what_is_for_the_leader(source: 
                 )
                 assert [task["id"] for task in found["tasks"]] == [0, 1, 2, 3]
                 assert {task["worker_id"] for task in found["tasks"]} == {one.url[7:], other.url[7:]}
+                listed = rest.ask("GET", "/connectors?expand=info&expand=progress")[1]["many"]["progress"]
+                assert [task["worker_id"] for task in listed] == [task["worker_id"] for task in found["tasks"]]
             assert rest.settled("POST", "/connectors", {"name": "many", "config": source})[0] == 409
             assert rest.settled("GET", "/connectors/nothing")[0] == 404
         # the other one has left: its tasks run here

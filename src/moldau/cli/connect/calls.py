@@ -61,6 +61,14 @@ def call(arguments: argparse.Namespace, method: str, *path: str, query: str = ""
         raise CommandError(f"no worker answers at {base}: {getattr(reason, 'strerror', None) or reason}") from error
 
 
+def call_if_answered(arguments: argparse.Namespace, *path: str) -> Any:
+    """The answer to GET of a path that only some workers have; None without one."""
+    try:
+        return call(arguments, "GET", *path)
+    except CommandError:
+        return None
+
+
 def _read(body: bytes) -> Any:
     if not body:
         return None

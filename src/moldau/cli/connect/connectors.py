@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from moldau.cli.arguments import Subparsers, int32, not_empty
-from moldau.cli.connect.calls import add_url_arguments, call
+from moldau.cli.connect.calls import add_url_arguments, call, call_if_answered
 from moldau.cli.connect.files import read_connector
 from moldau.cli.output import print_json, print_rows
 
@@ -29,7 +29,13 @@ def add_verbs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
     )
     create.add_argument("files", nargs="+", metavar="FILE", help="JSON (.json, or - for standard input) or properties")
     create.add_argument("--state", choices=STATES, help="of a new connector (default: running)")
-    status = _verb(verbs, "status", "the state of a connector and its tasks", show_status, ("moldau connect status a",))
+    status = _verb(
+        verbs,
+        "status",
+        "the state of a connector and its tasks, and how far they are",
+        show_status,
+        ("moldau connect status a",),
+    )
     status.add_argument("--trace", action="store_true", help="print the traces of what failed, too")
     for verb, words in (
         ("pause", "pause a connector: its tasks stay, and do nothing"),
@@ -89,19 +95,37 @@ def create_connectors(arguments: argparse.Namespace) -> int:
 
 
 def show_status(arguments: argparse.Namespace) -> int:
+    from moldau.products.connect.core.traces import problem_of
+
     found = call(arguments, "GET", "connectors", arguments.name, "status")
+    told = call_if_answered(arguments, "connectors", arguments.name, "progress") or {"tasks": []}
+    progress = {one["id"]: one["progress"] or {} for one in told["tasks"]}
     if arguments.json:
-        print_json(found)
+        tasks = [{**one, "progress": progress.get(one["id"]) or None} for one in found["tasks"]]
+        print_json({**found, "tasks": tasks})
         return 0
-    parts = [("connector", found["connector"]), *((f"task {one['id']}", one) for one in found["tasks"])]
-    rows: list[Row] = [
-        {"part": part, "state": one["state"], "worker": one["worker_id"], "error": _error(one)} for part, one in parts
+    rows: list[Row] = [_part("connector", found["connector"], {}, problem_of(found["connector"].get("trace")))]
+    rows += [
+        _part(f"task {one['id']}", one, progress.get(one["id"], {}), problem_of(one.get("trace")))
+        for one in found["tasks"]
     ]
-    print_rows(rows, ("part", "state", "worker", "error"), as_json=False)
-    for part, one in parts if arguments.trace else ():
+    print_rows(rows, ("part", "state", "worker", "records", "records/s", "lag", "error"), as_json=False)
+    for row, one in zip(rows, [found["connector"], *found["tasks"]], strict=True) if arguments.trace else ():
         if one.get("trace"):
-            print(f"\n{part}:\n{one['trace']}")
+            print(f"\n{row['part']}:\n{one['trace']}")
     return 0
+
+
+def _part(part: str, state: dict[str, Any], progress: dict[str, Any], problem: str) -> Row:
+    return {
+        "part": part,
+        "state": state["state"],
+        "worker": state["worker_id"],
+        "records": progress.get("records"),
+        "records/s": progress.get("records_per_second"),
+        "lag": progress.get("lag"),
+        "error": problem or None,
+    }
 
 
 def restart_connector(arguments: argparse.Namespace) -> int:
@@ -135,9 +159,3 @@ def _listed(name: str, found: dict[str, Any]) -> Row:
         "tasks": f"{running} of {len(tasks)} running",
         "class": info.get("config", {}).get("connector.class"),
     }
-
-
-def _error(found: dict[str, Any]) -> str | None:
-    """The last line of a trace, which says what happened."""
-    lines = str(found.get("trace") or "").strip().splitlines()
-    return lines[-1] if lines else None

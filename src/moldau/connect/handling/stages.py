@@ -27,6 +27,10 @@ TOLERATED_STAGES = frozenset({Stage.TRANSFORMATION, Stage.KEY_CONVERTER, Stage.V
 """Here any error is one of the record. In the other stages only a retriable error can be tolerated."""
 
 
+IN_STAGE = "in stage "
+"""How the line of a trace begins that says where a record failed."""
+
+
 class RetriableError(MoldauError):
     """An error that may be gone at the next try. A connector raises it for a target that is away."""
 

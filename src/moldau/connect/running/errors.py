@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from moldau.connect.handling.dead_letters import Consumed, DeadLetter
 from moldau.connect.handling.handling import Clock, Failed, Handling, Passed, Skipped
-from moldau.connect.handling.stages import ErrorSettings, Stage
+from moldau.connect.handling.stages import IN_STAGE, ErrorSettings, Stage
 from moldau.connect.running.clients import base_settings
 from moldau.connect.running.protocol import Commands, Task
 
@@ -37,12 +37,13 @@ class Errors:
         outcome = self._handling.run(stage, executing, operation, consumed)
         if isinstance(outcome, Passed):
             return outcome
-        self._left_out(outcome)
+        self._left_out(outcome, consumed)
         return None
 
     def reject(self, executing: str, reason: str, message: Message) -> None:
         """A record that a sink rejects. Raises RejectedError if that is not tolerated."""
-        self._left_out(self._handling.reported(executing, RejectedError(reason), consumed_of(message)))
+        consumed = consumed_of(message)
+        self._left_out(self._handling.reported(executing, RejectedError(reason), consumed), consumed)
 
     def take_letters(self) -> list[DeadLetter]:
         taken, self._letters = self._letters, []
@@ -53,9 +54,12 @@ class Errors:
         """Records that were left out since the start."""
         return self._handling.counts.skipped
 
-    def _left_out(self, outcome: Skipped | Failed) -> None:
+    def _left_out(self, outcome: Skipped | Failed, consumed: Consumed | None) -> None:
         if isinstance(outcome, Failed):
-            raise outcome.failure.error
+            failure = outcome.failure
+            at = "" if consumed is None else f", at {consumed.topic}-{consumed.partition} offset {consumed.offset}"
+            failure.error.add_note(f"{IN_STAGE}{failure.stage} of {failure.executing}{at}")
+            raise failure.error
         if outcome.letter is not None:
             self._letters.append(outcome.letter)
 

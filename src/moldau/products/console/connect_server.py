@@ -10,7 +10,13 @@ from urllib.parse import quote
 import msgspec
 
 from moldau.products.console.called_service import MAX_ANSWER, CalledService, CalledServiceError
-from moldau.products.console.core.connectors import Connector, ConnectorInfo, ConnectorOffset, ConnectorStatus
+from moldau.products.console.core.connectors import (
+    Connector,
+    ConnectorInfo,
+    ConnectorOffset,
+    ConnectorStatus,
+    ToldProgress,
+)
 
 ACTIONS: Mapping[str, tuple[str, str]] = {
     "pause": ("PUT", "/pause"),
@@ -23,6 +29,10 @@ ACTIONS: Mapping[str, tuple[str, str]] = {
 Kind = TypeVar("Kind")
 
 
+class _Progress(msgspec.Struct, frozen=True):
+    tasks: tuple[ToldProgress, ...] = ()
+
+
 class _Offsets(msgspec.Struct, frozen=True):
     offsets: tuple[ConnectorOffset, ...] = ()
 
@@ -30,6 +40,7 @@ class _Offsets(msgspec.Struct, frozen=True):
 _CONNECTORS = msgspec.json.Decoder(dict[str, Connector])
 _INFO = msgspec.json.Decoder(ConnectorInfo)
 _STATUS = msgspec.json.Decoder(ConnectorStatus)
+_PROGRESS = msgspec.json.Decoder(_Progress)
 _OFFSETS = msgspec.json.Decoder(_Offsets)
 
 
@@ -42,13 +53,13 @@ class ConnectServer(CalledService, frozen=True):
 
     def connectors(self) -> list[Connector]:
         """In the order of names. Raises CalledServiceError."""
-        found = self._get("/connectors?expand=info&expand=status", _CONNECTORS)
+        found = self._get("/connectors?expand=info&expand=status&expand=progress", _CONNECTORS)
         return [found[name] for name in sorted(found)]
 
     def connector(self, name: str) -> Connector:
         """Raises CalledServiceError."""
         path = _path(name)
-        return Connector(self._get(path, _INFO), self._get(f"{path}/status", _STATUS))
+        return Connector(self._get(path, _INFO), self._get(f"{path}/status", _STATUS), self._progress(path))
 
     def offsets(self, name: str) -> tuple[ConnectorOffset, ...]:
         """Raises CalledServiceError."""
@@ -58,6 +69,13 @@ class ConnectServer(CalledService, frozen=True):
         """`action`: of ACTIONS. Raises CalledServiceError."""
         method, path = ACTIONS[action]
         self._ask(f"{_path(name)}{path}", method)
+
+    def _progress(self, path: str) -> tuple[ToldProgress, ...]:
+        """Nothing of a worker of Apache Kafka."""
+        try:
+            return self._get(f"{path}/progress", _PROGRESS).tasks
+        except CalledServiceError:
+            return ()
 
     def _get(self, path: str, decoder: msgspec.json.Decoder[Kind]) -> Kind:
         return self.decoded(decoder, self._ask(path))

@@ -1,4 +1,4 @@
-"""The newest dead letters of a pipeline, with the reasons in their headers."""
+"""The newest dead letters of a pipeline or a connector, with the reasons in their headers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 from confluent_kafka import Message
 
+from moldau.connect.handling.dead_letters import PREFIX
 from moldau.products.console.browse import Found
 from moldau.products.console.cluster import TopicFacts
 from moldau.products.console.core.browsing import Question
@@ -77,13 +78,15 @@ def _dead_letter(message: Message) -> DeadLetter:
         return visible(headers.get(name, b"").decode("utf-8", "replace"))[:MAX_WORDS]
 
     kind, timestamp_ms = message.timestamp()
-    place = "-".join(part for part in (words("moldau.topic"), words("moldau.partition")) if part)
-    offset = words("moldau.offset")
+    before = PREFIX if f"{PREFIX}topic" in headers else "moldau."
+    place = "-".join(part for part in (words(f"{before}topic"), words(f"{before}partition")) if part)
+    offset, stage = words(f"{before}offset"), words(f"{PREFIX}stage")
+    reason = words(f"{PREFIX}exception.message") or words(f"{PREFIX}exception.class.name") or words(REASON_HEADER)
     return DeadLetter(
         topic=message.topic() or "",
         partition=message.partition() or 0,
         offset=message.offset() or 0,
         timestamp_ms=timestamp_ms if kind else -1,
-        reason=words(REASON_HEADER),
+        reason=f"{stage}: {reason}" if stage else reason,
         origin=words("moldau.file") or (f"{place} @ {offset}" if place and offset else place),
     )

@@ -223,7 +223,20 @@ class Pages:
         if found is None:
             return 404, "error.html", {"title": "Connector not found", "reason": visible(name)}
         lag = next((one.lag for one in snapshot.groups if one.group_id == found.group), None)
-        return 200, "connector.html", values | {"connector": found, "offsets": offsets, "lag": lag}
+        topic = self.find_topic(found.dead_letters_topic) if found.dead_letters_topic else None
+        letters: list[DeadLetter] = []
+        trouble: str | None = None
+        try:
+            letters = [] if topic is None else self.dead_letters.newest(self.cluster.with_offsets([topic]))
+        except ClusterError as error:
+            trouble = str(error)
+        mine = {
+            "offsets": offsets,
+            "lag": found.lag if lag is None else lag,
+            "dead_letters": letters,
+            "dead_letters_error": trouble,
+        }
+        return 200, "connector.html", values | {"connector": found, **mine}
 
     def _topic_list(self, snapshot: Snapshot, parameters: dict[str, str]) -> dict[str, Any]:
         q = parameters.get("q", "")[:249]

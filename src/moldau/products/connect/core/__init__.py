@@ -9,4 +9,5 @@ progress: how far a task is
 refusals: rejected requests
 shares: the share of the tasks to which a task belongs
 statuses: the states of connectors and tasks, folded from the topic of statuses
+traces: the trace of a failure, for people
 """

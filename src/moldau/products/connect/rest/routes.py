@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from moldau.products.connect.core import refusals
 from moldau.products.connect.core.configs import Target
-from moldau.products.connect.requests import Answer, Requests
+from moldau.products.connect.requests import Requests
 from moldau.products.connect.rest.bodies import (
     changes_of,
     config_of,
@@ -28,7 +28,8 @@ from moldau.products.connect.rest.bodies import (
     whole_config,
 )
 from moldau.products.connect.rest.forwarding import PARAMETER, Forwarded, Peers
-from moldau.products.connect.worker import Worker, worker_id_of
+from moldau.products.connect.rest.progress import PROGRESS, Gathering
+from moldau.products.connect.worker import Worker
 from moldau.products.service.people import Role
 from moldau.products.service.routes import ServedRoute
 
@@ -37,8 +38,6 @@ VIEWER, EDITOR, ADMIN = Role.VIEWER, Role.EDITOR, Role.ADMIN
 CONNECTOR = "/connectors/{name}"
 TASK = "/connectors/{name}/tasks/{task:int}"
 HEALTHY = {"status": "healthy", "message": "Worker has completed startup and is ready to handle requests."}
-SOON_S = 5.0
-"""For another worker's part of an answer."""
 STARTING = {"status": "starting", "message": "Worker is still starting up."}
 
 
@@ -85,6 +84,7 @@ class Routes:
         self._worker = worker
         self._peers = Peers(worker.peers_ca)
         self._requests = Requests(worker)
+        self._gathering = Gathering(worker, self._requests, self._peers)
 
     def routes(self) -> list[ServedRoute]:
         return [*self._of_server(), *self._of_connectors(), *self._of_plugins()]
@@ -101,7 +101,7 @@ class Routes:
     def _of_connectors(self) -> list[ServedRoute]:
         ask = self._requests
         return [
-            _route("GET", "/connectors", VIEWER, lambda asked: Told(ask.connectors(asked.query.get("expand", [])))),
+            _route("GET", "/connectors", VIEWER, self._connectors),
             _route("POST", "/connectors", ADMIN, self._led(self._create)),
             _route("GET", CONNECTOR, VIEWER, lambda asked: Told(ask.info(asked.name))),
             _route("DELETE", CONNECTOR, ADMIN, self._led(self._delete)),
@@ -186,26 +186,19 @@ class Routes:
         self._requests.restart_task(asked.name, asked.task)
         return Told(status=204)
 
-    def _progress(self, asked: Asked) -> Told:
-        """Of each task. A worker that does not answer soon has tasks without progress."""
-        found = {one["id"]: one for one in self._requests.progress(asked.name)}
-        if asked.may_forward:
-            ids = range(len(self._requests.tasks(asked.name)))
-            owners = {task: self._worker.owner_of_task(asked.name, task) for task in ids if task not in found}
-            for address in dict.fromkeys(owners.values()):
-                found |= {one["id"]: one for one in self._progress_at(address, asked)}
-            for task, address in owners.items():
-                found.setdefault(task, {"id": task, "worker_id": worker_id_of(address), "progress": None})
-        delivery = self._requests.delivery(asked.name)
-        return Told({"name": asked.name, "delivery": delivery, "tasks": [found[task] for task in sorted(found)]})
+    def _connectors(self, asked: Asked) -> Told:
+        expand = asked.query.get("expand", [])
+        found = self._requests.connectors(expand)
+        if PROGRESS in expand and isinstance(found, dict):
+            tasks = self._gathering.of(list(found), asked.authorization, may_ask=asked.may_forward)
+            found = {name: {**one, PROGRESS: tasks[name]} for name, one in found.items()}
+        return Told(found)
 
-    def _progress_at(self, address: str, asked: Asked) -> list[Answer]:
-        try:
-            url = f"{address.rstrip('/')}{asked.raw_path}"
-            told = self._peers.forward("GET", url, "", b"", asked.authorization, timeout_s=SOON_S)
-        except refusals.Refusal:
-            return []
-        return list(msgspec.json.decode(told.body)["tasks"]) if told.status == 200 else []
+    def _progress(self, asked: Asked) -> Told:
+        self._requests.tasks(asked.name)  # raises Refusal for a connector that does not exist
+        tasks = self._gathering.of([asked.name], asked.authorization, may_ask=asked.may_forward)
+        delivery = self._requests.delivery(asked.name)
+        return Told({"name": asked.name, "delivery": delivery, "tasks": tasks[asked.name]})
 
     def _reset_topics(self, asked: Asked) -> Told:
         self._requests.reset_topics(asked.name)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import socket
+from functools import partial
 
 from starlette.types import ASGIApp
 
 from moldau.client.protocol.access import ClusterAccess
+from moldau.products.connect.rest.metrics import metrics_of
 from moldau.products.connect.rest.routes import Routes, error, not_found, with_encoded_paths
 from moldau.products.connect.worker import Worker
 from moldau.products.service import serving
@@ -24,4 +26,4 @@ def serve(worker: Worker, listening: socket.socket, access: ClusterAccess, openi
 
 
 def application(worker: Worker, service: Service) -> ASGIApp:
-    return with_encoded_paths(service.app(Routes(worker).routes(), not_found, error=error))
+    return with_encoded_paths(service.app(Routes(worker).routes(), not_found, partial(metrics_of, worker), error))

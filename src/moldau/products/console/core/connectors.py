@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TypeVar
+
 import msgspec
 
 from moldau.client.protocol.secrets import may_be_secret
+from moldau.products.connect.core.progress import TaskProgress
+from moldau.products.connect.core.traces import problem_of
+
+Number = TypeVar("Number", int, float)
 
 HIDDEN = "[hidden]"
 TONES = {
@@ -27,8 +34,8 @@ class ConnectorState(msgspec.Struct, frozen=True):
 
     @property
     def problem(self) -> str:
-        """The last line of the trace, which has the error."""
-        return self.trace.strip().rpartition("\n")[2]
+        """The error of the trace, with its record."""
+        return problem_of(self.trace)
 
 
 class TaskState(ConnectorState, frozen=True, kw_only=True):
@@ -42,6 +49,13 @@ class ConnectorStatus(msgspec.Struct, frozen=True):
     type: str = ""
 
 
+class ToldProgress(msgspec.Struct, frozen=True):
+    """Of a task; None before its start, or while its worker does not answer."""
+
+    id: int
+    progress: TaskProgress | None = None
+
+
 class ConnectorInfo(msgspec.Struct, frozen=True):
     name: str
     config: dict[str, str | None]
@@ -49,8 +63,11 @@ class ConnectorInfo(msgspec.Struct, frozen=True):
 
 
 class Connector(msgspec.Struct, frozen=True):
+    """`progress`: of a worker of Moldau; those of Apache Kafka tell none."""
+
     info: ConnectorInfo
     status: ConnectorStatus
+    progress: tuple[ToldProgress, ...] = ()
 
     @property
     def state(self) -> str:
@@ -62,6 +79,26 @@ class Connector(msgspec.Struct, frozen=True):
     def running(self) -> int:
         """How many tasks run."""
         return sum(task.state == "RUNNING" for task in self.status.tasks)
+
+    def progress_of(self, task: int) -> TaskProgress | None:
+        return next((one.progress for one in self.progress if one.id == task), None)
+
+    @property
+    def records(self) -> int | None:
+        """Of all tasks, since the start of their processes."""
+        return _sum(None if one is None else one.records for one in self._told)
+
+    @property
+    def records_per_second(self) -> float | None:
+        return _sum(None if one is None else one.records_per_second for one in self._told)
+
+    @property
+    def lag(self) -> int | None:
+        return _sum(None if one is None else one.lag for one in self._told)
+
+    @property
+    def _told(self) -> list[TaskProgress | None]:
+        return [one.progress for one in self.progress]
 
     @property
     def problem(self) -> str:
@@ -77,6 +114,11 @@ class Connector(msgspec.Struct, frozen=True):
         return [(name, HIDDEN if name in hidden else value) for name, value in found]
 
     @property
+    def dead_letters_topic(self) -> str:
+        """Empty without one."""
+        return self.info.config.get("errors.deadletterqueue.topic.name") or ""
+
+    @property
     def group(self) -> str | None:
         """The consumer group of a sink."""
         kind = self.info.type or self.status.type
@@ -88,3 +130,9 @@ class ConnectorOffset(msgspec.Struct, frozen=True):
 
     partition: dict[str, object]
     offset: dict[str, object] | None = None
+
+
+def _sum(values: Iterable[Number | None]) -> Number | None:
+    """Of the values that are known; None without any."""
+    known = [one for one in values if one is not None]
+    return sum(known[1:], known[0]) if known else None
