@@ -15,7 +15,6 @@ from typing import Any, Final
 from moldau import __version__
 from moldau.client.protocol.access import ClusterAccess
 from moldau.connect.configuration import Checked, ConfigError, Kind, Setting, check, unknown
-from moldau.connect.contract.describing import Delivery
 from moldau.connect.contract.shared_settings import CLASS
 from moldau.connect.plugins.answering import Answer
 from moldau.connect.plugins.validating import definition, report
@@ -35,7 +34,6 @@ def describe(_request: Mapping[str, Any]) -> Answer:
         "class": PIPELINE,
         "types": [KIND],
         "version": __version__,
-        "sink_delivery": Delivery.EXACTLY_ONCE,
         "settings": [definition(one) for one in SETTINGS],
     }
 
@@ -63,7 +61,7 @@ def validate(request: Mapping[str, Any]) -> Answer:
 
 
 def split(request: Mapping[str, Any]) -> Answer:
-    return {"configs": [dict(request["config"])], "type": KIND, "delivery": Delivery.EXACTLY_ONCE}
+    return {"configs": [dict(request["config"])], "type": KIND}
 
 
 def offsets(request: Mapping[str, Any]) -> Answer:
