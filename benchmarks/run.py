@@ -25,6 +25,7 @@ from benchmarks import warm_memory
 from benchmarks.loaders import (
     canned,
     columns,
+    connectors,
     handshakes,
     idle_queries,
     large,
@@ -54,6 +55,7 @@ ORDER += [f"spark-{name}" for name in ("100b", "1k", "aggregate", "copy", "copy-
 ORDER += ["spark-micro-batch", "spark-micro-batch-aggregate"]
 ORDER += [f"task-{name}" for name in ("filter", "window", "join", "files", "avro")]
 ORDER += ["idle-queries", "idle-queries-each-second", "idle-sql-queries"]
+ORDER += ["connectors", "idle-tasks"]
 ORDER += ["pages", "python-start", "recovery", "compaction", "many-topics", "producer-ids"]
 ORDER += ["tls-100b", "tls-1k", "handshakes", "authorization", "strangers"]
 WARM_UP_RECORDS = 1_500_000
@@ -258,6 +260,37 @@ def run_readers(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
     return seen
 
 
+def run_connectors(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
+    """Compares workers of connectors over one broker."""
+    bench.topics += 1
+    peer = bench.make[workload.brokers[0]](f"connectors_{bench.topics}")
+    peer.start()
+    seen: dict[str, list[Figures]] = {runner: [] for runner in connectors.RUNNERS}
+    try:
+        for round_number in range(bench.rounds):
+            for runner in in_turn(connectors.RUNNERS, round_number):
+                bench.topics += 1
+                folder = bench.folder / f"trial_{bench.topics}"
+                records, line_bytes = workload.records, workload.value_bytes
+                figures = connectors.measure(peer, folder, runner=runner, records=records, line_bytes=line_bytes)
+                seen[runner].append(figures)
+                shutil.rmtree(folder)
+                say(f"  round {round_number + 1} {runner}: {short(figures)} (load {os.getloadavg()[0]:.1f})")
+    finally:
+        peer.stop()
+    return seen
+
+
+def run_idle_tasks(bench: Bench, workload: Workload) -> Figures:
+    bench.topics += 1
+    peer = bench.make["moldau"](f"idle_tasks_{bench.topics}")
+    peer.start()
+    try:
+        return connectors.measure_idle(peer, bench.folder / "idle_tasks", workload.seconds)
+    finally:
+        peer.stop()
+
+
 def run_task(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
     """Compares a pipeline file with plain PySpark, each with its own broker."""
     tasks.warm_up()
@@ -338,6 +371,8 @@ def run_alone(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
         return {"moldau": [strangers.measure(bench.folder / "strangers", workload.seconds)]}
     if workload.kind == "idle_queries":
         return {"moldau": [run_idle_queries(bench, workload)]}
+    if workload.kind == "idle_tasks":
+        return {"moldau": [run_idle_tasks(bench, workload)]}
     rows = [recovery.measure(name, batch, GIB, str(bench.folder)) for name, batch in recovery.WORKLOADS.items()]
     kills = [float(str(row["open_after_kill_s"])) for row in rows]
     clean = max(float(str(row["open_after_clean_stop_s"])) for row in rows)
@@ -350,6 +385,8 @@ def run(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
         return run_task(bench, workload)
     if workload.kind == "pages":
         return run_specs(bench)
+    if workload.kind == "connectors":
+        return run_connectors(bench, workload)
     if workload.kind in ("readers", "spark"):
         return run_readers(bench, workload)
     return run_beside_peers(bench, workload) if workload.needs_peers else run_alone(bench, workload)

@@ -23,6 +23,7 @@ ALONE = (
     "authorization",
     "strangers",
     "idle_queries",
+    "idle_tasks",
 )
 """Kinds without a running broker: they have limits, not ratios, or start one for each program."""
 
@@ -53,6 +54,8 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         "authorization",
         "strangers",
         "idle_queries",
+        "connectors",
+        "idle_tasks",
     ]
     records: int = 0
     value_bytes: int = 0

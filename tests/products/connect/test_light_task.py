@@ -225,6 +225,7 @@ def test_a_sink_of_arrow_gets_record_batches(cluster: Cluster, tmp_path: Path) -
         "l: list<item: string>",
         "  child 0, item: string",
     ]
+    assert (tmp_path / "has-pandas").read_text() == "False"  # it would need 50 MB
 
 
 def test_rows_bring_their_own_schema_and_the_class_another_reader(cluster: Cluster) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -209,6 +210,7 @@ class BatchWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803
         (self.folder / f"batch-{batchId}").write_text(json.dumps(self.rows))
+        (self.folder / "has-pandas").write_text(str("pandas" in sys.modules))
 
 
 class Envelopes(DataSource):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final
 
 from pyspark.sql.types import (
@@ -177,16 +178,15 @@ def _struct(value: Any, parts: list[tuple[str, int, Callable[[Any], Any]]]) -> d
 
 
 def _row_maker(schema: Schema) -> Callable[[Any], Any]:
-    names = [one.name for one in schema.fields]
     parts = [(one.name, row_value_maker(one.schema)) for one in schema.fields]
-    return lambda value: None if value is None else new_row(names, [make(value.get(name)) for name, make in parts])
+    new_row = row_maker([one.name for one in schema.fields])
+    return lambda value: None if value is None else new_row([make(value.get(name)) for name, make in parts])
 
 
-def new_row(names: list[str], values: Iterable[object]) -> Row:
-    """A row as Spark itself makes it. `Row(*names)(*values)` costs several times as much, in the reader too."""
-    row: Row = tuple.__new__(Row, values)
-    row.__fields__ = names
-    return row
+def row_maker(names: list[str]) -> Callable[[Iterable[object]], Row]:
+    """Makes rows with these fields of values. `Row(*names)(*values)` costs several times as much."""
+    made: Callable[[Iterable[object]], Row] = partial(tuple.__new__, type("Row", (Row,), {"__fields__": names}))
+    return made
 
 
 def _to_milliseconds(moment: dt.datetime) -> dt.datetime:

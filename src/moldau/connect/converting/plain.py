@@ -33,16 +33,16 @@ class StringConverter(Converter):
 
     def __init__(self, values: Mapping[str, object], role: Role) -> None:
         super().__init__(values, role)
-        self._encoding = codecs.lookup(str(values.get("encoding") or values["converter.encoding"])).name
+        self.encoding = codecs.lookup(str(values.get("encoding") or values["converter.encoding"])).name
 
     def from_value(self, topic: str, headers: Headers, schema: Schema | None, value: object) -> bytes | None:
         if value is None:
             return None
         text = value if isinstance(value, str) else java_text(schema, value)
-        return text.encode(self._encoding, "replace")
+        return text.encode(self.encoding, "replace")
 
     def to_value(self, topic: str, headers: Headers, payload: bytes | None) -> Converted:
-        return _TEXT, None if payload is None else payload.decode(self._encoding, "replace")
+        return _TEXT, None if payload is None else payload.decode(self.encoding, "replace")
 
 
 class ByteArrayConverter(Converter):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import sys
 from collections.abc import Iterator
+from importlib.abc import MetaPathFinder
 from itertools import islice
 from typing import Any, Final
 
@@ -50,12 +52,34 @@ def record_batches(rows: Iterator[Row], schema: StructType) -> Iterator[Any]:
     """Raises SchemaError for a column without a schema (VARIANT)."""
     import pyarrow as pa
 
+    keep_pandas_out()
     arrow_schema = pa.schema([(one.name, _type(one.dataType)) for one in schema.fields])
     while chunk := list(islice(rows, ROWS_OF_A_BATCH)):
         columns = [
             pa.array([_plain(row[place]) for row in chunk], kind) for place, kind in enumerate(arrow_schema.types)
         ]
         yield pa.RecordBatch.from_arrays(columns, schema=arrow_schema)
+
+
+def keep_pandas_out() -> None:
+    """pyarrow imports pandas, which needs 50 MB, at its first array from a list, only to know series. After a failed
+    import it does so no more; `to_pandas` still imports it. Does nothing if a connector has imported pandas, or does
+    not use pyarrow."""
+    arrow: Any = sys.modules.get("pyarrow")
+    if arrow is None or "pandas" in sys.modules:
+        return
+    finder = _NoPandas()
+    sys.meta_path.insert(0, finder)
+    try:
+        arrow.array([])
+    finally:
+        sys.meta_path.remove(finder)
+
+
+class _NoPandas(MetaPathFinder):
+    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
+        if fullname == "pandas":
+            raise ImportError("pandas is not imported for the first array")
 
 
 def _type(kind: DataType) -> Any:

@@ -49,6 +49,7 @@ def consumer_settings(task: Task, group_id: str) -> dict[str, Any]:
         "isolation.level": "read_committed",
         "queued.max.messages.kbytes": BUFFERED_KIB,
         "queued.min.messages": BUFFERED_RECORDS // 2,
+        "fetch.queue.backoff.ms": 10,  # else a full buffer stops reading for a second
         **overrides(task.config, CONSUMER_OVERRIDES),
         "group.id": group_id,
         "enable.auto.commit": False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
@@ -16,6 +16,7 @@ from moldau.connect.data.record import Header, Record
 from moldau.connect.data.schema import Type
 from moldau.connect.handling.stages import Stage
 from moldau.connect.running.errors import Errors
+from moldau.connect.running.transactions import Outgoing
 from moldau.connect.transforming.chain import Chain, chain_of
 
 DEFAULT_CONVERTER: Final = "json"
@@ -37,17 +38,6 @@ class _LeftOut(Exception):
 
 def _at_once(stage: Stage, executing: object, operation: Callable[[], Any]) -> Any:
     return operation()
-
-
-class Outgoing(NamedTuple):
-    """The arguments of `Transactions.send`."""
-
-    topic: str
-    value: bytes | str | None
-    key: bytes | str | None
-    partition: int | None
-    timestamp_ms: int | None
-    headers: Sequence[tuple[str, bytes | None]]
 
 
 class Conversion:
@@ -105,7 +95,7 @@ class Conversion:
             self.value,
             lambda: self.value.from_value(topic, headers, one.value_schema, one.value),
         )
-        return Outgoing(topic, value, key, one.partition, one.timestamp_ms, headers)
+        return topic, value, key, one.partition, one.timestamp_ms, headers
 
     def _decode(self, message: Message, staged: Staged) -> Record | None:
         topic, headers = message.topic(), message.headers() or []
@@ -155,9 +145,9 @@ def keeps_bytes(converter: Converter) -> bool:
     return type(converter) is ByteArrayConverter
 
 
-def keeps_texts(converter: Converter, config: Mapping[str, str], key: str) -> bool:
+def keeps_texts(converter: Converter) -> bool:
     """Whether the converter gives a text in UTF-8."""
-    return type(converter) is StringConverter and not any(name.startswith(f"{key}.") for name in config)
+    return isinstance(converter, StringConverter) and converter.encoding == "utf-8"
 
 
 def to_ms(moment: dt.datetime | None) -> int | None:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import compress
+from typing import Any, Final
 
 from confluent_kafka import Message
 from pyspark.sql.types import Row, StructType
 
 from moldau.connect.contract.columns import SINK_COLUMNS, sink_schema
 from moldau.connect.contract.describing import RowColumns
-from moldau.connect.contract.schemas import new_row, row_value_maker, to_spark
+from moldau.connect.contract.schemas import row_maker, row_value_maker, to_spark
+from moldau.connect.converting.converter import Converter
 from moldau.connect.data.record import Record
 from moldau.connect.data.schema import Schema, Type
-from moldau.connect.running.conversion import Conversion, keeps_bytes
+from moldau.connect.running.conversion import Conversion, keeps_bytes, keeps_texts
 from moldau.errors import MoldauError
 
-_COLUMNS: Final = list(SINK_COLUMNS)
-_HEADER: Final = ["key", "value"]
+_row_of: Final = row_maker(list(SINK_COLUMNS))
+_header_of: Final = row_maker(["key", "value"])
+ROWS_AT_ONCE: Final = 1_000
+"""Rows that are made at once."""
 
 
 class RowError(MoldauError):
@@ -67,39 +71,69 @@ def _joined(one: Side, other: Side) -> Side | _Differ:
     return one if one == other else _DIFFER
 
 
-class Incoming(NamedTuple):
-    """A record that is read. `record` None: it is left out. With converters that keep bytes it is the message."""
+@dataclass(slots=True)
+class Incoming:
+    """Records that are read together, in parallel lists. A record that is None is left out. Records that converters
+    keep as they are stay messages."""
 
-    topic: str
-    partition: int
-    offset: int
-    size: int
-    message: Message
-    record: Record | Message | None
-    shape: Shape
+    messages: list[Message] = field(default_factory=list)
+    records: list[Record | Message | None] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    shapes: list[Shape] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    def add(self, other: Incoming) -> None:
+        self.messages += other.messages
+        self.records += other.records
+        self.sizes += other.sizes
+        self.shapes += other.shapes
+
+    def cut(self, count: int) -> tuple[Incoming, Incoming]:
+        """The first `count` records, and the others."""
+        return self._columns(lambda column: column[:count]), self._columns(lambda column: column[count:])
+
+    def present(self) -> Incoming:
+        """Without those that are left out."""
+        if None not in self.records:
+            return self
+        is_present = [one is not None for one in self.records]
+        return self._columns(lambda column: list(compress(column, is_present)))
+
+    def _columns(self, of: Callable[[list[Any]], list[Any]]) -> Incoming:
+        return Incoming(of(self.messages), of(self.records), of(self.sizes), of(self.shapes))
 
 
 class Decoder:
-    """Makes `Incoming` of messages. With converters that keep bytes, and without transforms, messages stay as they
-    are."""
+    """Makes `Incoming` of messages."""
 
     def __init__(self, conversion: Conversion, columns: RowColumns) -> None:
         self._conversion = conversion
-        self._is_plain = (
-            columns is RowColumns.RECORD
-            and keeps_bytes(conversion.key)
-            and keeps_bytes(conversion.value)
-            and not conversion.chain.steps
-        )
+        self._keeps_headers = keeps_bytes(conversion.header)
+        key, value = _kept(conversion.key), _kept(conversion.value)
+        is_kept = columns is RowColumns.RECORD and not conversion.chain.steps and key is not None and value is not None
+        self._shape = Shape(key, value) if is_kept else None
+        """Of messages that stay as they are."""
 
-    def decode(self, message: Message) -> Incoming:
-        topic, partition, offset = message.topic(), message.partition(), message.offset()
-        size = len(message.value() or b"") + len(message.key() or b"")
-        if self._is_plain:
-            return Incoming(topic, partition, offset, size, message, message, _BYTES)
-        record = self._conversion.decode(message)
-        shape = _OPEN if record is None else Shape(_side(record.key_schema, record.key), _value_side(record))
-        return Incoming(topic, partition, offset, size, message, record, shape)
+    def decode(self, messages: list[Message]) -> Incoming:
+        values, keys = [one.value() for one in messages], [one.key() for one in messages]
+        sizes = [len(value or b"") + len(key or b"") for value, key in zip(values, keys, strict=True)]
+        if self._shape is not None and (self._keeps_headers or not any(one.headers() for one in messages)):
+            return Incoming(messages, list(messages), sizes, [self._shape] * len(messages))
+        records = [self._conversion.decode(one) for one in messages]
+        return Incoming(messages, list(records), sizes, [_shape(one) for one in records])
+
+
+def _kept(converter: Converter) -> Schema | None:
+    """The schema of keys or values that a row has as they are, or as a text in UTF-8."""
+    if keeps_bytes(converter):
+        return _BYTES
+    return _TEXT if keeps_texts(converter) else None
+
+
+def _shape(record: Record | None) -> Shape:
+    return _OPEN if record is None else Shape(_side(record.key_schema, record.key), _value_side(record))
 
 
 def _side(schema: Schema | None, value: object) -> Side:
@@ -111,7 +145,8 @@ def _value_side(record: Record) -> Side:
 
 
 _OPEN: Final = Shape()
-_BYTES: Final = Shape(Schema(Type.BYTES, optional=True), Schema(Type.BYTES, optional=True))
+_BYTES: Final = Schema(Type.BYTES, optional=True)
+_TEXT: Final = Schema(Type.STRING, optional=True)
 
 
 class RowMaker:
@@ -121,13 +156,38 @@ class RowMaker:
         self._conversion = conversion
         self._key = _maker(shape.key)
         self._value = _maker(shape.value)
+        self._plain_key, self._plain_value = _plain_maker(shape.key), _plain_maker(shape.value)
         self._is_value = columns is RowColumns.VALUE
         self.schema = _value_schema(shape) if self._is_value else _record_schema(shape)
 
-    def row(self, found: Record | Message) -> Row:
+    def rows(self, batch: Incoming) -> Iterator[Row]:
         """Raises RowError for a record that has no columns."""
+        for start in range(0, len(batch), ROWS_AT_ONCE):
+            part = batch.records[start : start + ROWS_AT_ONCE]
+            messages = [one for one in part if isinstance(one, Message)]
+            if len(messages) == len(part):
+                yield from self._plain_rows(messages)
+            else:
+                yield from (self._row(one) for one in part if one is not None)
+
+    def _plain_rows(self, messages: list[Message]) -> Iterator[Row]:
+        times = [one.timestamp()[1] for one in messages]
+        moments = {one: _local(one) for one in set(times)}
+        columns = zip(
+            self._plain_key([one.key() for one in messages]),
+            self._plain_value([one.value() for one in messages]),
+            [one.topic() for one in messages],
+            [one.partition() for one in messages],
+            [one.offset() for one in messages],
+            [moments[one] for one in times],
+            [_header_rows(one.headers()) for one in messages],
+            strict=True,
+        )
+        return map(_row_of, columns)
+
+    def _row(self, found: Record | Message) -> Row:
         if isinstance(found, Message):
-            return _plain_row(found)
+            return next(self._plain_rows([found]))
         if self._is_value:
             if found.value is None:
                 raise RowError(f"a tombstone has no columns: row.columns is {RowColumns.VALUE}, and the value is null")
@@ -141,7 +201,7 @@ class RowMaker:
             _local(found.timestamp_ms),
             _header_rows(self._conversion.encode_headers(found)),
         )
-        return new_row(_COLUMNS, values)
+        return _row_of(values)
 
 
 def _record_schema(shape: Shape) -> StructType:
@@ -164,21 +224,14 @@ def _maker(side: Side) -> Callable[[Any], Any]:
     return row_value_maker(None if isinstance(side, Open) else side)
 
 
-def _plain_row(message: Message) -> Row:
-    values = (
-        message.key(),
-        message.value(),
-        message.topic(),
-        message.partition(),
-        message.offset(),
-        _local(message.timestamp()[1]),
-        _header_rows(message.headers()),
-    )
-    return new_row(_COLUMNS, values)
+def _plain_maker(side: Side) -> Callable[[list[bytes | None]], Sequence[bytes | str | None]]:
+    if isinstance(side, Schema) and side.type is Type.STRING:
+        return lambda found: [None if one is None else one.decode("utf-8", "replace") for one in found]
+    return lambda found: found
 
 
 def _header_rows(headers: Sequence[tuple[str, bytes | None]] | None) -> list[Row] | None:
-    return [new_row(_HEADER, one) for one in headers] if headers else None
+    return [_header_of(one) for one in headers] if headers else None
 
 
 def _local(milliseconds: int | None) -> dt.datetime | None:
@@ -188,10 +241,11 @@ def _local(milliseconds: int | None) -> dt.datetime | None:
     return dt.datetime.fromtimestamp(milliseconds / 1000)
 
 
-def positions_of(batch: list[Incoming]) -> Mapping[tuple[str, int], tuple[int, int]]:
+def positions_of(batch: Incoming) -> Mapping[tuple[str, int], tuple[int, int]]:
     """The first offset of each partition, and the one after its last."""
-    found: dict[tuple[str, int], tuple[int, int]] = {}
-    for one in batch:
-        place = (one.topic, one.partition)
-        found[place] = (found[place][0] if place in found else one.offset, one.offset + 1)
-    return found
+    messages = batch.messages
+    last = {(one.topic(), one.partition()): one.offset() + 1 for one in messages}
+    if len(last) == 1:
+        return {place: (messages[0].offset(), end) for place, end in last.items()}
+    first = {(one.topic(), one.partition()): one.offset() for one in reversed(messages)}
+    return {place: (first[place], end) for place, end in last.items()}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from itertools import compress
 from typing import Any, Final
 
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from moldau.connect.running.incoming import Decoder, Incoming, Shape
+from moldau.connect.running.incoming import Decoder, Incoming, Shape, positions_of
 from moldau.connect.running.partitions import Partition, chosen_topics, is_of_slot
 from moldau.connect.running.protocol import Task
 from moldau.connect.running.transactions import StoppedError
@@ -33,7 +34,7 @@ class Intake:
         """The offset after the last batch, by partition."""
         self._read: dict[Partition, int] = {}
         """The offset that the client gives next, where it is known. It may be after a marker of a transaction."""
-        self._carried: list[Incoming] = []
+        self._carried = Incoming()
         self._looked_s = -LOOK_FOR_PARTITIONS_S
         self._mean = 1_000
 
@@ -70,29 +71,32 @@ class Intake:
         self._next |= {one: committed.get(one, OFFSET_INVALID) for one in added}
         self._assign(self._next)
 
-    def next_batch(self, wait_s: float) -> list[Incoming]:
+    def next_batch(self, wait_s: float) -> Incoming:
         """Records of one shape, at most `rows` and about `size` bytes. Empty: nothing came."""
-        batch: list[Incoming] = []
+        batch = Incoming()
         shape, size = Shape(), 0
-        carried, self._carried = self._carried, []
-        found = carried or self._take(wait_s, self._rows)
-        while found:
-            for place, one in enumerate(found):
-                joined = shape if one.shape is shape else shape.joined(one.shape)
-                if joined is None or len(batch) >= self._rows or (batch and size + one.size > self._size):
-                    self._carried = found[place:]
+        carried, self._carried = self._carried, Incoming()
+        found = carried if len(carried) else self._take(wait_s, self._rows)
+        while len(found):
+            rows = 0
+            for one_size, one_shape in zip(found.sizes, found.shapes, strict=True):
+                joined = shape if one_shape is shape else shape.joined(one_shape)
+                is_first = not rows and not len(batch)
+                if joined is None or len(batch) + rows >= self._rows or (not is_first and size + one_size > self._size):
+                    fitting, self._carried = found.cut(rows)
+                    batch.add(fitting)
                     return batch
-                shape, size = joined, size + one.size
-                batch.append(one)
+                shape, size, rows = joined, size + one_size, rows + 1
+            batch.add(found)
             most = min(self._rows - len(batch), (self._size - size) // self._mean)
-            found = self._take(GATHER_S, most) if most > 0 else []
+            found = self._take(GATHER_S, most) if most > 0 else Incoming()
         return batch
 
-    def read_again(self, ranges: Ranges, is_stopping: Callable[[], bool]) -> list[Incoming]:
+    def read_again(self, ranges: Ranges, is_stopping: Callable[[], bool]) -> Incoming:
         """The records of a batch that was noted before. Records that have been deleted since are missing."""
         self._assign({one: start for one, (start, _) in ranges.items()})
         left = {one: end for one, (_, end) in ranges.items()}
-        batch: list[Incoming] = []
+        messages: list[Message] = []
         while left:
             if is_stopping():
                 raise StoppedError("stopped while a batch was read again")
@@ -100,12 +104,12 @@ class Intake:
                 place, offset = (message.topic(), message.partition()), message.offset()
                 is_end = _is_end(message)
                 if place in left and not is_end and offset < left[place]:
-                    batch.append(self._decoder.decode(message))
+                    messages.append(message)
                 if place in left and offset >= left[place] - (not is_end):
                     del left[place]
         self.done(ranges)
         self._assign(self._next)
-        return batch
+        return self._decoder.decode(messages)
 
     def close(self) -> None:
         self._consumer.close()
@@ -123,25 +127,27 @@ class Intake:
     def done(self, ranges: Ranges) -> None:
         self._next |= {one: end for one, (_, end) in ranges.items()}
 
-    def _take(self, wait_s: float, most: int) -> list[Incoming]:
+    def _take(self, wait_s: float, most: int) -> Incoming:
         count = max(1, min(most, AT_ONCE, self._size // self._mean))
         first = self._consumer.poll(wait_s)
         if first is None:
-            return []
+            return Incoming()
         messages = [first, *(self._consumer.consume(count - 1, 0) if count > 1 else ())]
-        found = []
-        for one in messages:
-            is_end = _is_end(one)
-            self._read[one.topic(), one.partition()] = one.offset() + (not is_end)
-            if not is_end:
-                found.append(self._decoder.decode(one))
-        if found:
-            self._mean = max(1, sum(one.size for one in found) // len(found))
+        if any(one.error() is not None for one in messages):
+            ends = [_is_end(one) for one in messages]
+            for one in compress(messages, ends):
+                self._read[one.topic(), one.partition()] = one.offset()
+            messages = [one for one, is_end in zip(messages, ends, strict=True) if not is_end]
+        found = self._decoder.decode(messages)
+        for place, (_, end) in positions_of(found).items():
+            self._read[place] = max(end, self._read.get(place, 0))
+        if messages:
+            self._mean = max(1, sum(found.sizes) // len(messages))
         return found
 
     def _assign(self, places: Mapping[Partition, int]) -> None:
         """Reads from these offsets on. Records that were carried over are read again."""
-        self._carried = []
+        self._carried = Incoming()
         self._read = {}
         self._consumer.assign([TopicPartition(*one, offset) for one, offset in places.items()])
 

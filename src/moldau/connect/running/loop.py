@@ -10,6 +10,7 @@ from moldau.connect.contract import shared_settings
 from moldau.connect.contract.describing import describe, is_sink_config
 from moldau.connect.contract.finding import find
 from moldau.connect.handling.stages import StoppedError as NotHandledError
+from moldau.connect.running.arrow import keep_pandas_out
 from moldau.connect.running.jobs import Job, Step
 from moldau.connect.running.protocol import Command, Commands, Reporter, State, Task
 from moldau.connect.running.sink import SinkJob
@@ -47,6 +48,7 @@ def run(task: Task, commands: Commands, reporter: Reporter) -> int:
 def open_job(task: Task, commands: Commands) -> tuple[Job, float]:
     """The job of a task, and the seconds between two looks. Raises ConfigError, and what the connector raises."""
     found = find(task.config.get(shared_settings.CLASS, ""))
+    keep_pandas_out()
     description = describe(found)
     is_sink = is_sink_config(description, task.config)
     values = parse(shared_settings.all_settings(not is_sink, is_sink, description.settings or ()), task.config)

@@ -10,12 +10,13 @@ from pyspark.sql.types import BinaryType, DataType, StringType, StructType
 from moldau.connect.configuration import ConfigError
 from moldau.connect.contract.columns import ENVELOPE_FIELDS, SOURCE_COLUMNS, gives_records, is_envelope
 from moldau.connect.contract.schemas import SchemaError, to_connect, value_maker
-from moldau.connect.contract.shared_settings import KEY_CONVERTER, TOPIC, VALUE_CONVERTER
-from moldau.connect.converting.converter import Converted, Role
+from moldau.connect.contract.shared_settings import TOPIC
+from moldau.connect.converting.converter import Converted, Converter, Role
 from moldau.connect.converting.named import new_converter
 from moldau.connect.data.record import Header, Record
 from moldau.connect.data.schema import Field, Schema, Type
-from moldau.connect.running.conversion import Conversion, Outgoing, keeps_bytes, keeps_texts, to_ms
+from moldau.connect.running.conversion import Conversion, keeps_bytes, keeps_texts, to_ms
+from moldau.connect.running.transactions import Outgoing
 
 Encode = Callable[[Any], Outgoing | None]
 Cell = Callable[[Any], Converted]
@@ -35,15 +36,16 @@ def encoder(
         return _values(schema, key_columns, config, conversion)
     places = [schema.names.index(name) for name in SOURCE_COLUMNS]
     kinds = {name: schema[name].dataType for name in SOURCE_COLUMNS}
-    if not conversion.chain.steps and _is_plain(kinds["key"], kinds["value"], config, conversion):
-        return _plain(places)
-    return _records(places, kinds, conversion)
+    general = _records(places, kinds, conversion)
+    if conversion.chain.steps or not _is_kept(kinds["value"], conversion.value):
+        return general
+    return _plain(places, _is_kept(kinds["key"], conversion.key), general)
 
 
 def rows_of(found: Iterator[Any]) -> Iterator[Any]:
     """Single rows: a reader may give record batches of Arrow."""
     for one in found:
-        if hasattr(one, "to_pylist"):
+        if type(one) is not tuple and hasattr(one, "to_pylist"):
             yield from one.to_pylist()
         else:
             yield one
@@ -89,31 +91,40 @@ def _field(schema: Schema, name: str) -> Field:
     return found
 
 
-def _is_plain(key: DataType, value: DataType, config: Mapping[str, str], conversion: Conversion) -> bool:
-    """Whether keys and values need no conversion."""
-
-    def kept(kind: DataType, converter: Any, setting: str) -> bool:
-        if isinstance(kind, BinaryType):
-            return keeps_bytes(converter)
-        return isinstance(kind, StringType) and keeps_texts(converter, config, setting)
-
-    return kept(key, conversion.key, KEY_CONVERTER) and kept(value, conversion.value, VALUE_CONVERTER)
+def _is_kept(kind: DataType, converter: Converter) -> bool:
+    """Whether the converter gives keys or values of this type as they are."""
+    if isinstance(kind, BinaryType):
+        return keeps_bytes(converter)
+    return isinstance(kind, StringType) and keeps_texts(converter)
 
 
-def _plain(places: Sequence[int]) -> Encode:
+def _plain(places: Sequence[int], is_key_kept: bool, general: Encode) -> Encode:
+    """For rows whose values, and keys where `is_key_kept`, need no conversion. Gives the others to `general`."""
     names = list(SOURCE_COLUMNS)
     is_ordered = list(places) == list(range(len(places)))
 
-    def encode(row: Any) -> Outgoing:
+    def encode(row: Any) -> Outgoing | None:
+        cells = row
         if isinstance(row, dict):
-            row = [row[name] for name in names]
+            cells = [row[name] for name in names]
         elif not is_ordered:
-            row = [row[place] for place in places]
-        topic, partition, key, value, headers, timestamp = row
+            cells = [row[place] for place in places]
+        topic, partition, key, value, headers, timestamp = cells
+        if key is not None and not is_key_kept:
+            return general(row)
         pairs = [_pair(one) for one in headers] if headers else ()
-        return Outgoing(topic, value, key, partition, None if timestamp is None else to_ms(timestamp), pairs)
+        if key is not None:
+            key = _sendable(key)
+        return topic, _sendable(value), key, partition, to_ms(timestamp) if timestamp is not None else None, pairs
 
     return encode
+
+
+def _sendable(kept: bytes | bytearray | str | None) -> bytes | str | None:
+    """The producer takes no text with half of a surrogate pair, and no bytearray."""
+    if isinstance(kept, str):
+        return kept if kept.isascii() else kept.encode("utf-8", "replace")
+    return bytes(kept) if isinstance(kept, bytearray) else kept
 
 
 def _records(places: Sequence[int], kinds: Mapping[str, DataType], conversion: Conversion) -> Encode:

@@ -121,26 +121,26 @@ class SinkJob:
         self._transactions.commit()
         self._pending, self._noted_s = ranges, time.monotonic()
 
-    def _write(self, batch: list[Incoming]) -> None:
+    def _write(self, batch: Incoming) -> None:
         """A retriable error writes the batch again, here. After another one the next start does so."""
-        present = [one for one in batch if one.record is not None]
-        if not present:
+        present = batch.present()
+        if not len(present):
             return
         check_memory(self._memory_mb)
         maker, writer = self._writer(present)
         set_context(f"{self._task.connector}-{self._task.slot}-{self._id}", self._batch, self._task.slot)
         self._errors.run(Stage.TASK_PUT, type(writer).__qualname__, lambda: self._publish(present, maker, writer))
 
-    def _publish(self, batch: list[Incoming], maker: RowMaker, writer: DataSourceStreamWriter) -> None:
+    def _publish(self, batch: Incoming, maker: RowMaker, writer: DataSourceStreamWriter) -> None:
         messages: list[WriterCommitMessage | None] = []
-        rows = (maker.row(one.record) for one in batch if one.record is not None)
+        rows = maker.rows(batch)
         try:
             if isinstance(writer, DataSourceStreamArrowWriter):
                 messages.append(writer.write(record_batches(rows, maker.schema)))
             else:
                 messages.append(writer.write(rows))
             for place, reason in getattr(messages[0], "rejected", ()):
-                self._errors.reject(type(writer).__qualname__, reason, batch[place].message)
+                self._errors.reject(type(writer).__qualname__, reason, batch.messages[place])
             if time.monotonic() - self._noted_s > LONG_WRITE_S:
                 self._note(self._pending)
             writer.commit(messages, self._batch)
@@ -148,46 +148,43 @@ class SinkJob:
             writer.abort(messages or [None], self._batch)
             raise
 
-    def _writer(self, batch: list[Incoming]) -> tuple[RowMaker, DataSourceStreamWriter]:
-        shape: Shape | None = self._shape or Shape()
-        for one in batch:
-            shape = shape if one.shape is shape or shape is None else shape.joined(one.shape)
+    def _writer(self, batch: Incoming) -> tuple[RowMaker, DataSourceStreamWriter]:
+        shape = _joined(self._shape or Shape(), batch) or _joined(Shape(), batch)
         if shape is None:
-            shape = self._shape_of(batch)
+            raise BatchError(
+                f"batch {self._batch} was noted with one schema, and its records have several now: "
+                "set the converters and transforms as they were, until the batch is written"
+            )
         if self._made is None or shape != self._shape:
             maker = RowMaker(shape, self._columns, self._conversion)
             self._made = (maker, self._sink.streamWriter(maker.schema, False))
             self._shape = shape
         return self._made
 
-    def _shape_of(self, batch: list[Incoming]) -> Shape:
-        shape = Shape()
-        for one in batch:
-            joined = shape.joined(one.shape)
-            if joined is None:
-                raise BatchError(
-                    f"batch {self._batch} was noted with one schema, and its records have several now: "
-                    "set the converters and transforms as they were, until the batch is written"
-                )
-            shape = joined
-        return shape
-
     def _commit(self, ranges: Ranges) -> None:
         offsets = [TopicPartition(topic, index, end) for (topic, index), (_, end) in ranges.items()]
         self._transactions.begin()
-        for letter in self._errors.take_letters():
-            self._transactions.send(
-                letter.topic, letter.value, letter.key, timestamp_ms=letter.timestamp_ms, headers=letter.headers
-            )
+        letters = self._errors.take_letters()
+        self._transactions.send_all(
+            (one.topic, one.value, one.key, None, one.timestamp_ms, one.headers) for one in letters
+        )
         self._transactions.send_offsets(offsets, self._intake.group_metadata())
         self._transactions.commit()
         self._pending = {}
         self._batch += 1
 
-    def _count(self, batch: list[Incoming], ranges: Ranges) -> None:
+    def _count(self, batch: Incoming, ranges: Ranges) -> None:
         self._intake.done(ranges)
         for (topic, index), (_, end) in ranges.items():
             self._reached.setdefault(topic, {})[str(index)] = end
         offset = {topic: dict(parts) for topic, parts in self._reached.items()}
-        self.progress.count(len(batch), sum(one.size for one in batch), {topic for topic, _ in ranges}, offset)
+        self.progress.count(len(batch), sum(batch.sizes), {topic for topic, _ in ranges}, offset)
         self.progress.look(self._intake.lag())
+
+
+def _joined(shape: Shape | None, batch: Incoming) -> Shape | None:
+    """The shape of all. None: they differ."""
+    for one in batch.shapes:
+        if shape is not None and one is not shape:
+            shape = shape.joined(one)
+    return shape

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pyspark.sql.datasource import CaseInsensitiveDict, DataSource
@@ -22,10 +24,19 @@ from moldau.connect.running.outgoing import encoder, rows_of
 from moldau.connect.running.places import place_key, read_place, to_json
 from moldau.connect.running.protocol import Commands, Progress, Task
 from moldau.connect.running.reading import FINISHED, Batch, Place, open_reader
-from moldau.connect.running.transactions import AbortedError, StoppedError, Transactions
+from moldau.connect.running.transactions import AbortedError, Outgoing, StoppedError, Transactions
 
 FIRST_WAIT_S: Final = 0.1
 LONGEST_WAIT_S: Final = 10.0
+
+
+@dataclass(slots=True)
+class _Sent:
+    """`size`: bytes of keys and values."""
+
+    records: int = 0
+    size: int = 0
+    topics: set[str] = field(default_factory=set)
 
 
 class SourceJob:
@@ -82,24 +93,31 @@ class SourceJob:
         self._conversion.close()
 
     def _write(self, batch: Batch) -> Place:
-        records, sent_bytes = 0, 0
-        topics: set[str] = set()
-        transactions, encode = self._transactions, self._encode
-        transactions.begin()
-        for count, row in enumerate(rows_of(batch.rows), 1):
+        sent = _Sent()
+        self._transactions.begin()
+        self._transactions.send_all(self._encoded(rows_of(batch.rows), sent))
+        end = batch.end()
+        self._transactions.send(self._task.offsets_topic, to_json(end), self._key)
+        self._transactions.commit()
+        self.progress.count(sent.records, sent.size, sent.topics, end)
+        return end
+
+    def _encoded(self, rows: Iterator[Any], sent: _Sent) -> Iterator[Outgoing]:
+        """The records of the rows, one by one: a reader may wait for its next row, and rows may be large."""
+        encode, records, size = self._encode, 0, 0
+        topic = None
+        for count, row in enumerate(rows, 1):
             made = encode(row)
             if made is not None:
-                transactions.send(*made)
-                topics.add(made.topic)
+                yield made
                 records += 1
-                sent_bytes += len(made.value or b"") + len(made.key or b"")
+                size += len(made[1] or b"") + len(made[2] or b"")
+                if made[0] is not topic:
+                    topic = made[0]
+                    sent.topics.add(topic)
             if count % CHECK_EVERY_ROWS == 0:
                 self._look()
-        end = batch.end()
-        transactions.send(self._task.offsets_topic, to_json(end), self._key)
-        transactions.commit()
-        self.progress.count(records, sent_bytes, topics, end)
-        return end
+        sent.records, sent.size = records, size
 
     def _look(self) -> None:
         self._transactions.serve()

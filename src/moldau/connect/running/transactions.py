@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -34,6 +34,8 @@ _PERMANENT: Final = (
 """Errors of a record that another try does not mend."""
 
 Headers = Sequence[tuple[str, bytes | None]]
+Outgoing = tuple[str, bytes | str | None, bytes | str | None, int | None, int | None, Headers]
+"""A record: topic, value, key, partition (None: the producer chooses), time in ms (None: now), headers."""
 
 
 class FencedError(MoldauError):
@@ -72,28 +74,26 @@ class Transactions:
         self._producer.begin_transaction()
         self._is_open = True
 
-    def send(
-        self,
-        topic: str,
-        value: bytes | str | None,
-        key: bytes | str | None = None,
-        partition: int | None = None,
-        timestamp_ms: int | None = None,
-        headers: Headers | None = None,
-    ) -> None:
+    def send(self, topic: str, value: bytes | str | None, key: bytes | str | None = None) -> None:
+        self.send_all([(topic, value, key, None, None, ())])
+
+    def send_all(self, records: Iterable[Outgoing]) -> None:
         """Waits while the producer's buffer is full. Raises RejectedError, AbortedError, FencedError, StoppedError."""
-        index = ANY_PARTITION if partition is None else partition
-        listed = list(headers) if headers else None
-        while True:
-            try:
-                self._producer.produce(topic, value, key, index, timestamp=timestamp_ms or 0, headers=listed)
-                return
-            except BufferError:
-                self._producer.poll(FULL_WAIT_S)
-                self._check_stopping()
-            except KafkaException as exception:
-                self._note_failure(exception.args[0], topic)
-                raise self._ended(exception.args[0]) from exception
+        produce = self._producer.produce
+        for topic, value, key, partition, timestamp_ms, headers in records:
+            index = ANY_PARTITION if partition is None else partition
+            listed = list(headers) if headers else None
+            while True:
+                try:
+                    # by place, because names cost as much as the call
+                    produce(topic, value, key, index, None, None, timestamp_ms or 0, listed)
+                    break
+                except BufferError:
+                    self._producer.poll(FULL_WAIT_S)
+                    self._check_stopping()
+                except KafkaException as exception:
+                    self._note_failure(exception.args[0], topic)
+                    raise self._ended(exception.args[0]) from exception
 
     def serve(self) -> None:
         """Handles what the cluster has answered. Call it now and then while records are sent."""

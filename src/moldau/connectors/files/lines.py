@@ -165,11 +165,11 @@ def read_lines(path: Path, file: Seekable, start: int, most: int, longest: int) 
             if len(rest) > longest:
                 raise FileError(f"{path}: the line at byte {end} has more than {longest} bytes (max.line.bytes)")
             continue
-        parts = rest[:cut].split(b"\n", most - len(texts))
-        if len(texts) + len(parts) > most:  # the last part is all that comes after the last line
-            parts.pop()
-        used = sum(map(len, parts)) + len(parts)
-        texts += _decoded(parts)
+        used = cut + 1
+        if rest.count(b"\n") > most - len(texts):
+            parts = rest[:cut].split(b"\n", most - len(texts))
+            used -= len(parts[-1]) + 1  # the last part is all that comes after the last line
+        texts += _decoded(rest[: used - 1])
         end += used
         rest = rest[used:]
     return Lines(path, texts, start, end)
@@ -181,12 +181,14 @@ def read_range(path: Path, file: BinaryIO, start: int, end: int) -> Lines:
     block = file.read(end - start)
     if len(block) < end - start:
         raise FileError(f"{path} is shorter than it was: byte {end} is gone")
-    return Lines(path, _decoded(block[:-1].split(b"\n")) if block else [], start, end)
+    return Lines(path, _decoded(block[:-1]) if block else [], start, end)
 
 
-def _decoded(parts: list[bytes]) -> list[str]:
-    texts = b"\n".join(parts).decode("utf-8", "replace").split("\n")
-    return [one[:-1] if one[-1:] == "\r" else one for one in texts]
+def _decoded(block: bytes) -> list[str]:
+    """The lines of a block without its last end."""
+    text = block.decode("utf-8", "replace")
+    texts = text.split("\n")
+    return [one[:-1] if one[-1:] == "\r" else one for one in texts] if "\r" in text else texts
 
 
 def position_after(path: Path, start: int) -> int | None:

@@ -7,10 +7,9 @@ import uuid
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
-from operator import itemgetter
+from itertools import islice, repeat
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import Row, StructType
@@ -81,11 +80,11 @@ class FileWriter(DataSourceStreamWriter):
                 old.unlink(missing_ok=True)
 
     def _stage(self, path: Path, rows: Iterator[Row]) -> int:
-        take = itemgetter(self._at) if self._at is not None else None
         count = 0
         with path.open("wb") as file:
             while chunk := list(islice(rows, ROWS_OF_A_CHUNK)):
-                values: list[Any] = list(map(take, chunk)) if take is not None else list(chunk)
+                # tuple's own method, because that of a Row is in Python
+                values = chunk if self._at is None else list(map(tuple.__getitem__, chunk, repeat(self._at)))
                 if self._is_folder and not count:
                     file.write(self._header)
                 file.write(self._text(values))

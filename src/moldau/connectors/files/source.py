@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, Final
 
 from pyspark.sql.datasource import SimpleDataSourceStreamReader
@@ -167,7 +168,8 @@ class RowsOfRecords:
     def __call__(self, lines: Lines) -> Iterator[tuple[Any, ...]]:
         topic, check = self.topic, self.check
         if check is None:
-            return ((topic, None, None, one, None, None) for one in lines.texts)
+            nothing = repeat(None)
+            return zip(repeat(topic), nothing, nothing, lines.texts, nothing, nothing)
         return ((topic, None, None, one, None, None) for one in _parsed(lines, check, self.skips))
 
 
