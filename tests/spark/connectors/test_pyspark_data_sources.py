@@ -16,11 +16,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.datasource import DataSource
 
 from benchmarks.peers import CACHE
 from moldau.testing import Cluster
 from moldau.testing.connect import read_all
-from tests.cluster.guides import ROOT
 
 PACKAGES = ("pyspark-data-sources==0.1.11", "faker==23.3.0")
 """Without what they depend on: the package asks for mkdocstrings, and the rest is here."""
@@ -42,23 +42,6 @@ class SeededReader(FakeDataSourceReader):
         Faker.seed(int(self.options["seed"]))
         return super().read(partition)
 """
-PROGRAM = """
-import json, sys
-from moldau.spark import QUICK_START, open_session
-from seeded import ArrowDataSource, FakeDataSource, Seeded
-
-spark = open_session("data-sources", QUICK_START, cores=1)
-for found in (ArrowDataSource, FakeDataSource, Seeded):
-    spark.dataSource.register(found)
-for name, options in json.loads(sys.argv[1]):
-    rows = [row.asDict() for row in spark.read.format(name).options(**options).load().collect()]
-    for row in rows:
-        if "at" in row:
-            row["at"] = round(row["at"].timestamp() * 1000)
-    print("ROWS", json.dumps(rows))
-spark.stop()
-"""
-
 pytestmark = pytest.mark.slow
 
 
@@ -73,18 +56,13 @@ def packages() -> Path:
     return folder
 
 
-def on_spark(folder: Path, packages: Path, asked: list[tuple[str, dict[str, str]]]) -> list[list[dict[str, Any]]]:
-    path = os.pathsep.join(map(str, (folder, packages, ROOT / "src")))
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, json.dumps(asked)],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        env={**os.environ, "PYTHONPATH": path},
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line[5:]) for line in done.stdout.splitlines() if line.startswith("ROWS ")]
+def on_spark(spark: Any, found: type[DataSource], options: dict[str, str]) -> list[dict[str, Any]]:
+    spark.dataSource.register(found)
+    rows = [row.asDict() for row in spark.read.format(found.name()).options(**options).load().collect()]
+    for row in rows:
+        if "at" in row:
+            row["at"] = round(row["at"].timestamp() * 1000)
+    return rows
 
 
 def write_arrow_files(folder: Path) -> None:
@@ -104,13 +82,21 @@ def write_arrow_files(folder: Path) -> None:
             writer.write_table(table, max_chunksize=7)
 
 
-def test_the_classes_of_a_package_give_the_same_rows(packages: Path, tmp_path: Path) -> None:
+def test_the_classes_of_a_package_give_the_same_rows(
+    spark: Any, packages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "seeded.py").write_text(SEEDED)
     write_arrow_files(tmp_path / "files")
+    for folder in (packages, tmp_path):
+        monkeypatch.syspath_prepend(str(folder))
+    # of the Python processes of Spark that run what is registered now
+    monkeypatch.setitem(spark.sparkContext.environment, "PYTHONPATH", f"{packages}{os.pathsep}{tmp_path}")
+    from seeded import ArrowDataSource, FakeDataSource, Seeded  # type: ignore[import-not-found]
+
     asked = {
-        "pyspark_datasources:ArrowDataSource": ("arrow", {"path": str(tmp_path / "files")}),
-        "seeded:Seeded": ("seeded", {"seed": "7", "numRows": "50"}),
-        "pyspark_datasources:FakeDataSource": ("fake", {"numRows": "50"}),
+        "pyspark_datasources:ArrowDataSource": (ArrowDataSource, {"path": str(tmp_path / "files")}),
+        "seeded:Seeded": (Seeded, {"seed": "7", "numRows": "50"}),
+        "pyspark_datasources:FakeDataSource": (FakeDataSource, {"numRows": "50"}),
     }
     light: list[list[dict[str, Any]]] = []
     with Cluster() as cluster:
@@ -120,7 +106,7 @@ def test_the_classes_of_a_package_give_the_same_rows(packages: Path, tmp_path: P
             config = {"name": topic, "connector.class": name, "value.converter": "json", **more, **options}
             records = read_all(cluster, config, topic, path=[packages, tmp_path])
             light.append([json.loads(record.value or b"") for record in records])
-    arrow, seeded, fake = on_spark(tmp_path, packages, list(asked.values()))
+    arrow, seeded, fake = (on_spark(spark, found, options) for found, options in asked.values())
     assert light[0] == sorted(arrow, key=lambda row: row["id"])
     assert len(light[0]) == 60
     assert light[1] == seeded
