@@ -54,9 +54,13 @@ class FilesSink(SinkSubject):
 class TableSink(SinkSubject):
     """Inserted rows, of PostgreSQL or SQLite."""
 
+    columns = "n BIGINT, k BIGINT"
+
     def __init__(self, name: str, kafka: Kafka, tables: Tables) -> None:
         super().__init__(name, kafka)
         self.tables, self.table = tables, name
+        if tables.is_postgresql:  # which uses the places of old rows again, so that ctid has no order
+            tables.ask(f'CREATE TABLE "{name}" ({self.columns}, place BIGSERIAL)')
 
     def config(self) -> dict[str, str]:
         return {**self.plain(), **self.tables.settings, "table.name.format": self.table, "auto.create": "true"}
@@ -66,13 +70,15 @@ class TableSink(SinkSubject):
         return bool(self.tables.ask(f"SELECT 1 FROM {catalog} = '{self.table}'"))
 
     def arrived(self) -> Iterable[tuple[object, int]]:
-        order = "ctid" if self.tables.is_postgresql else "rowid"
+        order = "place" if self.tables.is_postgresql else "rowid"
         if self.has_table():
             yield from (("", n) for (n,) in self.tables.ask(f'SELECT n FROM "{self.table}" ORDER BY {order}'))
 
 
 class KeyedTableSink(TableSink):
     """A row for each key: it has the newest number."""
+
+    columns = "n BIGINT, k BIGINT PRIMARY KEY"
 
     def config(self) -> dict[str, str]:
         return {**super().config(), "insert.mode": "upsert", "pk.mode": "record_value", "pk.fields": "k"}

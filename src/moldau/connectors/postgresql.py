@@ -28,7 +28,7 @@ from moldau.connect.configuration import Kind, Setting, parse, wrong
 from moldau.connect.data.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema, Type
 from moldau.connect.handling.stages import RetriableError
 from moldau.connectors.databases.connector import DatabaseConnector
-from moldau.connectors.databases.dialect import DatabaseError, as_json
+from moldau.connectors.databases.dialect import DatabaseError, RowError, as_json
 from moldau.connectors.databases.settings import CONNECTION, SINK, SOURCE, connection, secret_text
 from moldau.connectors.databases.source import SourceSettings
 from moldau.connectors.databases.statements import path_of, quoted
@@ -109,6 +109,11 @@ class PostgresqlSession:
         with self._own.cursor() as cursor:
             cursor.executemany(sql, rows)
 
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        with _in_words(), self._own.transaction():
+            yield
+
     def columns(self, table: Sequence[str]) -> list[str] | None:
         sql = (
             "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped "
@@ -133,15 +138,11 @@ class PostgresqlDatabase:
         import psycopg
         from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-        try:
+        with _in_words():
             parameters: dict[str, Any] = {**PARAMETERS, **conninfo_to_dict(self._url), **self._login}
             own = psycopg.connect(make_conninfo("", **parameters), cursor_factory=psycopg.RawCursor)
             with own:
                 yield PostgresqlSession(own)
-        except psycopg.OperationalError as error:
-            raise RetriableError(f"PostgreSQL: {_sentence(error)}") from error
-        except psycopg.Error as error:
-            raise DatabaseError(f"PostgreSQL: {_sentence(error)}") from error
 
     def read(self, sql: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
         with self.transaction() as session:
@@ -192,6 +193,21 @@ class Postgresql(DatabaseConnector):
         user = values["connection.user"]
         password = secret_text(values["connection.password"])
         return PostgresqlDatabase(str(values["connection.url"]), None if user is None else str(user), password)
+
+
+@contextmanager
+def _in_words() -> Iterator[None]:
+    """Raises RetriableError for an error that may pass, RowError for a value, DatabaseError for another one."""
+    import psycopg
+
+    try:
+        yield
+    except psycopg.OperationalError as error:
+        raise RetriableError(f"PostgreSQL: {_sentence(error)}") from error
+    except (psycopg.IntegrityError, psycopg.DataError) as error:
+        raise RowError(f"PostgreSQL: {_sentence(error)}") from error
+    except psycopg.Error as error:
+        raise DatabaseError(f"PostgreSQL: {_sentence(error)}") from error
 
 
 def _sentence(error: Exception) -> str:

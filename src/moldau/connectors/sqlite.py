@@ -16,7 +16,7 @@ from moldau.connect.configuration import Setting, parse
 from moldau.connect.data.schema import Schema, Type
 from moldau.connect.handling.stages import RetriableError
 from moldau.connectors.databases.connector import DatabaseConnector
-from moldau.connectors.databases.dialect import DatabaseError, as_json
+from moldau.connectors.databases.dialect import DatabaseError, RowError, as_json
 from moldau.connectors.databases.settings import SINK, SOURCE, connection
 from moldau.connectors.databases.source import SourceSettings
 from moldau.connectors.databases.statements import quoted
@@ -65,6 +65,18 @@ class SqliteSession:
 
     def execute_many(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
         self._own.executemany(sql, rows)  # type: ignore[arg-type, unused-ignore]
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        self._own.execute("SAVEPOINT moldau_rows")
+        try:
+            with _in_words():
+                yield
+        except RowError:
+            self._own.execute("ROLLBACK TO moldau_rows")
+            raise
+        finally:
+            self._own.execute("RELEASE moldau_rows")
 
     def columns(self, table: Sequence[str]) -> list[str] | None:
         schema = table[0] if len(table) > 1 else "main"
@@ -161,10 +173,12 @@ class Sqlite(DatabaseConnector):
 
 @contextmanager
 def _in_words() -> Iterator[None]:
-    """Raises RetriableError for an error that may pass, DatabaseError for another one."""
+    """Raises RetriableError for an error that may pass, RowError for a value, DatabaseError for another one."""
     try:
         yield
-    except (sqlite3.Error, OverflowError) as error:
+    except (sqlite3.IntegrityError, sqlite3.DataError, OverflowError) as error:
+        raise RowError(f"SQLite: {error}") from error
+    except sqlite3.Error as error:
         may_pass = isinstance(error, sqlite3.OperationalError) and any(word in str(error) for word in MAY_PASS)
         raise (RetriableError if may_pass else DatabaseError)(f"SQLite: {error}") from error
 

@@ -20,12 +20,13 @@ from pyspark.sql.types import Row, StructType, VariantType
 from moldau.connect.configuration import ConfigError
 from moldau.connect.contract.columns import sink_schema
 from moldau.connect.contract.ddl import parse_ddl
+from moldau.connect.handling.stages import RowsRejectedError
 from moldau.connect.running.contexts import set_context
 from moldau.connectors.databases.dialect import DatabaseError
 from moldau.connectors.postgresql import Postgresql
 from moldau.connectors.sqlite import Sqlite
 from moldau.testing import Cluster
-from moldau.testing.connect import ConnectorTask
+from moldau.testing.connect import ConnectorError, ConnectorTask
 from tests.support.database_tables import Tables
 
 SETTINGS = {"auto.create": "true", "pk.mode": "record_key", "insert.mode": "upsert"}
@@ -124,6 +125,31 @@ def test_a_rejected_record_becomes_a_dead_letter(cluster: Cluster, tables: Table
     assert (letter.value, b"offset 1 has no value" in (reason or b"")) == (None, True)
 
 
+@pytest.mark.parametrize("tolerance", ["all", "none"])
+def test_rows_that_the_database_rejects(cluster: Cluster, tables: Tables, tolerance: str) -> None:
+    """They become dead letters and the rest is written once, or the task fails and names the first one."""
+    topic, dead = cluster.topic("checked"), cluster.topic("dead")
+    tables.ask(f'create table "{topic}" (id int primary key, name varchar(9) check (length(name) < 5))')
+    for number in range(40):
+        name = "too long for it" if number in (7, 8, 31) else f"n{number}"
+        cluster.produce(topic, order(number, name), key=key(number))
+    cluster.produce(topic, order(3, "n3"), key=key(3))
+    more = {"insert.mode": "insert", "auto.create": "false", "errors.tolerance": tolerance}
+    more |= {"errors.deadletterqueue.topic.name": dead, "errors.deadletterqueue.context.headers.enable": "true"}
+    if tolerance == "none":
+        with pytest.raises(ConnectorError, match=rf"The record {topic}-0 at offset 7 was rejected: "):
+            run(cluster, tables, topic, **more)
+        assert tables.ask(f'select count(*) from "{topic}"') == [(0,)]
+        return
+    run(cluster, tables, topic, **more)
+    assert [n for (n,) in tables.ask(f'select id from "{topic}" order by id')] == [
+        number for number in range(40) if number not in (7, 8, 31)
+    ]
+    letters = [dict(one.headers) for one in cluster.records(dead)]
+    assert [one["__connect.errors.offset"] for one in letters] == [b"7", b"8", b"31", b"40"]
+    assert b"at offset 31 was rejected: " in (letters[2]["__connect.errors.exception.message"] or b"")
+
+
 def test_spark_fails_at_a_rejected_row(tables: Tables) -> None:
     """Spark pickles the writer, and commits in another process than it writes."""
     config = SETTINGS | tables.settings | {"pk.mode": "record_value", "pk.fields": "id", "table.name.format": "sick"}
@@ -174,7 +200,7 @@ def test_a_batch_that_comes_again_changes_nothing(tables: Tables) -> None:
 def test_a_batch_is_written_whole_or_not_at_all(tables: Tables) -> None:
     tables.ask('create table "whole" (id integer primary key, name text not null)')
     sink = Sink(tables, "whole")
-    with pytest.raises(DatabaseError):
+    with pytest.raises(RowsRejectedError, match="1 rows were rejected"):
         sink.write((by(1), row(1, "a")), (by(2), row(2, None)))
     assert tables.ask('select * from "whole"') == []
     sink.write((by(1), row(1, "a")), (by(2), row(2, "b")))

@@ -1,12 +1,10 @@
-"""Workers with real processes: what fails, what several workers share, and what happens when one is killed."""
+"""Workers with real processes: what fails, and what several workers share."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +15,6 @@ import pytest
 from moldau.testing import Cluster
 from tests.support.cluster_under_test import cluster_under_test
 from tests.support.connect_workers import Rest, worker
-from tests.support.talking_process import line_of, running
 
 FAST = {"moldau.task.starts": "0"}
 
@@ -137,57 +134,5 @@ def test_two_workers_share_the_tasks_and_forward_what_is_for_the_leader(source: 
         one.until("/connectors", lambda found: "many" not in found)
 
 
-@pytest.mark.slow
-def test_the_tasks_of_a_killed_worker_run_elsewhere(source: dict[str, str], tmp_path: Path) -> None:
-    group, log = "killed", tmp_path / "log"
-    with Cluster() as cluster, worker(cluster.bootstrap_servers, group) as rest:
-        create(rest, "many", {**source, "slots": "4", "tasks.max": "4", "log": str(log)})
-        rest.until_states("many", *["RUNNING"] * 4)
-        command = [sys.executable, "-m", "tests.support.connect_workers", cluster.bootstrap_servers, group]
-        with running(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-            url = line_of(process.stdout).strip()
-            path = "/connectors/many/status"
-            rest.until(path, lambda found: url[7:] in {task["worker_id"] for task in found["tasks"]})
-            rest.until_states("many", *["RUNNING"] * 4)
-            there = [one["pid"] for one in started(log) if is_alive(one["pid"])]
-            assert len(there) == 4
-            process.kill()
-        rest.until(path, lambda found: {task["worker_id"] for task in found["tasks"]} == {rest.url[7:]})
-        rest.until_states("many", *["RUNNING"] * 4)
-        # the processes of the killed worker have ended with it, and each slot has one process
-        rest.until(path, lambda _: len([one for one in started(log) if is_alive(one["pid"])]) == 4)
-        assert sorted(one["slot"] for one in started(log) if is_alive(one["pid"])) == [0, 1, 2, 3]
-
-
 def started(log: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
-    except OSError:
-        return False
-
-
-@pytest.mark.slow
-def test_a_frozen_worker_loses_its_tasks_and_shares_again_when_it_is_thawed(
-    source: dict[str, str], tmp_path: Path
-) -> None:
-    group, path = "frozen", "/connectors/many/status"
-    with Cluster() as cluster, worker(cluster.bootstrap_servers, group) as rest:
-        create(rest, "many", {**source, "slots": "4", "tasks.max": "4"})
-        rest.until_states("many", *["RUNNING"] * 4)
-        command = [sys.executable, "-m", "tests.support.connect_workers", cluster.bootstrap_servers, group]
-        with running(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-            url = line_of(process.stdout).strip()
-            has_both = lambda found: url[7:] in {task["worker_id"] for task in found["tasks"]}  # noqa: E731
-            rest.until(path, has_both)
-            process.send_signal(signal.SIGSTOP)
-            rest.until(path, lambda found: {task["worker_id"] for task in found["tasks"]} == {rest.url[7:]})
-            rest.until_states("many", *["RUNNING"] * 4)
-            process.send_signal(signal.SIGCONT)
-            rest.until(path, has_both)
-            rest.until_states("many", *["RUNNING"] * 4)
-            assert rest.settled("PUT", "/connectors/many/pause")[0] == 202
-            rest.until_states("many", *["PAUSED"] * 4)

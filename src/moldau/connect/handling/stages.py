@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -33,6 +33,15 @@ IN_STAGE = "in stage "
 
 class RetriableError(MoldauError):
     """An error that may be gone at the next try. A connector raises it for a target that is away."""
+
+
+class RowsRejectedError(MoldauError):
+    """The target rejects these rows of a batch, by their places in it, with its reasons. Nothing of the batch was
+    published. A sink's `commit` raises it; the task writes the batch again without the rows, if that is tolerated."""
+
+    def __init__(self, rejected: Sequence[tuple[int, str]]) -> None:
+        super().__init__(f"{len(rejected)} rows were rejected, the first one: {rejected[0][1]}")
+        self.rejected = tuple(rejected)
 
 
 class StoppedError(MoldauError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from typing import Any, Final
@@ -100,6 +100,10 @@ class Incoming:
             return self
         is_present = [one is not None for one in self.records]
         return self._columns(lambda column: list(compress(column, is_present)))
+
+    def without(self, places: Collection[int]) -> Incoming:
+        is_kept = [place not in places for place in range(len(self))]
+        return self._columns(lambda column: list(compress(column, is_kept)))
 
     def _columns(self, of: Callable[[list[Any]], list[Any]]) -> Incoming:
         return Incoming(of(self.messages), of(self.records), of(self.sizes), of(self.shapes))

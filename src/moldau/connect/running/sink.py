@@ -6,7 +6,7 @@ import time
 import uuid
 from typing import Any, Final
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import Message, TopicPartition
 from pyspark.sql.datasource import (
     CaseInsensitiveDict,
     DataSource,
@@ -17,7 +17,7 @@ from pyspark.sql.datasource import (
 
 from moldau.connect.contract.describing import Description, RowColumns
 from moldau.connect.contract.shared_settings import BATCH_BYTES, BATCH_ROWS, MEMORY, ROW_COLUMNS
-from moldau.connect.handling.stages import Stage, error_settings
+from moldau.connect.handling.stages import RowsRejectedError, Stage, error_settings
 from moldau.connect.running.arrow import record_batches
 from moldau.connect.running.clients import consumer_settings, producer_settings
 from moldau.connect.running.contexts import set_context
@@ -68,6 +68,8 @@ class SinkJob:
         self._id, self._batch = "", 0
         self._pending: Ranges = {}
         self._noted_s = 0.0
+        self._rejected: set[tuple[str | None, int | None, int | None]] = set()
+        """The records of the batch that the target rejects."""
         self._reached: dict[str, dict[str, int]] = {}
 
     def start(self) -> None:
@@ -110,7 +112,7 @@ class SinkJob:
         self._intake.close()
         self._conversion.close()
 
-    def _note(self, ranges: Ranges) -> None:
+    def _note(self, ranges: Ranges, *, with_letters: bool = False) -> None:
         parts: dict[str, dict[str, list[int]]] = {}
         for (topic, index), (start, end) in ranges.items():
             parts.setdefault(topic, {})[str(index)] = [start, end]
@@ -118,6 +120,8 @@ class SinkJob:
         self._transactions.begin()
         key = place_key(self._task.connector, self._task.slot)
         self._transactions.send(self._task.offsets_topic, to_json(note), key)
+        if with_letters:
+            self._send_letters()
         self._transactions.commit()
         self._pending, self._noted_s = ranges, time.monotonic()
 
@@ -127,9 +131,33 @@ class SinkJob:
         if not len(present):
             return
         check_memory(self._memory_mb)
+        self._rejected.clear()
         maker, writer = self._writer(present)
         set_context(f"{self._task.connector}-{self._task.slot}-{self._id}", self._batch, self._task.slot)
-        self._errors.run(Stage.TASK_PUT, type(writer).__qualname__, lambda: self._publish(present, maker, writer))
+        self._errors.run(Stage.TASK_PUT, type(writer).__qualname__, lambda: self._publish_rest(present, maker, writer))
+
+    def _publish_rest(self, batch: Incoming, maker: RowMaker, writer: DataSourceStreamWriter) -> None:
+        """Publishes the batch without the rows that the target rejects. Raises RejectedError if that is not
+        tolerated."""
+        while len(batch):
+            try:
+                self._publish(batch, maker, writer)
+                return
+            except RowsRejectedError as error:
+                for place, reason in error.rejected:
+                    message = batch.messages[place]
+                    where = f"The record {message.topic()}-{message.partition()} at offset {message.offset()}"
+                    self._reject(type(writer).__qualname__, f"{where} was rejected: {reason}", message)
+                batch = batch.without({place for place, _ in error.rejected})
+                # before the target has the batch: a batch that it has is not looked at again, after a crash
+                self._note(self._pending, with_letters=True)
+
+    def _reject(self, executing: str, reason: str, message: Message) -> None:
+        """Once for a record of the batch, however often the batch is tried."""
+        place = (message.topic(), message.partition(), message.offset())
+        if place not in self._rejected:
+            self._rejected.add(place)
+            self._errors.reject(executing, reason, message)
 
     def _publish(self, batch: Incoming, maker: RowMaker, writer: DataSourceStreamWriter) -> None:
         messages: list[WriterCommitMessage | None] = []
@@ -140,7 +168,7 @@ class SinkJob:
             else:
                 messages.append(writer.write(rows))
             for place, reason in getattr(messages[0], "rejected", ()):
-                self._errors.reject(type(writer).__qualname__, reason, batch.messages[place])
+                self._reject(type(writer).__qualname__, reason, batch.messages[place])
             if time.monotonic() - self._noted_s > LONG_WRITE_S:
                 self._note(self._pending)
             writer.commit(messages, self._batch)
@@ -164,14 +192,17 @@ class SinkJob:
     def _commit(self, ranges: Ranges) -> None:
         offsets = [TopicPartition(topic, index, end) for (topic, index), (_, end) in ranges.items()]
         self._transactions.begin()
-        letters = self._errors.take_letters()
-        self._transactions.send_all(
-            (one.topic, one.value, one.key, None, one.timestamp_ms, one.headers) for one in letters
-        )
+        self._send_letters()
         self._transactions.send_offsets(offsets, self._intake.group_metadata())
         self._transactions.commit()
         self._pending = {}
         self._batch += 1
+
+    def _send_letters(self) -> None:
+        letters = self._errors.take_letters()
+        self._transactions.send_all(
+            (one.topic, one.value, one.key, None, one.timestamp_ms, one.headers) for one in letters
+        )
 
     def _count(self, batch: Incoming, ranges: Ranges) -> None:
         self._intake.done(ranges)

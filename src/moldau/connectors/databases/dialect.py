@@ -17,8 +17,15 @@ class DatabaseError(MoldauError):
     """The database rejects a statement, or a record does not fit the table. The message says why."""
 
 
+class RowError(DatabaseError):
+    """The database rejects a value: a constraint, a type, a length. Another row of the same table may be fine."""
+
+
 class Session(Protocol):
     """One transaction."""
+
+    def savepoint(self) -> AbstractContextManager[None]:
+        """After an error, what was done inside is undone, and the transaction goes on. Raises as `transaction` does."""
 
     def execute(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]: ...
 
@@ -39,7 +46,7 @@ class Database(Protocol):
 
     def transaction(self) -> AbstractContextManager[Session]:
         """Committed at the end, rolled back after an error. Raises RetriableError for an error that may pass, and
-        DatabaseError for all others."""
+        RowError or DatabaseError for all others."""
 
     def placeholder(self, place: int) -> str: ...
 

@@ -17,7 +17,8 @@ from pyspark.sql.types import DataType, StructType, VariantType
 from moldau.connect.contract.columns import SINK_COLUMNS
 from moldau.connect.contract.schemas import to_connect, value_maker
 from moldau.connect.data.schema import Field, Schema, Type
-from moldau.connectors.databases.dialect import Database, DatabaseError, Session
+from moldau.connect.handling.stages import RowsRejectedError
+from moldau.connectors.databases.dialect import Database, DatabaseError, RowError, Session
 from moldau.connectors.databases.settings import KAFKA_KEY, SinkSettings
 from moldau.connectors.databases.statements import (
     BATCHES,
@@ -47,10 +48,12 @@ class Change(NamedTuple):
 
 @dataclass
 class Written(WriterCommitMessage):
-    """The changes of one partition of a batch, in their order. `rejected`: places of rows, and reasons."""
+    """The changes of one partition of a batch, in their order. `places`: of their rows in it. `rejected`: places of
+    rows, and reasons."""
 
     writer: str
     changes: list[Change]
+    places: list[int]
     rejected: list[tuple[int, str]]
 
 
@@ -67,15 +70,16 @@ class DatabaseWriter(DataSourceStreamWriter):
         if batch is None:
             raise DatabaseError("The writer runs in a streaming query or a task of a connector only")
         parameter = self._database.parameter
-        changes, rejected = [], []
+        changes, places, rejected = [], [], []
         for place, row in enumerate(iterator):
             try:
                 change = self._reader.change_of(row)
                 self._check_names(change)
                 changes.append(change._replace(values=tuple(parameter(value) for value in change.values)))
+                places.append(place)
             except (DatabaseError, IdentifierError) as error:
                 rejected.append((place, str(error)))
-        return Written(batch.query, changes, rejected)
+        return Written(batch.query, changes, places, rejected)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         written = [one for one in messages if isinstance(one, Written)]
@@ -85,12 +89,40 @@ class DatabaseWriter(DataSourceStreamWriter):
         changes = [change for one in written for change in one.changes]
         if not changes:
             return
+        try:
+            with self._database.transaction() as session:
+                if self._is_new(session, written[0].writer, batchId):
+                    self._prepare(session, changes)
+                    self._apply_all(session, changes)
+        except RowError:
+            if written_batch() is not None:
+                self._find_rejected(changes, [place for one in written for place in one.places])
+            raise
+
+    def _find_rejected(self, changes: Sequence[Change], places: Sequence[int]) -> None:
+        """Raises RowsRejectedError with all rows that the database rejects, and changes nothing. Returns if it finds
+        none: the constraint is checked at the end of a transaction."""
         with self._database.transaction() as session:
-            if not self._is_new(session, written[0].writer, batchId):
-                return
             self._prepare(session, changes)
-            for (table, columns, deletes), rows in groupby(changes, key=lambda one: one[:3]):
-                self._apply(session, table, columns, deletes, [one.values for one in rows])
+            found = self._rejected(session, list(zip(places, changes, strict=True)))
+            if found:
+                raise RowsRejectedError(found)
+
+    def _rejected(self, session: Session, placed: list[tuple[int, Change]]) -> list[tuple[int, str]]:
+        """Applies these changes, in halves where one of them is rejected."""
+        try:
+            with session.savepoint():
+                self._apply_all(session, [change for _, change in placed])
+            return []
+        except RowError as error:
+            if len(placed) == 1:
+                return [(placed[0][0], str(error))]
+        middle = len(placed) // 2
+        return self._rejected(session, placed[:middle]) + self._rejected(session, placed[middle:])
+
+    def _apply_all(self, session: Session, changes: Sequence[Change]) -> None:
+        for (table, columns, deletes), rows in groupby(changes, key=lambda one: one[:3]):
+            self._apply(session, table, columns, deletes, [one.values for one in rows])
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Nothing was written."""
