@@ -15,6 +15,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,7 @@ def started(runner: str, folder: Path, servers: str) -> Iterator[Worker]:
         if process.poll() is not None:
             raise PeerError(f"{runner} did not start: see {folder / 'output.txt'}")
         try:
-            return worker.ask("GET", "/connectors") == []
+            return bool(worker.ask("GET", "/connectors") == [])
         except OSError:
             return False
 
@@ -127,7 +128,8 @@ def started(runner: str, folder: Path, servers: str) -> Iterator[Worker]:
 
 def _moldau(folder: Path, servers: str, port: int) -> list[str]:
     settings = folder / "worker.properties"
-    settings.write_text(f"bootstrap.servers={servers}\ngroup.id={folder.name}\n")
+    # niceness as that of Kafka Connect, so that other work slows both alike
+    settings.write_text(f"bootstrap.servers={servers}\ngroup.id={folder.name}\nmoldau.task.nice=0\n")
     serve = ["connect", "serve", "--config", str(settings), "--port", str(port), "--standalone"]
     return [sys.executable, "-m", "moldau.cli.main", *serve]
 
@@ -153,6 +155,10 @@ def until(reached: Callable[[], bool], failure: str) -> None:
         if time.perf_counter() > end_s:
             raise PeerError(failure)
         time.sleep(LOOK_S)
+
+
+def _has_ended(process: psutil.Process) -> bool:
+    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 
 def write_lines(path: Path, records: int, line_bytes: int) -> None:
@@ -262,7 +268,7 @@ def measure_idle(peer: Peer, folder: Path, seconds: float) -> Figures:
             found[f"{name}_pss_mb"] = task.memory_full_info().pss / 1e6
             found[f"{name}_cpu_percent"] = 100 * spent / (time.perf_counter() - begun)
             worker.delete(name)
-            until(lambda task=task: not task.is_running() or task.status() == psutil.STATUS_ZOMBIE, f"{name} stays")
+            until(partial(_has_ended, task), f"{name} stays")
     if not any(out.iterdir()) or not (folder / "out.txt").exists():
         raise PeerError("the sinks have written nothing")
     return found
