@@ -30,6 +30,7 @@ columns: the columns of a record, of a source and of a sink
 ddl: reads a schema in DDL without a session
 describing: what a connector's class can do
 finding: finds a connector's class by its name
+runners: the programs that may run tasks
 schemas: schemas and rows of Spark as those of Kafka Connect, and the other way round
 shared_settings: the settings that every connector has
 """

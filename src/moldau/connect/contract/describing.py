@@ -13,6 +13,7 @@ from pyspark.sql.datasource import DataSource
 
 from moldau.connect.configuration import ConfigError, Setting
 from moldau.connect.contract.bounds import MAX_TASKS
+from moldau.connect.contract.runners import RUNNER, SPARK
 
 UNKNOWN_VERSION: Final = "undefined"
 
@@ -110,9 +111,12 @@ def chosen_reading(found: type[DataSource], chosen: str | None) -> Reading:
 
 
 def split(found: type[DataSource], config: Mapping[str, str], tasks: int) -> list[dict[str, str]]:
-    """The configurations of the tasks, at most `tasks`. Raises ConfigError."""
+    """The configurations of the tasks, at most `tasks`; one on Spark, which splits the work itself. Raises
+    ConfigError."""
     if not 1 <= tasks <= MAX_TASKS:
         raise ConfigError({"tasks.max": (f"tasks.max is {tasks}, expected 1 to {MAX_TASKS}",)})
+    if config.get(RUNNER) == SPARK:
+        tasks = 1
     description = describe(found)
     if is_sink_config(description, config):
         return [dict(config) for _ in range(tasks)]

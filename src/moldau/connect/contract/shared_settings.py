@@ -15,6 +15,7 @@ from moldau.connect.configuration import Importance, Kind, Setting, in_range, on
 from moldau.connect.contract.bounds import MAX_TASKS
 from moldau.connect.contract.ddl import DdlError, parse_ddl
 from moldau.connect.contract.describing import Reading, RowColumns
+from moldau.connect.contract.runners import LIGHT, RUNNER, RUNNERS, SPARK_PREFIX, check_runner
 from moldau.connect.converting.named import names_of
 
 COMMON_GROUP: Final = "Common"
@@ -36,7 +37,7 @@ DEFAULT_POLL_INTERVAL_MS: Final = 250
 DEFAULT_MEMORY_MB: Final = 1024
 """Resident memory of a task, in MiB."""
 
-PASSED_ON: Final = ("producer.override.", "consumer.override.", "admin.override.", "topic.creation.")
+PASSED_ON: Final = ("producer.override.", "consumer.override.", "admin.override.", "topic.creation.", SPARK_PREFIX)
 """Prefixes of settings that are checked where they arrive."""
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
@@ -210,6 +211,16 @@ CONNECTOR: Final = (
         "Logs topic, partition, offset and time of a record that failed.",
         order=5,
         width="SHORT",
+    ),
+    _setting(
+        RUNNER,
+        Kind.STRING,
+        LIGHT,
+        TASK_GROUP,
+        "Runner",
+        "light: tasks are processes without a JVM. spark: the connector is one task, a streaming query of Spark.",
+        check=check_runner,
+        recommended=lambda config: RUNNERS,
     ),
     _setting(
         POLL_INTERVAL,

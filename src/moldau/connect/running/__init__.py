@@ -7,10 +7,12 @@ is the task:
      "config": {"name": "lines", "connector.class": "datagen", ...},
      "worker": {"bootstrap.servers": "...", "group.id": "connect", "offset.storage.topic": "connect-offsets",
                 "client": {"security.protocol": "SASL_SSL", ...},
+                "access": {"security.protocol": "SASL_SSL", ...}, "spark": {"spark.master": "local[*]", ...},
                 "key.converter": "...", "value.converter": "...", "header.converter": "..."}}
 
 `config`: of this task, as `split` of `moldau.connect.plugins` gives it for the slot; texts. `state`: RUNNING or PAUSED
-at the start. `worker.client`: settings of librdkafka, with secrets (moldau.transport.librdkafka makes them); the config
+at the start. `worker.client`: settings of librdkafka, with secrets (moldau.transport.librdkafka makes them); `access`
+and `spark` are for the runner on Spark (moldau.products.connect.on_spark). The config
 adds `producer.override.*` and `consumer.override.*` for the topics of records. Converters of `worker` are used where
 the config has none. The topic of offsets must exist, compacted. The transactional id is GROUP-CONNECTOR-SLOT.
 
@@ -52,8 +54,10 @@ intake: reads the records of a sink
 jobs: what the loop runs
 loop: runs a job between commands
 memory: the bound of memory
+opening: the connector of a task, and the job of a light task
 outgoing: rows of a source as records of topics
 partitions: the partitions of a sink's slot
+placed: a source as one of Spark that begins at a place
 places: the place of a task in the topic of offsets
 process: stdin and stdout of the process, and the end of a stop
 protocol: the lines between a worker and its task

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -13,7 +14,7 @@ from moldau.connect.handling.dead_letters import Consumed, DeadLetter
 from moldau.connect.handling.handling import Clock, Failed, Handling, Passed, Skipped
 from moldau.connect.handling.stages import IN_STAGE, ErrorSettings, Stage
 from moldau.connect.running.clients import base_settings
-from moldau.connect.running.protocol import Commands, Task
+from moldau.connect.running.protocol import Task
 
 REQUEST_S: Final = 30.0
 REPLICATION: Final = "errors.deadletterqueue.topic.replication.factor"
@@ -23,8 +24,8 @@ _Value = TypeVar("_Value")
 class Errors:
     """Dead letters are kept until `take_letters`: they are sent in the transaction of the batch's offsets."""
 
-    def __init__(self, settings: ErrorSettings, task: Task, commands: Commands) -> None:
-        clock = Clock(lambda: time.monotonic_ns() // 1_000_000, lambda ms: commands.is_stopping.wait(ms / 1000))
+    def __init__(self, settings: ErrorSettings, task: Task, is_stopping: threading.Event) -> None:
+        clock = Clock(lambda: time.monotonic_ns() // 1_000_000, lambda ms: is_stopping.wait(ms / 1000))
         self._handling = Handling(settings, task.connector, task.slot, clock)
         self._letters: list[DeadLetter] = []
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum, auto
 from typing import Protocol
 
-from moldau.connect.running.protocol import Progress
+from moldau.connect.running.protocol import Commands, Progress, Task
 
 
 class Step(Enum):
@@ -26,5 +27,12 @@ class Job(Protocol):
     def step(self, wait_s: float) -> Step:
         """One batch. May wait for records as long as `wait_s`; the loop waits after IDLE."""
 
+    def pause(self) -> None:
+        """No step follows until the task is resumed."""
+
     def close(self) -> None:
         """Ends an open transaction. Called once, also after an error."""
+
+
+OpenJob = Callable[[Task, Commands], tuple[Job, float]]
+"""Makes the job of a task, and the seconds between two looks."""

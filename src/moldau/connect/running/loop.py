@@ -5,16 +5,10 @@ from __future__ import annotations
 import traceback
 from typing import Final
 
-from moldau.connect.configuration import parse
-from moldau.connect.contract import shared_settings
-from moldau.connect.contract.describing import describe, is_sink_config
-from moldau.connect.contract.finding import find
 from moldau.connect.handling.stages import StoppedError as NotHandledError
 from moldau.connect.running.arrow import keep_pandas_out
-from moldau.connect.running.jobs import Job, Step
+from moldau.connect.running.jobs import Job, OpenJob, Step
 from moldau.connect.running.protocol import Command, Commands, Reporter, State, Task
-from moldau.connect.running.sink import SinkJob
-from moldau.connect.running.source import SourceJob
 from moldau.connect.running.transactions import StoppedError
 
 STOPPED, FAILED = 0, 1
@@ -22,7 +16,7 @@ STOPPED, FAILED = 0, 1
 PAUSED_WAIT_S: Final = 3600.0
 
 
-def run(task: Task, commands: Commands, reporter: Reporter) -> int:
+def run(task: Task, commands: Commands, reporter: Reporter, open_job: OpenJob) -> int:
     """Runs the task to its end, and returns the exit code of the process."""
     job: Job | None = None
     is_finished = False
@@ -69,6 +63,7 @@ def _run(job: Job, state: State, wait_s: float, commands: Commands, reporter: Re
             case Command.STOP:
                 return False
             case Command.PAUSE:
+                job.pause()
                 state = State.PAUSED
             case Command.RESUME:
                 state = State.RUNNING

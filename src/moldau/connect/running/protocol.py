@@ -49,6 +49,8 @@ class Task:
     state: State = State.RUNNING
     client: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, str] = field(default_factory=dict)
+    access: Mapping[str, str] | None = None
+    spark: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def transactional_id(self) -> str:
@@ -72,6 +74,8 @@ class Task:
                 state=State(given.get("state", State.RUNNING)),
                 client=worker.get("client", {}),
                 defaults={name: value for name, value in texts.items() if ".converter" in name},
+                access=worker.get("access"),
+                spark=worker.get("spark", {}),
             )
         except (json.JSONDecodeError, AttributeError, TypeError, ValueError) as error:
             raise ProtocolError(f"the first line of stdin is not a task: {error}") from error

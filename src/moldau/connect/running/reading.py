@@ -20,6 +20,8 @@ from moldau.connect.contract.describing import Reading
 
 Place = dict[str, Any]
 FINISHED: Final = "finished"
+FIRST_OF_BATCH: Final[Place] = {"partition": 0, "rows": 0, FINISHED: False}
+"""The place of a batch reader that has never run."""
 
 
 @dataclass(slots=True)
@@ -123,7 +125,7 @@ class BatchReading:
         self._open_at: Place | None = None
 
     def first(self) -> Place:
-        return {"partition": 0, "rows": 0, FINISHED: False}
+        return dict(FIRST_OF_BATCH)
 
     def next(self, place: Place) -> Batch | None:
         """None once the place is the end."""

@@ -54,7 +54,7 @@ class SinkJob:
         self._is_stopping = commands.is_stopping.is_set
         self._error_settings = error_settings(task.config)
         self._letters_replicas: int = values[REPLICATION]
-        self._errors = Errors(self._error_settings, task, commands)
+        self._errors = Errors(self._error_settings, task, commands.is_stopping)
         self._memory_mb: int = values[MEMORY]
         self._columns = RowColumns(values[ROW_COLUMNS] or description.row_columns)
         self._sink = found(CaseInsensitiveDict(task.config))
@@ -106,6 +106,9 @@ class SinkJob:
         self._commit(ranges)
         self._count(batch, ranges)
         return Step.BUSY
+
+    def pause(self) -> None:
+        """Nothing is open between two steps."""
 
     def close(self) -> None:
         self._transactions.abort()

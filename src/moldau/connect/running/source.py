@@ -55,7 +55,8 @@ class SourceJob:
         source = found(CaseInsensitiveDict(task.config))
         given = values[ROW_SCHEMA] or source.schema()
         schema = given if isinstance(given, StructType) else parse_ddl(given)
-        self._conversion = Conversion(task.config, task.defaults, Errors(error_settings(task.config), task, commands))
+        errors = Errors(error_settings(task.config), task, commands.is_stopping)
+        self._conversion = Conversion(task.config, task.defaults, errors)
         self._encode = encoder(schema, tuple(getattr(source, "key_columns", ())), task.config, self._conversion)
         reading = chosen_reading(found, values[ROW_READER])
         self._is_batch = reading is Reading.BATCH
@@ -86,6 +87,9 @@ class SourceJob:
         self._place = end
         self._reader.committed(end)
         return Step.BUSY
+
+    def pause(self) -> None:
+        """Nothing is open between two steps."""
 
     def close(self) -> None:
         self._transactions.abort()

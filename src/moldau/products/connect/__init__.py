@@ -6,6 +6,7 @@ core/: what a worker decides, without waiting
 followed_topic: a topic that every worker reads and any may write
 loggers: the levels of a worker's loggers
 membership: the group of workers, and their shares of the tasks
+on_spark/: the runner `spark`: a connector as a streaming query
 pipelines/: a pipeline as a connector
 planning: what the leader does for each connector
 requests: what a request of the REST interface does

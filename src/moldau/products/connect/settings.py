@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from moldau.client.protocol.access import API_TIMEOUT, BOOTSTRAP_SERVERS, CLIENT_ID, CONNECT_TIMEOUT, REQUEST_TIMEOUT
 from moldau.client.protocol.security import SECURITY_SETTINGS
 from moldau.connect.configuration import ConfigError, Importance, Kind, Setting, in_range, not_empty, parse
+from moldau.connect.contract.runners import SPARK_PREFIX
 from moldau.errors import MoldauError
 
 CONVERTERS = ("key.converter", "value.converter", "header.converter")
@@ -86,7 +87,8 @@ class WorkerSettingsError(MoldauError):
 
 
 class WorkerSettings:
-    """Typed access to the settings. `converters`: the defaults of connectors, with their own settings."""
+    """Typed access to the settings. `converters`: the defaults of connectors, with their own settings.
+    `spark`: of the Spark sessions of connectors."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         """Other names are passed over: they belong to the client. Raises WorkerSettingsError."""
@@ -98,6 +100,7 @@ class WorkerSettings:
         self.converters |= {
             name: value for name, value in given.items() if name.startswith(tuple(f"{one}." for one in CONVERTERS))
         }
+        self.spark = {name: value for name, value in given.items() if name.startswith(SPARK_PREFIX)}
 
     def text(self, name: str) -> str:
         return str(self._values[name])
@@ -122,7 +125,7 @@ def of_client(given: Mapping[str, str]) -> dict[str, str]:
     for name, value in given.items():
         if name in names:
             found[name] = value
-        elif name not in _NAMES and name not in OF_JAVA and not name.startswith(CONVERTERS):
+        elif name not in _NAMES and name not in OF_JAVA and not name.startswith((*CONVERTERS, SPARK_PREFIX)):
             near = difflib.get_close_matches(name, [*_NAMES, *names], 1)
             raise WorkerSettingsError(f"{name} is no setting of a worker" + (f": {near[0]}?" if near else ""))
     return found

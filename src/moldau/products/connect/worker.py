@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from moldau.client.protocol.access import ClusterAccess
+from moldau.client.protocol.access import AccessError, ClusterAccess
 from moldau.errors import MoldauError
 from moldau.products.connect.config_topic import ConfigMemory, Configs, ConfigTopic
 from moldau.products.connect.connector_offsets import ConnectorOffsets
@@ -70,6 +70,7 @@ class Worker:
         self._access = access.named("moldau-connect")
         self._client = _texts(librdkafka_settings(self._access))
         self.worker_id = worker_id_of(address)
+        self._properties = _properties(self._access)
         self.offsets = ConnectorOffsets(
             self._access,
             settings.text("offset.storage.topic"),
@@ -185,6 +186,8 @@ class Worker:
             "group.id": self._settings.text("group.id"),
             "offset.storage.topic": self._settings.text("offset.storage.topic"),
             "client": self._client,
+            "access": self._properties,
+            "spark": self._settings.spark,
             **self._settings.converters,
         }
 
@@ -242,3 +245,11 @@ def _texts(client: Mapping[str, object]) -> dict[str, str]:
         if not isinstance(value, str | int | float | bool):
             raise WorkerSettingsError(f"tasks cannot log in by {name}: use a way of logging in that librdkafka has")
     return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in client.items()}
+
+
+def _properties(access: ClusterAccess) -> dict[str, str] | None:
+    """The access for our own clients in tasks, with references to secrets; None if a secret is in memory alone."""
+    try:
+        return access.properties()
+    except AccessError:
+        return None

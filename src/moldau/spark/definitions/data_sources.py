@@ -22,7 +22,7 @@ cloudpickle: Any = untyped_cloudpickle
 
 def register_data_source(spark: SparkSession, found: type[DataSource]) -> str:
     """Makes the class a format of the session; returns its name."""
-    _pickle_with_code(found)
+    pickle_with_code(found)
     spark.dataSource.register(found)
     return found.name()
 
@@ -30,7 +30,7 @@ def register_data_source(spark: SparkSession, found: type[DataSource]) -> str:
 def write_batch(batch: DataFrame, batch_id: int, found: type[DataSource], options: Mapping[str, str]) -> None:
     """Does what a streaming query of Spark does with its `streamWriter`: tasks write, then the driver commits once.
     `batch_id`: also when a batch is repeated. Raises what the class raises, after its `abort`."""
-    _pickle_with_code(found)
+    pickle_with_code(found)
     writer: Any = found(CaseInsensitiveDict(options)).streamWriter(batch.schema, False)
     try:
         written = batch.mapInArrow(_Writing(writer, batch.schema), "message binary").collect()
@@ -50,18 +50,24 @@ class _Writing:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        takes_arrow = isinstance(self._writer, DataSourceStreamArrowWriter)
-        message = self._writer.write(batches if takes_arrow else self._rows(batches))
+        message = self._writer.write(batches if takes_arrow(self._writer) else rows_of_arrow(batches, self._schema))
         yield pa.record_batch([pa.array([cloudpickle.dumps(message)], pa.binary())], ["message"])
 
-    def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Any]:
-        import pyarrow as pa
 
-        for batch in batches:
-            yield from ArrowTableToRowsConversion.convert(pa.Table.from_batches([batch]), self._schema)
+def takes_arrow(writer: object) -> bool:
+    """Whether a writer of streams takes record batches."""
+    return isinstance(writer, DataSourceStreamArrowWriter)
 
 
-def _pickle_with_code(found: type[DataSource]) -> None:
+def rows_of_arrow(batches: Iterator[pa.RecordBatch], schema: StructType) -> Iterator[Any]:
+    """Rows as Spark gives them to Python."""
+    import pyarrow as pa
+
+    for batch in batches:
+        yield from ArrowTableToRowsConversion.convert(pa.Table.from_batches([batch]), schema)
+
+
+def pickle_with_code(found: type[DataSource]) -> None:
     """A module that is not installed is one of the user's own folder: tasks get its code, and need not import it."""
     package = found.__module__.partition(".")[0]
     module = sys.modules.get(package)

@@ -45,14 +45,19 @@ def query_id(checkpoint: str) -> str:
 def batch_ends(checkpoint: str, batch_id: int) -> list[StreamOffset]:
     """The offsets after the last record of a batch, for each topic source. The offsets of a topic that the query reads
     twice, or of a topic name on two clusters, occur twice. Raises CheckpointUnreadableError."""
+    return [offset_from_dict(nested) for nested in source_ends(checkpoint, batch_id) if offsets_if_topics(nested)]
+
+
+def source_ends(checkpoint: str, batch_id: int) -> list[Mapping[str, Any]]:
+    """The offset after the last row of a batch, of each source in the form of its own. Raises
+    CheckpointUnreadableError."""
     name = f"offsets/{batch_id}"
     version, _, *lines = [*_read(checkpoint, name).splitlines(), "", ""]
     if version not in (VERSION_LINE, NAMED_VERSION_LINE):
         raise CheckpointUnreadableError(
             f"{checkpoint}/{name}: the version is not {VERSION_LINE} or {NAMED_VERSION_LINE}"
         )
-    noted = [_noted(line if version == VERSION_LINE else line.partition(":")[2]) for line in lines]
-    return [offset_from_dict(nested) for nested in noted if offsets_if_topics(nested)]
+    return [_noted(line if version == VERSION_LINE else line.partition(":")[2]) for line in lines]
 
 
 def _noted(line: str) -> Mapping[str, Any]:

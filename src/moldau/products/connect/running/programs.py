@@ -6,9 +6,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from moldau.connect.contract.runners import LIGHT, RUNNER, SPARK
 from moldau.products.connect.core.configs import Config
 
-LIGHT = "light"
 PIPELINE = "pipeline"
 """A class, and its only runner."""
 
@@ -27,6 +27,7 @@ class Programs:
 PROGRAMS = Programs(
     tasks={
         LIGHT: (sys.executable, "-m", "moldau.connect.running"),
+        SPARK: (sys.executable, "-m", "moldau.products.connect.on_spark"),
         PIPELINE: (sys.executable, "-m", "moldau.products.connect.pipelines"),
     },
     plugins=(sys.executable, "-m", "moldau.products.connect.pipelines.questions"),
@@ -34,5 +35,7 @@ PROGRAMS = Programs(
 
 
 def runner_of(config: Config) -> str:
-    """A key of `Programs.tasks`."""
-    return PIPELINE if config.get("connector.class") == PIPELINE else LIGHT
+    """A key of `Programs.tasks`. The light task fails for an unknown runner, and names it."""
+    if config.get("connector.class") == PIPELINE:
+        return PIPELINE
+    return SPARK if config.get(RUNNER) == SPARK else LIGHT

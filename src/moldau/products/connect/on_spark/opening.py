@@ -1,0 +1,20 @@
+"""The job of a task on Spark."""
+
+from __future__ import annotations
+
+from moldau.connect.contract.runners import check_kind
+from moldau.connect.running.jobs import Job
+from moldau.connect.running.opening import connector_of
+from moldau.connect.running.protocol import Commands, Task
+from moldau.products.connect.on_spark.session import require_spark
+
+
+def spark_job(task: Task, commands: Commands) -> tuple[Job, float]:
+    """The job, and the seconds between two looks. Raises MissingExtraError, ConfigError, AccessError, and what the
+    connector raises."""
+    require_spark()
+    from moldau.products.connect.on_spark.source import SparkSource
+
+    used = connector_of(task)
+    check_kind(used.is_sink, task.config)
+    return SparkSource(task, used, commands), used.interval_s
