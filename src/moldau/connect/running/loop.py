@@ -6,7 +6,6 @@ import traceback
 from typing import Final
 
 from moldau.connect.handling.stages import StoppedError as NotHandledError
-from moldau.connect.running.arrow import keep_pandas_out
 from moldau.connect.running.jobs import Job, OpenJob, Step
 from moldau.connect.running.protocol import Command, Commands, Reporter, State, Task
 from moldau.connect.running.transactions import StoppedError
@@ -37,19 +36,6 @@ def run(task: Task, commands: Commands, reporter: Reporter, open_job: OpenJob) -
         reporter.report_progress(job.progress, is_last=True)
     reporter.report_state(State.STOPPED, finished=is_finished)
     return STOPPED
-
-
-def open_job(task: Task, commands: Commands) -> tuple[Job, float]:
-    """The job of a task, and the seconds between two looks. Raises ConfigError, and what the connector raises."""
-    found = find(task.config.get(shared_settings.CLASS, ""))
-    keep_pandas_out()
-    description = describe(found)
-    is_sink = is_sink_config(description, task.config)
-    values = parse(shared_settings.all_settings(not is_sink, is_sink, description.settings or ()), task.config)
-    job_class = SinkJob if is_sink else SourceJob
-    job = job_class(task, found, description, values, commands)
-    interval_ms = values[shared_settings.POLL_INTERVAL]
-    return job, float(str(interval_ms)) / 1000
 
 
 def _run(job: Job, state: State, wait_s: float, commands: Commands, reporter: Reporter) -> bool:

@@ -13,6 +13,7 @@ from moldau.connect.contract import shared_settings
 from moldau.connect.contract.ddl import parse_ddl
 from moldau.connect.contract.describing import Description, Reading, chosen_reading, describe, is_sink_config
 from moldau.connect.contract.finding import find
+from moldau.connect.running.arrow import keep_pandas_out
 from moldau.connect.running.jobs import Job
 from moldau.connect.running.protocol import Commands, Task
 from moldau.connect.running.sink import SinkJob
@@ -58,6 +59,7 @@ def connector_of(task: Task) -> Connector:
 
 def light_job(task: Task, commands: Commands) -> tuple[Job, float]:
     """The job of a task, and the seconds between two looks. Raises ConfigError, and what the connector raises."""
+    keep_pandas_out()
     used = connector_of(task)
     job_class = SinkJob if used.is_sink else SourceJob
     return job_class(task, used.found, used.description, used.values, commands), used.interval_s

@@ -1,0 +1,94 @@
+"""Connectors with `runner` = `spark`: the service starts them, each as a streaming query in a process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from moldau.testing import Cluster
+from tests.support.connect_workers import Rest
+from tests.support.talking_process import line_of, running
+
+pytestmark = pytest.mark.slow
+
+TRIES, PAUSE_S = 1_200, 0.25
+PAUSE = threading.Event()
+MADE = {"connector.class": "datagen", "key.columns": "id", "limit": "400", "rows.per.second": "40"}
+ON_SPARK = {"runner": "spark", "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+
+
+@contextmanager
+def served(servers: str) -> Iterator[Rest]:
+    command = [sys.executable, "-m", "moldau", "connect", "serve", "--port", "0", "-b", servers]
+    with running(command, stdout=subprocess.PIPE) as process:
+        line = line_of(process.stdout)
+        assert line.startswith("connect http://"), line
+        rest = Rest(line.split()[1].rstrip("/"))
+        rest.until("/health", lambda _: True)
+        yield rest
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    for _ in range(TRIES):
+        if is_so():
+            return
+        PAUSE.wait(PAUSE_S)
+    raise AssertionError("it did not come to be")
+
+
+def create(rest: Rest, name: str, config: dict[str, str]) -> None:
+    status, found = rest.settled("POST", "/connectors", {"name": name, "config": config})
+    assert status == 201, found
+
+
+def state_of(rest: Rest, name: str) -> str | None:
+    status, found = rest.ask("GET", f"/connectors/{name}/status")
+    return found["tasks"][0]["state"] if status == 200 and found["tasks"] else None
+
+
+def values(cluster: Cluster, topic: str) -> list[tuple[bytes | None, bytes | None]]:
+    return sorted((record.key, record.value) for record in cluster.records(topic))
+
+
+def tasks_on_spark() -> Iterator[int]:
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"moldau.products.connect.on_spark" in words:
+            yield int(folder.name)
+
+
+def test_a_source_on_spark_is_exactly_once_though_it_is_killed() -> None:
+    before = set(tasks_on_spark())
+    with Cluster() as cluster, served(cluster.bootstrap_servers) as rest:
+        for topic in ("light", "spark"):
+            cluster.create_topic(topic, partitions=3)
+        wrong = {"connector.class": "FileStreamSink", "file": "x", "topics": "light", "runner": "spark"}
+        status, found = rest.settled("POST", "/connectors", {"name": "wrong", "config": wrong})
+        assert (status, "A sink runs with light" in found["message"]) == (400, True)
+        create(rest, "light", {**MADE, "topic": "light", "rows.per.second": "0"})
+        create(rest, "made", {**MADE, **ON_SPARK, "topic": "spark", "tasks.max": "4"})
+        wait_until(lambda: len(values(cluster, "spark")) > 20)
+        [task] = set(tasks_on_spark()) - before
+        os.kill(task, signal.SIGKILL)
+        wait_until(lambda: state_of(rest, "made") == "FAILED")
+        wait_until(lambda: state_of(rest, "made") == "RUNNING")
+        assert rest.ask("PUT", "/connectors/made/pause")[0] == 202
+        wait_until(lambda: state_of(rest, "made") == "PAUSED")
+        assert rest.ask("PUT", "/connectors/made/resume")[0] == 202
+        wait_until(lambda: len(values(cluster, "spark")) >= 400)
+        assert values(cluster, "spark") == values(cluster, "light")
+        [place] = rest.ask("GET", "/connectors/made/offsets")[1]["offsets"]
+        assert place == {"partition": {"slot": 0}, "offset": {"rows": 400}}
