@@ -14,10 +14,11 @@ from moldau.client.protocol.access import ClusterAccess
 from moldau.client.protocol.transactions import TransactionalProducer
 from moldau.columnar.writer import TopicWriter
 from moldau.connect.handling.stages import error_settings
-from moldau.connect.running.conversion import Conversion, Outgoing
+from moldau.connect.running.conversion import Conversion
 from moldau.connect.running.errors import Errors
 from moldau.connect.running.outgoing import encoder
 from moldau.connect.running.protocol import Task
+from moldau.connect.running.transactions import Outgoing
 from moldau.spark.definitions.data_sources import rows_of_arrow
 
 if TYPE_CHECKING:
@@ -63,13 +64,14 @@ class Encoding:
 
 
 def _columns(records: Sequence[Outgoing]) -> pa.RecordBatch:
+    topics, values, keys, partitions, times, headers = zip(*records, strict=True) if records else ((),) * 6
     columns: list[list[Any]] = [
-        [one.topic for one in records],
-        [one.partition for one in records],
-        [_as_bytes(one.key) for one in records],
-        [_as_bytes(one.value) for one in records],
-        [[{"key": name, "value": value} for name, value in one.headers] for one in records],
-        [None if one.timestamp_ms is None else one.timestamp_ms * 1000 for one in records],
+        list(topics),
+        list(partitions),
+        [_as_bytes(one) for one in keys],
+        [_as_bytes(one) for one in values],
+        [[{"key": name, "value": value} for name, value in one] for one in headers],
+        [None if one is None else one * 1000 for one in times],
     ]
     arrays = [pa.array(column, kind) for column, kind in zip(columns, _ARROW.types, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
