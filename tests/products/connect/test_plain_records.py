@@ -116,3 +116,15 @@ def test_positions_of_one_partition_and_of_several(messages: list[Message]) -> N
     expected = {(part[0].topic(), index): (0, len(part)) for index, part in enumerate(parts)}
     assert positions_of(decoder.decode(messages)) == expected
     assert [positions_of(decoder.decode(part)) for part in parts] == [{one: at} for one, at in expected.items()]
+
+
+def test_a_batch_has_the_same_order_however_its_partitions_arrive() -> None:
+    decoder = Decoder(conversion_of(converters("bytes")), RowColumns.RECORD)
+    messages = [
+        Message(topic=topic, partition=index, offset=at) for at in range(3) for topic in "ab" for index in (1, 0)
+    ]
+    by_partition = sorted(messages, key=lambda one: (one.topic(), one.partition()))
+    found = [decoder.decode(given).ordered() for given in (messages, by_partition)]
+    wanted = [(topic, index, at) for topic in "ab" for index in (0, 1) for at in range(3)]
+    for one in found:
+        assert [(each.topic(), each.partition(), each.offset()) for each in one.messages] == wanted

@@ -105,6 +105,15 @@ class Incoming:
         is_kept = [place not in places for place in range(len(self))]
         return self._columns(lambda column: list(compress(column, is_kept)))
 
+    def ordered(self) -> Incoming:
+        """By partition. The client mixes partitions as they arrive, and a batch that is read again must have the order
+        that it had."""
+        places = [(one.topic(), one.partition()) for one in self.messages]
+        if len(set(places)) < 2:
+            return self
+        order = sorted(range(len(self)), key=places.__getitem__)
+        return self._columns(lambda column: [column[place] for place in order])
+
     def _columns(self, of: Callable[[list[Any]], list[Any]]) -> Incoming:
         return Incoming(of(self.messages), of(self.records), of(self.sizes), of(self.shapes))
 

@@ -72,7 +72,7 @@ class Intake:
         self._assign(self._next)
 
     def next_batch(self, wait_s: float) -> Incoming:
-        """Records of one shape, at most `rows` and about `size` bytes. Empty: nothing came."""
+        """Records of one shape, by partition, at most `rows` and about `size` bytes. Empty: nothing came."""
         batch = Incoming()
         shape, size = Shape(), 0
         carried, self._carried = self._carried, Incoming()
@@ -85,15 +85,15 @@ class Intake:
                 if joined is None or len(batch) + rows >= self._rows or (not is_first and size + one_size > self._size):
                     fitting, self._carried = found.cut(rows)
                     batch.add(fitting)
-                    return batch
+                    return batch.ordered()
                 shape, size, rows = joined, size + one_size, rows + 1
             batch.add(found)
             most = min(self._rows - len(batch), (self._size - size) // self._mean)
             found = self._take(GATHER_S, most) if most > 0 else Incoming()
-        return batch
+        return batch.ordered()
 
     def read_again(self, ranges: Ranges, is_stopping: Callable[[], bool]) -> Incoming:
-        """The records of a batch that was noted before. Records that have been deleted since are missing."""
+        """The records of a batch that was noted before, in the same order. Records that have been deleted since are missing."""
         self._assign({one: start for one, (start, _) in ranges.items()})
         left = {one: end for one, (_, end) in ranges.items()}
         messages: list[Message] = []
@@ -109,7 +109,7 @@ class Intake:
                     del left[place]
         self.done(ranges)
         self._assign(self._next)
-        return self._decoder.decode(messages)
+        return self._decoder.decode(messages).ordered()
 
     def close(self) -> None:
         self._consumer.close()
