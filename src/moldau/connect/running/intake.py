@@ -93,7 +93,7 @@ class Intake:
         return batch.ordered()
 
     def read_again(self, ranges: Ranges, is_stopping: Callable[[], bool]) -> Incoming:
-        """The records of a batch that was noted before, in the same order. Records that have been deleted since are missing."""
+        """The records of a batch that was noted before, in the same order. Those that are deleted since are missing."""
         self._assign({one: start for one, (start, _) in ranges.items()})
         left = {one: end for one, (_, end) in ranges.items()}
         messages: list[Message] = []
