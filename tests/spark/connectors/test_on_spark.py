@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -75,9 +77,9 @@ def test_a_source_on_spark_is_exactly_once_though_it_is_killed() -> None:
     with Cluster() as cluster, served(cluster.bootstrap_servers) as rest:
         for topic in ("light", "spark"):
             cluster.create_topic(topic, partitions=3)
-        wrong = {"connector.class": "FileStreamSink", "file": "x", "topics": "light", "runner": "spark"}
-        status, found = rest.settled("POST", "/connectors", {"name": "wrong", "config": wrong})
-        assert (status, "A sink runs with light" in found["message"]) == (400, True)
+        wrong = {"name": "wrong", "config": {**MADE, "topic": "light", "runner": "sparks"}}
+        status, found = rest.settled("POST", "/connectors", wrong)
+        assert (status, "did you mean spark?" in found["message"]) == (400, True)
         create(rest, "light", {**MADE, "topic": "light", "rows.per.second": "0"})
         create(rest, "made", {**MADE, **ON_SPARK, "topic": "spark", "tasks.max": "4"})
         wait_until(lambda: len(values(cluster, "spark")) > 20)
@@ -92,3 +94,53 @@ def test_a_source_on_spark_is_exactly_once_though_it_is_killed() -> None:
         assert values(cluster, "spark") == values(cluster, "light")
         [place] = rest.ask("GET", "/connectors/made/offsets")[1]["offsets"]
         assert place == {"partition": {"slot": 0}, "offset": {"rows": 400}}
+
+
+def numbered(first: int, end: int) -> list[bytes]:
+    """Values with their schema."""
+    schema = {"type": "struct", "fields": [{"field": "n", "type": "int64", "optional": False}]}
+    return [json.dumps({"schema": schema, "payload": {"n": number}}).encode() for number in range(first, end)]
+
+
+def numbers_in(database: Path) -> list[int]:
+    with closing(sqlite3.connect(database, timeout=60)) as connection:
+        return [n for (n,) in connection.execute("SELECT n FROM numbers ORDER BY n")]
+
+
+def test_a_sink_on_spark_is_exactly_once_though_it_is_killed(tmp_path: Path) -> None:
+    database, before = tmp_path / "numbers.db", set(tasks_on_spark())
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("CREATE TABLE numbers (n BIGINT CHECK (n <> 77))")
+    letters = {
+        "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": "letters",
+        "errors.deadletterqueue.topic.replication.factor": "1",
+    }
+    config = {
+        **ON_SPARK,
+        **letters,
+        "connector.class": "sqlite",
+        "connection.url": f"sqlite:///{database}",
+        "topics": "numbers",
+        "table.name.format": "numbers",
+        "value.converter": "json",
+        "batch.max.rows": "50",
+    }
+    expected = [number for number in range(600) if number != 77]
+    with Cluster() as cluster, served(cluster.bootstrap_servers) as rest:
+        cluster.create_topic("numbers", partitions=2)
+        cluster.produce("numbers", *numbered(0, 300))
+        create(rest, "sunk", config)
+        wait_until(lambda: len(numbers_in(database)) > 20)
+        cluster.produce("numbers", *numbered(300, 600))
+        [task] = set(tasks_on_spark()) - before
+        os.kill(task, signal.SIGKILL)
+        wait_until(lambda: len(numbers_in(database)) >= len(expected))
+        assert numbers_in(database) == expected
+        [letter] = {record.value for record in cluster.records("letters")}
+        assert letter == numbered(77, 78)[0]
+        found = rest.until(
+            "/connectors/sunk/offsets",
+            lambda one: sum(place["offset"]["kafka_offset"] for place in one["offsets"]) == 600,
+        )
+        assert len(found["offsets"]) == 2

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
 from typing import Final
 
-from moldau.connect.configuration import ConfigError, wrong
+from moldau.connect.configuration import wrong
 
 RUNNER: Final = "runner"
 LIGHT, SPARK = "light", "spark"
@@ -21,9 +20,3 @@ def check_runner(name: str, value: object) -> None:
         near = difflib.get_close_matches(str(value), RUNNERS, 1)
         hint = f", did you mean {near[0]}?" if near else ""
         raise ValueError(wrong(name, value, f"String must be one of: {', '.join(RUNNERS)}{hint}"))
-
-
-def check_kind(is_sink: bool, config: Mapping[str, str]) -> None:
-    """Raises ConfigError for a sink on Spark."""
-    if is_sink and config.get(RUNNER) == SPARK:
-        raise ConfigError({RUNNER: (wrong(RUNNER, SPARK, f"A sink runs with {LIGHT}; {SPARK} runs sources"),)})

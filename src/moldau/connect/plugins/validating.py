@@ -11,7 +11,6 @@ from moldau.connect.configuration import Checked, ConfigError, Kind, Setting, as
 from moldau.connect.contract import shared_settings
 from moldau.connect.contract.describing import Description, describe, is_sink_config
 from moldau.connect.contract.finding import find
-from moldau.connect.contract.runners import check_kind
 from moldau.connect.converting.converter import Role
 from moldau.connect.converting.named import class_of
 from moldau.connect.transforming.chain import alias_errors, check_chain
@@ -34,8 +33,6 @@ def validate(config: Mapping[str, str | None], defaults: Mapping[str, str] = Map
     description: Description | None = None
     try:
         description = describe(find(name)) if name else None
-        if description is not None:
-            check_kind(is_sink_config(description, texts), texts)
     except ConfigError as error:
         _add(errors, error.errors)
     is_sink = description is not None and is_sink_config(description, texts)

@@ -54,6 +54,7 @@ intake: reads the records of a sink
 jobs: what the loop runs
 loop: runs a job between commands
 memory: the bound of memory
+notes: the batches of a sink
 opening: the connector of a task, and the job of a light task
 outgoing: rows of a source as records of topics
 partitions: the partitions of a sink's slot

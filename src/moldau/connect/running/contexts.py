@@ -7,12 +7,18 @@ and `abort` run; Spark sets them for `write` alone.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from pyspark.taskcontext import TaskContext
 
 QUERY_ID: Final = "sql.streaming.queryId"
 BATCH_ID: Final = "streaming.sql.batchId"
+
+
+def set_batch(query_id: str, batch_id: int) -> None:
+    """In a task of Spark: the batch of the connector, in the place of that of Spark's query."""
+    context: Any = TaskContext.get()
+    context._localProperties.update({QUERY_ID: query_id, BATCH_ID: str(batch_id)})
 
 
 def set_context(query_id: str, batch_id: int, slot: int) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from moldau.connect.running.incoming import Decoder, Incoming, Shape, positions_of
+from moldau.connect.running.notes import Ranges
 from moldau.connect.running.partitions import Partition, chosen_topics, is_of_slot
 from moldau.connect.running.protocol import Task
 from moldau.connect.running.transactions import StoppedError
@@ -20,8 +21,6 @@ AT_ONCE: Final = 1_000
 """Messages that are taken from the client at once, at most."""
 GATHER_S: Final = 0.02
 """A batch waits this long for more records."""
-
-Ranges = Mapping[Partition, tuple[int, int]]
 
 
 class Intake:

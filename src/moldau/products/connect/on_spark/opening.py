@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from moldau.connect.contract.runners import check_kind
 from moldau.connect.running.jobs import Job
 from moldau.connect.running.opening import connector_of
 from moldau.connect.running.protocol import Commands, Task
@@ -13,8 +12,9 @@ def spark_job(task: Task, commands: Commands) -> tuple[Job, float]:
     """The job, and the seconds between two looks. Raises MissingExtraError, ConfigError, AccessError, and what the
     connector raises."""
     require_spark()
+    from moldau.products.connect.on_spark.sink import SparkSink
     from moldau.products.connect.on_spark.source import SparkSource
 
     used = connector_of(task)
-    check_kind(used.is_sink, task.config)
-    return SparkSource(task, used, commands), used.interval_s
+    job_class = SparkSink if used.is_sink else SparkSource
+    return job_class(task, used, commands), used.interval_s
