@@ -28,6 +28,7 @@ from moldau.connectors.sqlite import Sqlite
 from moldau.testing import Cluster
 from moldau.testing.connect import ConnectorError, ConnectorTask
 from tests.support.database_tables import Tables
+from tests.support.postgresql import PostgresqlServer
 
 SETTINGS = {"auto.create": "true", "pk.mode": "record_key", "insert.mode": "upsert"}
 JSON = {"key.converter": "json", "value.converter": "json"}
@@ -314,6 +315,12 @@ def test_names_are_quoted(tables: Tables) -> None:
     kind = StructType().add("id", "integer", False).add(odd, "string")
     Sink(tables, 'ta"ble', KEY, kind).write((by(1), Row("id", odd)(1, "a")))
     assert tables.ask('select * from "ta""ble"') == [(1, "a")]
+
+
+def test_a_transaction_in_postgresql_does_not_stand_still(postgresql: PostgresqlServer) -> None:
+    settings = Tables.of_postgresql(postgresql.url).settings
+    with Postgresql(CaseInsensitiveDict(settings)).database().transaction() as session:
+        assert session.execute("SHOW idle_in_transaction_session_timeout") == [("1min",)]
 
 
 def test_a_password_stays_out_of_the_address() -> None:

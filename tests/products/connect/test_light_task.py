@@ -294,6 +294,8 @@ def test_bad_input_fails_with_its_reason(cluster: Cluster, tmp_path: Path) -> No
         assert "did you mean Lines?" in task.wait_for_failure()
     with task_of(cluster, {"connector.class": "gated:Numbers", "count": "1"}) as task:
         assert 'Missing required configuration "topic"' in task.wait_for_failure()
+    with task_of(cluster, {"connector.class": "gated:Asking", "topic": "none"}) as task:
+        assert "gated:Asking asks for a Spark session" in task.wait_for_failure()
     topic = cluster.topic("tombstones")
     config = {"connector.class": "gated:Files", "topics": topic, "row.columns": "value", "folder": str(tmp_path)}
     cluster.produce(topic, None)

@@ -20,6 +20,7 @@ from pyspark.sql.datasource import (
     SimpleDataSourceStreamReader,
     WriterCommitMessage,
 )
+from pyspark.sql.types import StructType
 from pyspark.taskcontext import TaskContext
 
 from moldau.connect.handling.stages import RetriableError
@@ -233,6 +234,16 @@ class EnvelopeReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
         for value in (('{"type": "int32"}', "1"), ('{"type": "string"}', '"x"'), None):
             yield (self.topic, None, None, value, None, None)
+
+
+class Asking(DataSource):
+    """Asks for a Spark session."""
+
+    def schema(self) -> StructType:
+        return StructType.fromDDL("n INT")
+
+    def reader(self, schema: Any) -> EnvelopeReader:
+        return EnvelopeReader("none")
 
 
 class Reader(DataSource):

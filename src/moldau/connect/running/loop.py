@@ -5,6 +5,8 @@ from __future__ import annotations
 import traceback
 from typing import Final
 
+from moldau.connect.contract.runners import RUNNER, SPARK
+from moldau.connect.contract.shared_settings import CLASS
 from moldau.connect.handling.stages import StoppedError as NotHandledError
 from moldau.connect.running.jobs import Job, OpenJob, Step
 from moldau.connect.running.protocol import Command, Commands, Reporter, State, Task
@@ -13,6 +15,8 @@ from moldau.connect.running.transactions import StoppedError
 STOPPED, FAILED = 0, 1
 """Exit codes."""
 PAUSED_WAIT_S: Final = 3600.0
+_OF_SESSIONS: Final = ("SESSION_OR_CONTEXT_NOT_EXISTS", "NO_ACTIVE_OR_DEFAULT_SESSION", "CONNECT_URL_NOT_SET")
+"""Error conditions of pyspark without a session."""
 
 
 def run(task: Task, commands: Commands, reporter: Reporter, open_job: OpenJob) -> int:
@@ -25,8 +29,8 @@ def run(task: Task, commands: Commands, reporter: Reporter, open_job: OpenJob) -
         job.close()
     except (StoppedError, NotHandledError):
         _close(job)
-    except Exception:
-        trace = traceback.format_exc()
+    except Exception as error:
+        trace = traceback.format_exc() + _hint(error, task)
         _close(job)
         if job is not None:
             reporter.report_progress(job.progress, is_last=True)
@@ -36,6 +40,17 @@ def run(task: Task, commands: Commands, reporter: Reporter, open_job: OpenJob) -
         reporter.report_progress(job.progress, is_last=True)
     reporter.report_state(State.STOPPED, finished=is_finished)
     return STOPPED
+
+
+def _hint(error: Exception, task: Task) -> str:
+    """About an error of pyspark that its own words do not explain."""
+    condition = getattr(error, "getCondition", lambda: None)()
+    if condition not in _OF_SESSIONS:
+        return ""
+    return (
+        f"{task.config.get(CLASS, '')} asks for a Spark session, which a light task does not have: "
+        f"set {RUNNER} to {SPARK}\n"
+    )
 
 
 def _run(job: Job, state: State, wait_s: float, commands: Commands, reporter: Reporter) -> bool:
