@@ -73,7 +73,7 @@ _COLUMNS: Final[Mapping[str, DataType]] = {
 }
 """By PostgreSQL's name of the type. Others are read as texts, as PostgreSQL writes them."""
 MAX_PRECISION: Final = 38
-IDLE_MS: Final = 60_000
+IDLE_S: Final = 60
 """The server ends a transaction of a process that stands still for so long, and with it the locks."""
 
 
@@ -144,7 +144,7 @@ class PostgresqlDatabase:
             parameters: dict[str, Any] = {**PARAMETERS, **conninfo_to_dict(self._url), **self._login}
             own = psycopg.connect(make_conninfo("", **parameters), cursor_factory=psycopg.RawCursor)
             with own:
-                own.execute(f"SET LOCAL idle_in_transaction_session_timeout = {IDLE_MS}")
+                own.execute(f"SET LOCAL idle_in_transaction_session_timeout = '{IDLE_S}s'")
                 yield PostgresqlSession(own)
 
     def read(self, sql: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
