@@ -38,6 +38,8 @@ ALONE_S = 0.5
 ALONE_REPORTS = 20
 """So many records it acknowledges meanwhile, at least."""
 WAIT_S = 120.0
+STILL_S = 2.0
+"""How long followers stand still at most: their session of 4 s must not end."""
 
 Say = Callable[[str], None]
 
@@ -101,7 +103,7 @@ class Producers:
         leader = self._leaders()["idempotence"]
         followers = [broker for broker in BROKERS if broker != leader]
         if alone:
-            self._kill_at_once(followers)
+            self._kill_at_once(leader, followers)
             self._wait_for(lambda: all(isr == [leader] for isr in self._in_sync().values()), "a leader that is alone")
             written, rejected = self._reports("acks_all", "+"), self._reports("acks_all_two", "-")
             time.sleep(ALONE_S)
@@ -117,20 +119,28 @@ class Producers:
         self._wait_for(lambda: not {-1, leader} & set(self._leaders().values()), "other leaders")
         self._cluster.start(leader)
 
-    def _kill_at_once(self, brokers: list[int]) -> None:
+    def _kill_at_once(self, leader: int, followers: list[int]) -> None:
         """Both stand still first, in sync: if one died or fell behind before the other, the leader and the other one
         would acknowledge records that the first does not have, and the first may take over."""
-        self._wait_for(lambda: self._killed_in_sync(brokers), "followers that stand still in sync")
+        self._wait_for(lambda: self._killed_in_sync(leader, followers), "followers that stand still in sync")
 
-    def _killed_in_sync(self, brokers: list[int]) -> bool:
+    def _killed_in_sync(self, leader: int, followers: list[int]) -> bool:
+        if not self._is_whole():
+            return False
         with ExitStack() as stack:
-            for broker in brokers:
+            for broker in followers:
                 stack.enter_context(self._cluster.standing_still(broker))
-            if not self._is_whole():
+            if not self._is_whole_by(leader):
                 return False
-            for broker in brokers:
+            for broker in followers:
                 self._cluster.kill(broker)
         return True
+
+    def _is_whole_by(self, broker: int) -> bool:
+        """As this broker says: another one may stand still. A new client asks the broker that it is given."""
+        address = f"127.0.0.1:{self._cluster.ports_of(broker)[0]}"
+        topics = AdminClient({"bootstrap.servers": address, "log_level": 0}).list_topics(timeout=STILL_S).topics
+        return all(len(topics[name].partitions[0].isrs) == len(BROKERS) for name in MIN_IN_SYNC)
 
     def _is_whole(self) -> bool:
         return all(len(isr) == len(BROKERS) for isr in self._in_sync().values())
