@@ -402,12 +402,12 @@ SINK: Final = (
 )
 
 
-def all_settings(is_source: bool, is_sink: bool, own: Sequence[Setting]) -> tuple[Setting, ...]:
-    """The settings that every connector of this kind has, then its own. One of its own takes the place of a shared one
-    with its name."""
-    shared = (*CONNECTOR, *(SOURCE if is_source else ()), *(SINK if is_sink else ()))
+def shared(is_source: bool, is_sink: bool, own: Sequence[Setting]) -> list[Setting]:
+    """The settings that every source or sink has, without those that a class with the settings `own` replaces by
+    name."""
+    found = (*CONNECTOR, *(SOURCE if is_source else ()), *(SINK if is_sink else ()))
     names = {setting.name for setting in own}
-    return (*(setting for setting in shared if setting.name not in names), *own)
+    return [setting for setting in found if setting.name not in names]
 
 
 def topic_errors(config: Mapping[str, str]) -> dict[str, tuple[str, ...]]:

@@ -59,8 +59,8 @@ def describe(request: Mapping[str, Any]) -> Answer:
         return {"class": name, "types": list(part.types), "version": __version__, "settings": settings}
     found = describing.describe(finding.find(name))
     own = found.settings or ()
-    every = shared_settings.all_settings(found.reading is not None, found.is_sink, own)
-    settings = [definition(one) for one in (*own, *every[: len(every) - len(own)])]
+    shared = shared_settings.shared(found.reading is not None, found.is_sink, own)
+    settings = [definition(one) for one in (*own, *shared)]
     return {
         "class": name,
         "reference": found.reference,

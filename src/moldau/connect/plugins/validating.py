@@ -39,7 +39,7 @@ def validate(config: Mapping[str, str | None], defaults: Mapping[str, str] = Map
     own = None if description is None else description.settings
     settings = [
         replace(one, default=defaults[one.name]) if one.name in defaults else one
-        for one in shared_settings.all_settings(description is not None and not is_sink, is_sink, own or ())
+        for one in (*shared_settings.shared(description is not None and not is_sink, is_sink, own or ()), *(own or ()))
     ]
     if is_sink:
         _add(errors, shared_settings.topic_errors(texts))

@@ -46,6 +46,7 @@ A connector that is deleted needs tombstones for all its slots.
 __main__: the process of a task
 arrow: rows of a sink as record batches
 clients: the Kafka clients of a task
+connector: the connector of a task
 contexts: the query, batch and partition that a writer sees
 conversion: converters and transforms
 errors: records that are left out, and their dead letters
@@ -55,7 +56,7 @@ jobs: what the loop runs
 loop: runs a job between commands
 memory: the bound of memory
 notes: the batches of a sink
-opening: the connector of a task, and the job of a light task
+opening: the job of a light task
 outgoing: rows of a source as records of topics
 partitions: the partitions of a sink's slot
 placed: a source as one of Spark that begins at a place

@@ -42,9 +42,7 @@ class Intake:
 
     def committed(self, partitions: list[Partition]) -> dict[Partition, int]:
         """The committed offsets of the group; partitions without one are left out."""
-        asked = [TopicPartition(*one) for one in partitions]
-        found = self._consumer.committed(asked, REQUEST_S) if asked else []
-        return {(one.topic, one.partition): one.offset for one in found if one.offset >= 0}
+        return committed_offsets(self._consumer, partitions)
 
     def look_for_partitions(self) -> None:
         """Takes up partitions of the slot that are new, now and then."""
@@ -149,6 +147,13 @@ class Intake:
         self._carried = Incoming()
         self._read = {}
         self._consumer.assign([TopicPartition(*one, offset) for one, offset in places.items()])
+
+
+def committed_offsets(consumer: Consumer, partitions: list[Partition]) -> dict[Partition, int]:
+    """Of the consumer's group; partitions without one are left out."""
+    asked = [TopicPartition(*one) for one in partitions]
+    found = consumer.committed(asked, REQUEST_S) if asked else []
+    return {(one.topic, one.partition): one.offset for one in found if one.offset >= 0}
 
 
 def _is_end(message: Message) -> bool:

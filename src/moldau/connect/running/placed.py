@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
@@ -14,11 +13,11 @@ from pyspark.sql.datasource import (
     InputPartition,
     SimpleDataSourceStreamReader,
 )
-from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from moldau.connect.contract.describing import Reading
-from moldau.connect.running.reading import FINISHED, FIRST_OF_BATCH, Place
+from moldau.connect.running.reading import FINISHED, FIRST_OF_BATCH, Place, limit_for, takes_start
 
 NAME: Final = "moldau_connector"
 
@@ -57,7 +56,7 @@ class StreamFrom(DataSourceStreamReader):
     def __init__(self, reader: DataSourceStreamReader, place: Place | None) -> None:
         self._reader: Any = reader
         self._place = place
-        self._has_start = len(inspect.signature(reader.latestOffset).parameters) > 0
+        self._has_start = takes_start(reader)
 
     def initialOffset(self) -> Place:  # noqa: N802
         return dict(self._reader.initialOffset()) if self._place is None else self._place
@@ -90,7 +89,7 @@ class SimpleFrom(SimpleDataSourceStreamReader):
     def __init__(self, reader: SimpleDataSourceStreamReader, place: Place | None, most: int) -> None:
         self._reader: Any = reader
         self._place = place
-        self._limit = (ReadMaxRows(most),) * (len(inspect.signature(reader.read).parameters) > 1)
+        self._limit = limit_for(reader, most)
 
     def initialOffset(self) -> Place:  # noqa: N802
         return dict(self._reader.initialOffset()) if self._place is None else self._place

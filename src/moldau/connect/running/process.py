@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NoReturn
 
 from moldau.connect.running.protocol import Commands, ProtocolError, Reporter, Task
 
@@ -16,8 +16,15 @@ FAILED: Final = 1
 STOP_WITHIN_S: Final = 20.0
 
 
-def run_on_stdin(run: Callable[[Task, Commands, Reporter], int]) -> int:
-    """The exit code of `run`, which gets the task of the first line."""
+def run_on_stdin(run: Callable[[Task, Commands, Reporter], int]) -> NoReturn:
+    """Gives `run` the task of the first line, and ends the process with its exit code."""
+    code = _run(run)
+    sys.stderr.flush()
+    # without Python's end: the thread that reads stdin holds a lock that the end would wait for
+    os._exit(code)
+
+
+def _run(run: Callable[[Task, Commands, Reporter], int]) -> int:
     answers = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a connector prints goes to the log
     with os.fdopen(answers, "w", encoding="utf-8") as stream:

@@ -56,12 +56,22 @@ def open_reader(source: DataSource, reading: Reading, schema: StructType, max_ro
             return BatchReading(source.reader(schema), max_rows, is_repeatable)
 
 
+def takes_start(reader: DataSourceStreamReader) -> bool:
+    """Whether `latestOffset` takes a start and a limit, as since Spark 4.2."""
+    return len(inspect.signature(reader.latestOffset).parameters) > 0
+
+
+def limit_for(reader: SimpleDataSourceStreamReader, max_rows: int) -> tuple[ReadMaxRows, ...]:
+    """The further arguments of `read`: a limit, if it has a second parameter."""
+    return (ReadMaxRows(max_rows),) * (len(inspect.signature(reader.read).parameters) > 1)
+
+
 class StreamReading:
     """`streamReader`. Spark 4.2 gives `latestOffset` the start and a limit; readers written before take nothing."""
 
     def __init__(self, reader: DataSourceStreamReader) -> None:
         self._reader: Any = reader
-        self._has_start = len(inspect.signature(reader.latestOffset).parameters) > 0
+        self._has_start = takes_start(reader)
 
     def first(self) -> Place:
         return dict(self._reader.initialOffset())
@@ -90,7 +100,7 @@ class SimpleReading:
 
     def __init__(self, reader: SimpleDataSourceStreamReader, max_rows: int) -> None:
         self._reader: Any = reader
-        self._limit = (ReadMaxRows(max_rows),) * (len(inspect.signature(reader.read).parameters) > 1)
+        self._limit = limit_for(reader, max_rows)
 
     def first(self) -> Place:
         return dict(self._reader.initialOffset())

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from confluent_kafka import Message
 from pyspark.sql.datasource import (
-    CaseInsensitiveDict,
-    DataSource,
     DataSourceStreamArrowWriter,
     DataSourceStreamWriter,
     WriterCommitMessage,
 )
 
-from moldau.connect.contract.describing import Description, RowColumns
+from moldau.connect.contract.describing import RowColumns
 from moldau.connect.contract.shared_settings import BATCH_BYTES, BATCH_ROWS, MEMORY, ROW_COLUMNS
 from moldau.connect.handling.stages import RowsRejectedError, Stage, error_settings
 from moldau.connect.running.arrow import record_batches
 from moldau.connect.running.clients import consumer_settings
+from moldau.connect.running.connector import Connector
 from moldau.connect.running.contexts import set_context
 from moldau.connect.running.conversion import Conversion
 from moldau.connect.running.errors import REPLICATION, Errors, make_letters_topic
@@ -30,14 +27,8 @@ from moldau.connect.running.protocol import Commands, Progress, Task
 
 
 class SinkJob:
-    def __init__(
-        self,
-        task: Task,
-        found: type[DataSource],
-        description: Description,
-        values: dict[str, Any],
-        commands: Commands,
-    ) -> None:
+    def __init__(self, task: Task, used: Connector, commands: Commands) -> None:
+        values = used.values
         self.progress = Progress()
         self._task = task
         self._is_stopping = commands.is_stopping.is_set
@@ -45,8 +36,8 @@ class SinkJob:
         self._letters_replicas: int = values[REPLICATION]
         self._errors = Errors(self._error_settings, task, commands.is_stopping)
         self._memory_mb: int = values[MEMORY]
-        self._columns = RowColumns(values[ROW_COLUMNS] or description.row_columns)
-        self._sink = found(CaseInsensitiveDict(task.config))
+        self._columns = RowColumns(values[ROW_COLUMNS] or used.description.row_columns)
+        self._sink = used.new(task)
         self._conversion = Conversion(task.config, task.defaults, self._errors)
         self._notes = Notes(task, self._is_stopping)
         settings = consumer_settings(task, f"connect-{task.connector}")

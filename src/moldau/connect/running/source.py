@@ -7,15 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pyspark.sql.datasource import CaseInsensitiveDict, DataSource
-from pyspark.sql.types import StructType
-
 from moldau.connect.contract.bounds import MAX_ABORTED
-from moldau.connect.contract.ddl import parse_ddl
-from moldau.connect.contract.describing import Description, Reading, chosen_reading
-from moldau.connect.contract.shared_settings import BATCH_ROWS, MEMORY, ROW_READER, ROW_SCHEMA
+from moldau.connect.contract.describing import Reading
+from moldau.connect.contract.shared_settings import BATCH_ROWS, MEMORY
 from moldau.connect.handling.stages import error_settings
 from moldau.connect.running.clients import producer_settings
+from moldau.connect.running.connector import Connector
 from moldau.connect.running.conversion import Conversion
 from moldau.connect.running.errors import Errors
 from moldau.connect.running.jobs import Step
@@ -40,27 +37,19 @@ class _Sent:
 
 
 class SourceJob:
-    def __init__(
-        self,
-        task: Task,
-        found: type[DataSource],
-        description: Description,
-        values: dict[str, Any],
-        commands: Commands,
-    ) -> None:
+    def __init__(self, task: Task, used: Connector, commands: Commands) -> None:
         self.progress = Progress()
         self._task = task
         self._is_stopping = commands.is_stopping.is_set
-        self._memory_mb: int = values[MEMORY]
-        source = found(CaseInsensitiveDict(task.config))
-        given = values[ROW_SCHEMA] or source.schema()
-        schema = given if isinstance(given, StructType) else parse_ddl(given)
+        self._memory_mb: int = used.values[MEMORY]
+        source = used.new(task)
+        schema = used.schema(source)
         errors = Errors(error_settings(task.config), task, commands.is_stopping)
         self._conversion = Conversion(task.config, task.defaults, errors)
         self._encode = encoder(schema, tuple(getattr(source, "key_columns", ())), task.config, self._conversion)
-        reading = chosen_reading(found, values[ROW_READER])
+        reading = used.reading()
         self._is_batch = reading is Reading.BATCH
-        self._reader = open_reader(source, reading, schema, values[BATCH_ROWS])
+        self._reader = open_reader(source, reading, schema, used.values[BATCH_ROWS])
         self._transactions = Transactions(producer_settings(task), self._is_stopping)
         self._key = place_key(task.connector, task.slot)
         self._place: Place = {}

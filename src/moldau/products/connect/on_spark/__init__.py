@@ -16,6 +16,7 @@ decoding: what the tasks of Spark do for a sink
 encoding: what the tasks of Spark do for a source
 opening: the job of a task
 producing: the transactions of a source
+reports: what tasks of Spark report
 session: the Spark session of a task
 sink: a sink as a streaming query
 source: a source as a streaming query

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from functools import partial
 
 from moldau.connect.running.loop import run
@@ -11,7 +9,4 @@ from moldau.connect.running.process import run_on_stdin
 from moldau.products.connect.on_spark.opening import spark_job
 
 if __name__ == "__main__":
-    code = run_on_stdin(partial(run, open_job=spark_job))
-    sys.stderr.flush()
-    # without Python's end: the thread that reads stdin holds a lock that the end would wait for
-    os._exit(code)
+    run_on_stdin(partial(run, open_job=spark_job))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import threading
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
@@ -22,9 +21,9 @@ from moldau.connect.running.errors import Errors
 from moldau.connect.running.incoming import Decoder, Incoming, RowMaker, Shape
 from moldau.connect.running.partitions import Partition
 from moldau.connect.running.protocol import Task
-from moldau.spark.definitions.data_sources import cloudpickle, takes_arrow
+from moldau.products.connect.on_spark.reports import report_of
+from moldau.spark.definitions.data_sources import takes_arrow
 
-REPORT: Final = "report binary"
 _NAMES: Final = ("topic", "partition", "offset", "key", "value", "headers")
 
 Run = tuple[int, Shape]
@@ -64,7 +63,7 @@ class Looking:
                     _extend(runs.setdefault((message.topic(), message.partition()), []), message.offset(), shape)
         finally:
             conversion.close()
-        yield _report(runs)
+        yield report_of(runs)
 
 
 def _extend(runs: list[Run], offset: int, shape: Shape) -> None:
@@ -108,7 +107,7 @@ class Writing:
         conversion, errors = self.decoding.open()
         rows = _Rows(self.decoding.columns, self.shape, conversion, self.rejected)
         try:
-            yield _report(self._written(rows, errors, batches))
+            yield report_of(self._written(rows, errors, batches))
         finally:
             conversion.close()
 
@@ -192,11 +191,3 @@ def _messages(batch: pa.RecordBatch) -> list[Message]:
         )
         for topic, partition, offset, key, value, headers, time_ms in zip(*columns, times, strict=True)
     ]
-
-
-def _report(found: object) -> pa.RecordBatch:
-    return pa.record_batch([pa.array([cloudpickle.dumps(found)], pa.binary())], ["report"])
-
-
-def read_report(report: bytes) -> Any:
-    return pickle.loads(report)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from moldau.connect.running.errors import Errors
 from moldau.connect.running.outgoing import encoder
 from moldau.connect.running.protocol import Task
 from moldau.connect.running.transactions import Outgoing
+from moldau.products.connect.on_spark.reports import report_of
 from moldau.spark.definitions.data_sources import rows_of_arrow
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ _ARROW: Final = pa.schema(
         ("timestamp", pa.timestamp("us", tz="UTC")),
     ]
 )
-REPORT: Final = "report binary"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +106,7 @@ class Sending:
                 records += batch.num_rows
                 size += sum(_size(batch.column(name)) for name in ("key", "value"))
                 topics.update(batch.column("topic").unique().to_pylist())
-        sent = Sent(records, size, frozenset(topics))
-        yield pa.record_batch([pa.array([pickle.dumps(sent)])], ["report"])
+        yield report_of(Sent(records, size, frozenset(topics)))
 
 
 def _size(column: pa.Array) -> int:

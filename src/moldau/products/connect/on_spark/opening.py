@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from moldau.connect.running.connector import connector_of
 from moldau.connect.running.jobs import Job
-from moldau.connect.running.opening import connector_of
 from moldau.connect.running.protocol import Commands, Task
 from moldau.products.connect.on_spark.session import require_spark
 

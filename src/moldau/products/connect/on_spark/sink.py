@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import Consumer, TopicPartition
@@ -14,27 +15,28 @@ from moldau.connect.contract.describing import RowColumns
 from moldau.connect.contract.shared_settings import BATCH_ROWS, ROW_COLUMNS, TOPICS_REGEX
 from moldau.connect.handling.stages import RetriableError, RowsRejectedError, Stage, error_settings
 from moldau.connect.running.clients import consumer_settings
+from moldau.connect.running.connector import Connector
 from moldau.connect.running.contexts import set_context
 from moldau.connect.running.errors import REPLICATION, Errors, make_letters_topic
 from moldau.connect.running.incoming import RowMaker, Shape
+from moldau.connect.running.intake import REQUEST_S, committed_offsets
 from moldau.connect.running.jobs import Step
 from moldau.connect.running.notes import BatchError, Notes, Ranges
-from moldau.connect.running.opening import Connector
 from moldau.connect.running.partitions import Partition, chosen_topics
-from moldau.connect.running.protocol import Commands, Progress, Task
-from moldau.products.connect.on_spark.decoding import REPORT, Decoding, Looking, Run, Writing, Written, read_report
+from moldau.connect.running.protocol import PROGRESS_EVERY_S, Commands, Progress, Task
+from moldau.products.connect.on_spark.decoding import Decoding, Looking, Run, Writing, Written
+from moldau.products.connect.on_spark.reports import REPORT, collect_reports
 from moldau.products.connect.on_spark.session import access_of, open_task_session
 from moldau.products.connect.on_spark.streams import LOOK_S, End, Stream
 from moldau.spark import available_cores
 from moldau.spark.definitions.data_sources import pickle_with_code
-from moldau.spark.options import offsets_to_json
+from moldau.spark.options import nested_offsets, offsets_to_json
 from moldau.spark.source.offsets import offset_from_dict
 from moldau.types import TopicPartition as Place
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame, SparkSession
 
-REQUEST_S: Final = 30.0
 TOPICS_AGAIN_S: Final = 30.0
 """Between two looks for named topics that did not exist."""
 EARLIEST: Final = -2
@@ -59,6 +61,7 @@ class SparkSink:
         self._consumer = Consumer(consumer_settings(task, f"connect-{task.connector}"))
         self._topics: list[str] = []
         self._looked_s = 0.0
+        self._told_s = -PROGRESS_EVERY_S
         self._next: dict[Partition, int] = {}
         """The offset after the last batch, by partition."""
         self._shape: Shape | None = None
@@ -68,7 +71,7 @@ class SparkSink:
     def start(self) -> None:
         self._spark = open_task_session(self._task, self._used.values)
         pickle_with_code(self._used.found)
-        self._notes.start(self._committed)
+        self._notes.start(partial(committed_offsets, self._consumer))
         make_letters_topic(self._task, self._error_settings, self._used.values[REPLICATION])
 
     def step(self, wait_s: float) -> Step:
@@ -83,7 +86,9 @@ class SparkSink:
             self._stream.start()
         self._stream.look()
         self._look_for_topics()
-        self.progress.look(self._lag())
+        if time.monotonic() - self._told_s >= PROGRESS_EVERY_S:  # the lag is asked of the brokers
+            self.progress.look(self._lag())
+            self._told_s = time.monotonic()
         return Step.BUSY if self._stream.wait(min(wait_s, LOOK_S)) else Step.WAITED
 
     def pause(self) -> None:
@@ -111,7 +116,7 @@ class SparkSink:
         """The query tells when a batch is due, and how far it reaches; `_read` reads it, also when it is repeated."""
         known = self._consumer.list_topics(timeout=REQUEST_S).topics
         partitions = [(topic, index) for topic in self._topics if topic in known for index in known[topic].partitions]
-        committed = self._committed(partitions)
+        committed = committed_offsets(self._consumer, partitions)
         starts = {Place(*one): committed.get(one, EARLIEST) for one in partitions}
         self._next = dict(committed)
         pattern = self._task.config.get(TOPICS_REGEX, "").strip()
@@ -132,11 +137,6 @@ class SparkSink:
         reader = reader.option("startingOffsets", offsets_to_json(starts))
         reader = reader.option("endingOffsets", offsets_to_json(ends)).option("failOnDataLoss", "false")
         return reader.option("includeHeaders", "true").load()
-
-    def _committed(self, partitions: list[Partition]) -> dict[Partition, int]:
-        asked = [TopicPartition(*one) for one in partitions]
-        found = self._consumer.committed(asked, REQUEST_S) if asked else []
-        return {(one.topic, one.partition): one.offset for one in found if one.offset >= 0}
 
     def _begin_of(self, partition: Partition) -> int:
         low, _ = self._consumer.get_watermark_offsets(TopicPartition(*partition), REQUEST_S)
@@ -186,8 +186,8 @@ class SparkSink:
 
     def _runs(self, ranges: Ranges) -> dict[Partition, list[Run]]:
         found: dict[Partition, list[Run]] = {}
-        for row in self._read(ranges).mapInArrow(Looking(self._decoding), REPORT).collect():
-            for partition, runs in read_report(row.report).items():
+        for told in collect_reports(self._read(ranges).mapInArrow(Looking(self._decoding), REPORT)):
+            for partition, runs in told.items():
                 found.setdefault(partition, []).extend(runs)
         return {partition: sorted(runs, key=lambda run: run[0]) for partition, runs in sorted(found.items())}
 
@@ -203,9 +203,7 @@ class SparkSink:
         letters = [letter for one in found for letter in one.letters]
         self._notes.done(ranges, letters, self._consumer.consumer_group_metadata())
         self._next |= {one: end for one, (_, end) in ranges.items()}
-        reached: dict[str, dict[str, int]] = {}
-        for (topic, index), end in self._next.items():
-            reached.setdefault(topic, {})[str(index)] = end
+        reached = nested_offsets({Place(*one): end for one, end in self._next.items()})
         records, size = sum(one.records for one in found), sum(one.size for one in found)
         self.progress.count(records, size, {topic for topic, _ in ranges}, reached)
         return True
@@ -231,7 +229,7 @@ class SparkSink:
         messages: list[Any] = []
         set_context(notes.query_id, notes.number, self._task.slot)
         try:
-            found: list[Written] = [read_report(row.report) for row in frame.mapInArrow(writing, REPORT).collect()]
+            found: list[Written] = collect_reports(frame.mapInArrow(writing, REPORT))
             messages = [one.message for one in found]
             for one in found:
                 if one.retriable is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import TYPE_CHECKING, Final
 
 from moldau.connect.configuration import ConfigError
@@ -10,17 +9,18 @@ from moldau.connect.contract.describing import Reading
 from moldau.connect.contract.shared_settings import BATCH_ROWS
 from moldau.connect.handling.stages import error_settings
 from moldau.connect.running.clients import PRODUCER_OVERRIDES, overrides
+from moldau.connect.running.connector import Connector
 from moldau.connect.running.conversion import Conversion
 from moldau.connect.running.errors import Errors
 from moldau.connect.running.jobs import Step
-from moldau.connect.running.opening import Connector
 from moldau.connect.running.outgoing import encoder
 from moldau.connect.running.placed import placed_source
 from moldau.connect.running.places import place_key, read_place, to_json
 from moldau.connect.running.protocol import Commands, Progress, Task
 from moldau.connect.running.reading import FINISHED, FIRST_OF_BATCH, Place
-from moldau.products.connect.on_spark.encoding import RECORDS, REPORT, Encoding, Sending, Sent
+from moldau.products.connect.on_spark.encoding import RECORDS, Encoding, Sending, Sent
 from moldau.products.connect.on_spark.producing import Producing
+from moldau.products.connect.on_spark.reports import REPORT, collect_reports
 from moldau.products.connect.on_spark.session import access_of, open_task_session
 from moldau.products.connect.on_spark.streams import LOOK_S, End, Stream
 from moldau.spark import available_cores
@@ -86,8 +86,7 @@ class SparkSource:
         """In a thread of Spark."""
         sending = Sending(self._access, self._producing.begin(), self._compression)
         records = batch.mapInArrow(self._encoding, RECORDS)
-        rows = records.repartition(1).mapInArrow(sending, REPORT).collect()
-        sent: list[Sent] = [pickle.loads(row.report) for row in rows]
+        sent: list[Sent] = collect_reports(records.repartition(1).mapInArrow(sending, REPORT))
         place = dict(end)
         self._producing.commit(self._task.offsets_topic, self._key, to_json(place))
         self._place = place

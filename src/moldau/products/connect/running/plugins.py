@@ -72,7 +72,8 @@ class Plugins:
 
     def delivery_of(self, config: Config) -> str | None:
         """exactly-once or at-least-once, as the class says; None for an unknown class."""
-        return self._kind(config.get("connector.class", "")).deliveries.get(self.kind_of(config))
+        kind = self._kind(config.get("connector.class", ""))
+        return kind.deliveries.get(kind.of(config))
 
     def version_of(self, config: Config) -> str | None:
         return self._kind(config.get("connector.class", "")).version
