@@ -7,7 +7,7 @@ JOBS ?= 2
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo sql-cases sql-histories test test-all slow slow-broker slow-spark spark-servers prometheus spark-tokens slow-seeds bench fuzz verdicts seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential differential-users differential-tokens avro-pairs acl-decisions bench-against compare exactly-once exactly-once-java exactly-once-spark exactly-once-flink delivery kills-pipelines kills-idempotent kills-outbox kills-examples kills-sql kills-connect soak-pipelines torture chaos machines machines-soak machines-cuts change-of-sides dist release clean
+.PHONY: help demo sql-cases sql-histories test test-all slow slow-broker slow-spark spark-servers prometheus spark-tokens slow-seeds slow-seeds-changed bench fuzz verdicts seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential differential-users differential-tokens avro-pairs acl-decisions bench-against compare exactly-once exactly-once-java exactly-once-spark exactly-once-flink delivery kills-pipelines kills-idempotent kills-outbox kills-examples kills-sql kills-connect soak-pipelines torture chaos machines machines-soak machines-cuts change-of-sides dist release clean
 
 help:
 	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"
@@ -90,7 +90,7 @@ test: .venv/.test
 test-all: test slow
 
 # In parts, so that CI can run them side by side.
-slow: slow-broker slow-spark slow-seeds planted-changed
+slow: slow-broker slow-spark slow-seeds-changed planted-changed
 
 slow-broker: .venv/.test
 	$(BIN)/pytest -n $(JOBS) -m "$(SLOW)" --ignore tests/spark tests
@@ -114,9 +114,10 @@ spark-tokens: .venv/.test
 	$(BIN)/python -m tests.conformance.spark_connector.tokens --minutes $(or $(MINUTES),10) --broker $(or $(BROKER),moldau)
 
 slow-seeds: .venv/.test
-	$(BIN)/python -m moldau.simulation --seeds 1..100 --jobs $(JOBS) --transaction-events 1 --coverage
-	$(BIN)/python -m moldau.simulation.late_end_txn --seeds 1..100 --jobs $(JOBS)
-	$(BIN)/python -m moldau.simulation.cluster --seeds 1..100 --jobs $(JOBS) --coverage
+	$(BIN)/python -m tests.simulation.slow_seeds --jobs $(JOBS)
+
+slow-seeds-changed: .venv/.test
+	$(BIN)/python -m tests.simulation.slow_seeds --jobs $(JOBS) --changed
 
 lint: .venv/.lint
 	$(BIN)/ruff check .

@@ -7,7 +7,6 @@ commit is unknown, or if a file that can affect these clients has changed since.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -15,18 +14,19 @@ from pathlib import Path
 
 from benchmarks.peers import CACHE, PeerError, fetch_connect_client, fetch_kafka
 from tests.conformance.clients import FOREIGN_CLIENTS
-from tests.support.recorded_runs import changed_since, clean_commit
+from tests.support.recorded_runs import RecordedRun
 
-RUN_FILE = Path(__file__).with_name("foreign_run.json")
-NOTICED = (
-    *(f"src/moldau/{folder}" for folder in ("wire", "core", "transport", "shell", "client", "testing")),
-    "src/moldau/products/connect/rest",
-    "pyproject.toml",
-    "tests/conformance",
+RECORDED = RecordedRun(
+    Path(__file__).with_name("foreign_run.json"),
+    (
+        *(f"src/moldau/{folder}" for folder in ("wire", "core", "transport", "shell", "client", "testing")),
+        "src/moldau/products/connect/rest",
+        "pyproject.toml",
+        "tests/conformance",
+    ),
+    ("tests/conformance/foreign_run.json", "tests/conformance/results/"),
 )
-"""Paths whose changes can make these clients fail. `testing` starts the broker, `rest` answers
-kafka-connect-client."""
-IGNORED = (f"tests/conformance/{RUN_FILE.name}", "tests/conformance/results/")
+"""`testing` starts the broker, `rest` answers kafka-connect-client."""
 FETCHES = 3
 RUN_TIMEOUT_S = 1_800
 WITH_A_LOGIN = tuple(
@@ -39,28 +39,6 @@ WITH_A_LOGIN = tuple(
     )
 )
 """Tests that run a second time, on SASL_SSL with ACLs; `pytest --secured tests/conformance` runs all of them so."""
-
-
-def recorded_commit() -> str:
-    """The commit of the last run that passed; "" if none is recorded."""
-    try:
-        return str(json.loads(RUN_FILE.read_text())["commit"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
-
-
-def is_noticed(path: str) -> bool:
-    """Whether a change of this file, one of NOTICED, can affect the clients: recorded results cannot."""
-    return not path.startswith(IGNORED)
-
-
-def reason_to_run(commit: str) -> str:
-    """Why the clients must run after the run at `commit`; "" if no relevant file has changed."""
-    changed = changed_since(commit, *NOTICED)
-    if changed is None:
-        return "the recorded run is missing, or its commit is not in this history"
-    noticed = sorted(filter(is_noticed, changed))
-    return f"{len(noticed)} files changed since {commit[:8]}, such as {noticed[0]}" if noticed else ""
 
 
 def fetch() -> None:
@@ -91,21 +69,20 @@ def main() -> int:
     options = parser.parse_args()
     names = ", ".join(FOREIGN_CLIENTS)
     if options.changed:
-        commit = recorded_commit()
-        reason = reason_to_run(commit)
+        reason = RECORDED.reason_to_run()
         if not reason:
-            print(f"left out: {names}: they passed at {commit[:8]}, and nothing that they can notice has changed")
+            print(f"left out: {names}: they passed at {RECORDED.commit[:8]}; nothing that they can notice has changed")
             return 0
         print(f"{names}: {reason}", flush=True)
     fetch_patiently()
-    commit = clean_commit(*NOTICED)
+    commit = RECORDED.clean_commit()
     command = [sys.executable, "-m", "pytest", "-m", "foreign"]
     run = [*command, "--against", options.against, "tests/conformance"]
     code = subprocess.run(run, check=False, timeout=RUN_TIMEOUT_S).returncode
     if code == 0 and options.against == "moldau":
         code = subprocess.run([*command, "--secured", *WITH_A_LOGIN], check=False, timeout=RUN_TIMEOUT_S).returncode
-    if code == 0 and options.against == "moldau" and commit and commit == clean_commit(*NOTICED):
-        RUN_FILE.write_text(json.dumps({"commit": commit}) + "\n")
+    if code == 0 and options.against == "moldau":
+        RECORDED.record(commit)
     return code
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.recorded_runs import changed_since, clean_commit
+from tests.support.recorded_runs import RecordedRun, changed_since, clean_commit
 
 
 def run_git(root: Path, *arguments: str) -> str:
@@ -55,3 +55,22 @@ def test_a_commit_that_the_history_lacks_says_nothing(repository, commit):
 def test_a_folder_without_git_says_nothing(tmp_path):
     assert changed_since("HEAD", "src", root=tmp_path) is None
     assert clean_commit("src", root=tmp_path) == ""
+
+
+def test_a_suite_runs_again_when_a_file_that_it_notices_has_changed(repository):
+    run = RecordedRun(repository / "src/run.json", ("src",), ("src/run.json",), repository)
+    assert "missing" in run.reason_to_run()
+    run.record(run.clean_commit())
+    assert run.reason_to_run() == ""
+    (repository / "src/one.py").write_text("second\n")
+    assert "1 files changed" in run.reason_to_run()
+    assert run.reason_to_run().endswith("src/one.py")
+
+
+def test_a_run_of_files_that_change_meanwhile_is_not_recorded(repository):
+    run = RecordedRun(repository / "run.json", ("src",), root=repository)
+    before = run.clean_commit()
+    (repository / "src/one.py").write_text("second\n")
+    run.record(before)
+    run.record(run.clean_commit())
+    assert run.commit == ""
