@@ -42,6 +42,7 @@ help:
 	@echo "make fuzz [MINUTES=10]   make seeds [FROM=1000 TO=2000]     make oracle  tests with Apache Kafka (Java)"
 	@echo "make late-end-txn   10,000 seeds of one scenario: an EndTxn that arrives late"
 	@echo "make planted   runs every planted bug, about four minutes, and records the commit"
+	@echo "make slow-seeds   a hundred seeds of each simulator, and records the commit; slow-seeds-changed: if one can differ"
 	@echo "make planted-changed   runs the planted bugs that a change since that commit concerns (part of make ci)"
 	@echo "make sim-coverage   the lines of core and shell that a hundred seeds of the simulator run"
 	@echo "make verdicts [PAIRS=500 SEED=N]   the registry's answers about random pairs of JSON Schemas, proven by documents (seed printed)"
