@@ -7,7 +7,7 @@ JOBS ?= 2
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo sql-cases sql-histories test test-all slow slow-broker slow-spark spark-servers prometheus spark-tokens slow-seeds slow-seeds-changed bench fuzz verdicts seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential differential-users differential-tokens avro-pairs acl-decisions bench-against compare exactly-once exactly-once-java exactly-once-spark exactly-once-flink delivery kills-pipelines kills-idempotent kills-outbox kills-examples kills-sql kills-connect soak-pipelines torture chaos machines machines-soak machines-cuts change-of-sides dist release clean
+.PHONY: help demo sql-cases sql-histories test test-all slow slow-broker slow-spark spark-servers prometheus spark-tokens slow-seeds slow-seeds-changed bench fuzz verdicts seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential differential-users differential-tokens avro-pairs acl-decisions bench-against compare exactly-once exactly-once-java exactly-once-spark exactly-once-flink delivery kills-pipelines kills-idempotent kills-outbox kills-examples kills-sql kills-connect connect-on-kafka soak-pipelines torture chaos machines machines-soak machines-cuts change-of-sides dist release clean
 
 help:
 	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"
@@ -227,6 +227,10 @@ kills-sql: .venv/.test
 kills-connect: KILLS = 10
 kills-connect: .venv/.test
 	$(if $(filter kafka,$(BROKER)),$(WITH_KAFKA)) $(BIN)/python -m tests.products.connect.kills --kills $(KILLS) --worker-kills $(or $(WORKER_KILLS),5) --broker $(or $(BROKER),moldau) $(if $(CONNECTOR),--connector $(CONNECTOR)) $(if $(SEED),--seed $(SEED))
+
+# The tests of connectors on Apache Kafka, fetched with Maven, with tests/support/connect_cluster.py. TESTS: which.
+connect-on-kafka: .venv/.test
+	$(WITH_KAFKA) MOLDAU_CONNECT_ON=kafka $(BIN)/pytest $(or $(TESTS),tests/products/connect tests/spark/connectors)
 
 soak-pipelines: .venv/.test
 	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),30)

@@ -27,6 +27,7 @@ from moldau.connectors.postgresql import Postgresql
 from moldau.connectors.sqlite import Sqlite
 from moldau.testing import Cluster
 from moldau.testing.connect import ConnectorError, ConnectorTask
+from tests.support.connect_cluster import connect_cluster
 from tests.support.database_tables import Tables
 from tests.support.postgresql import PostgresqlServer
 
@@ -39,7 +40,7 @@ RECORDS = 3_000
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster() as started:
+    with connect_cluster() as started:
         yield started
 
 

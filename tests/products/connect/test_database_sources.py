@@ -18,8 +18,8 @@ from moldau.connect.handling.stages import RetriableError
 from moldau.connectors.databases.dialect import DatabaseError
 from moldau.connectors.postgresql import Postgresql
 from moldau.connectors.sqlite import Sqlite
-from moldau.testing import Cluster
 from moldau.testing.connect import ConnectorTask
+from tests.support.connect_cluster import connect_cluster
 from tests.support.database_tables import Tables
 from tests.support.postgresql import PostgresqlServer
 
@@ -160,7 +160,7 @@ def test_what_is_missing(tables: Tables, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_task_reads_each_row_once(tables: Tables) -> None:
     tables.ask("create table source (id bigint, name text)")
-    with Cluster() as cluster:
+    with connect_cluster() as cluster:
         topic = cluster.topic("rows")
         config = tables.settings | {"name": "rows", "topic": topic, "batch.max.rows": "2", "mode": "incrementing"}
         config |= {"incrementing.column.name": "id", "table.whitelist": "source", "poll.interval.ms": "20"}

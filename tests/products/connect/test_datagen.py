@@ -10,8 +10,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from moldau.connect.configuration import ConfigError
 from moldau.connectors.datagen import DataGenerator
-from moldau.testing import Cluster
 from moldau.testing.connect import ConnectorTask
+from tests.support.connect_cluster import connect_cluster
 
 ALL = (
     "b BOOLEAN, y TINYINT, s SHORT, i INT, l BIGINT, f FLOAT, d DOUBLE, m DECIMAL(12, 3), t STRING, x BINARY, "
@@ -60,7 +60,7 @@ def test_bad_settings_are_rejected(options: dict[str, str], sentence: str) -> No
 
 
 def test_rows_come_at_the_rate_and_go_on_after_a_stop() -> None:
-    with Cluster() as cluster:
+    with connect_cluster() as cluster:
         topic = cluster.create_topic("generated")
         config = {"connector.class": "moldau.connectors.datagen:DataGenerator", "topic": topic, "key.columns": "id"}
         config |= {"value.converter": "json", "value.converter.schemas.enable": "false", "key.converter": "long"}

@@ -10,6 +10,7 @@ from confluent_kafka import Producer
 
 from moldau.testing import Cluster
 from moldau.testing.connect import ConnectorTask
+from tests.support.connect_cluster import connect_cluster
 
 MODULE = "moldau.connectors.files.connectors:"
 TEXT = {"key.converter": "string", "value.converter": "string"}
@@ -19,7 +20,7 @@ KILLS = 3
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster() as started:
+    with connect_cluster() as started:
         yield started
 
 

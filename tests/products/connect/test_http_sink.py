@@ -17,8 +17,8 @@ from moldau.connect.contract.ddl import parse_ddl
 from moldau.connect.running.contexts import set_context
 from moldau.connectors.http.connector import Http
 from moldau.connectors.http.requests import HttpError
-from moldau.testing import Cluster
 from moldau.testing.connect import ConnectorTask
+from tests.support.connect_cluster import connect_cluster
 from tests.support.http_records import RESET, STALL, RecordServer
 
 NAME = "moldau.connectors.http.connector:Http"
@@ -151,8 +151,8 @@ def test_a_light_task_sends_all_records_after_a_kill(server: RecordServer) -> No
         "value.converter.schemas.enable": "false",
         "key.converter": "string",
     }
-    with Cluster() as cluster:
-        cluster.topic("posted", partitions=2)
+    with connect_cluster() as cluster:
+        cluster.create_topic("posted", partitions=2)
         cluster.produce("posted", *(json.dumps({"n": number}) for number in range(100)))
         server.faults = [500] * 10_000
         with ConnectorTask(cluster, config) as task:

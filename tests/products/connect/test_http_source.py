@@ -13,8 +13,8 @@ from moldau.connect.plugins.validating import validate
 from moldau.connectors.http.connector import Http
 from moldau.connectors.http.pages import next_link, parse_pointer
 from moldau.connectors.http.requests import HttpError
-from moldau.testing import Cluster
 from moldau.testing.connect import ConnectorTask, read_all
+from tests.support.connect_cluster import connect_cluster
 from tests.support.http_records import CUT, NO_JSON, RESET, STALL, TWO_SERVERS, RecordServer
 
 NAME = "moldau.connectors.http.connector:Http"
@@ -185,7 +185,7 @@ def test_a_light_task_reads_on_after_a_kill(server: RecordServer) -> None:
         "key.converter": "string",
         **TOKEN,
     }
-    with Cluster() as cluster:
+    with connect_cluster() as cluster:
         cluster.topic("polled", partitions=1)
         with ConnectorTask(cluster, config) as task:
             task.wait_for(lambda: task.progress.get("records") == 10)

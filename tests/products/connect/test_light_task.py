@@ -10,6 +10,7 @@ import pytest
 
 from moldau.testing import Cluster
 from moldau.testing.connect import OFFSETS_TOPIC, ConnectorTask, read_all, write_all
+from tests.support.connect_cluster import connect_cluster
 from tests.support.gate import CONNECTORS, Gate
 
 PLAIN = {"key.converter": "bytes", "value.converter": "bytes"}
@@ -19,7 +20,7 @@ TEXTS = [f"line {number}" for number in range(40)]
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster() as started:
+    with connect_cluster() as started:
         yield started
 
 

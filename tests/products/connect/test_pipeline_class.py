@@ -11,7 +11,7 @@ from moldau.products.connect.pipelines.configuration import cluster_of
 from moldau.products.connect.pipelines.questions import answer
 from moldau.products.connect.running.plugins import Plugins
 from moldau.products.connect.running.programs import PIPELINE, PROGRAMS
-from moldau.testing import Cluster
+from tests.support.connect_cluster import connect_cluster
 
 SPEC = """\
 name: shop
@@ -60,7 +60,7 @@ def test_settings_of_other_connectors_are_unknown(config: dict[str, str]) -> Non
 
 
 def test_the_offsets_are_those_at_which_a_run_would_go_on(config: dict[str, str]) -> None:
-    with Cluster() as cluster:
+    with connect_cluster() as cluster:
         cluster.create_topic("orders", partitions=2)
         found = Plugins(PROGRAMS.plugins, {}).pipeline_offsets(config, cluster.bootstrap_servers)
     assert [one["partition"]["kafka_partition"] for one in found] == [0, 1]

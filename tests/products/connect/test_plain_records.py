@@ -18,7 +18,7 @@ from moldau.connect.running.errors import Errors
 from moldau.connect.running.incoming import Decoder, RowMaker, positions_of
 from moldau.connect.running.outgoing import encoder
 from moldau.connect.running.protocol import Commands, Task
-from moldau.testing import Cluster
+from tests.support.connect_cluster import connect_cluster
 
 SAME = {
     "transforms": "same",
@@ -77,7 +77,7 @@ def _bytes(found: bytes | str | None) -> bytes | None:
 @pytest.fixture(scope="module")
 def messages() -> list[Message]:
     """Each text as a key and as a value, and some headers."""
-    with Cluster() as cluster:
+    with connect_cluster() as cluster:
         producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
         topic = cluster.topic("plain", partitions=2)
         for number, text in enumerate([*BYTES[:-1], b"\xff no text"]):

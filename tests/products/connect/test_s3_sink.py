@@ -29,8 +29,8 @@ from moldau.connectors.s3.connector import S3
 from moldau.connectors.s3.layout import LayoutError
 from moldau.connectors.s3.store import StoreError
 from moldau.connectors.s3.writer import BatchError, S3Writer, Staged
-from moldau.testing import Cluster
 from moldau.testing.connect import ConnectorTask
+from tests.support.connect_cluster import connect_cluster
 from tests.support.object_store import moto_server
 
 NAME = "moldau.connectors.s3.connector:S3"
@@ -278,7 +278,7 @@ def test_bad_settings() -> None:
 
 
 def test_a_kill_before_the_commit_leaves_nothing_and_the_next_task_writes_all_once(lake: Lake) -> None:
-    with Cluster() as cluster, refusing(0) as (still, still_address):
+    with connect_cluster() as cluster, refusing(0) as (still, still_address):
         topic = cluster.topic("orders", partitions=2)
         cluster.produce(topic, *(json.dumps({"n": number, "kind": number % 3}) for number in range(300)))
         config = lake.config(format="json", partition_fields="kind") | {

@@ -15,6 +15,7 @@ import pytest
 
 from moldau.cli.main import main
 from moldau.testing import Cluster
+from tests.support.connect_cluster import connect_cluster
 from tests.support.connect_workers import Rest
 from tests.support.odd_server import odd_server
 from tests.support.talking_process import line_of, running
@@ -56,7 +57,7 @@ def test_a_connector_is_created_stopped_reset_and_deleted_by_commands(tmp_path: 
     file.write_text(json.dumps({"name": "made", "config": MADE}))
     wrong = tmp_path / "wrong.properties"
     wrong.write_text(f"name=wrong\nconnector.class={CLASS}\ntopic=made\nrows.per.secnd=1\n")
-    with Cluster() as cluster, served("-b", cluster.bootstrap_servers) as rest:
+    with connect_cluster() as cluster, served("-b", cluster.bootstrap_servers) as rest:
         assert run(rest, "list") == (0, "no connectors\n")
         code, told = run(rest, "validate", str(wrong))
         assert (code, "did you mean 'rows.per.second'?" in told) == (1, True)
@@ -95,7 +96,7 @@ def test_a_worker_alone_takes_its_connectors_from_files(tmp_path: Path) -> None:
     file = tmp_path / "made.properties"
     file.write_text("".join(f"{name}={value}\n" for name, value in {"name": "made", **MADE}.items()))
     settings = tmp_path / "worker.properties"
-    with Cluster() as cluster:
+    with connect_cluster() as cluster:
         settings.write_text(f"bootstrap.servers={cluster.bootstrap_servers}\noffset.storage.topic=places\n")
         with served("--config", str(settings), "--standalone", str(file)) as rest:
             rest.until_states("made", "RUNNING", "RUNNING")

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from moldau.testing import Cluster
 from tests.support.cluster_under_test import cluster_under_test
+from tests.support.connect_cluster import connect_cluster
 from tests.support.connect_workers import Rest, worker
 
 FAST = {"moldau.task.starts": "0"}
@@ -96,7 +96,7 @@ def test_a_task_that_failed_starts_again(
 @pytest.mark.slow
 def test_two_workers_share_the_tasks_and_forward_what_is_for_the_leader(source: dict[str, str], tmp_path: Path) -> None:
     group, log = "pair", tmp_path / "log"
-    with Cluster() as cluster, worker(cluster.bootstrap_servers, group) as one:
+    with connect_cluster() as cluster, worker(cluster.bootstrap_servers, group) as one:
         create(one, "many", {**source, "slots": "4", "tasks.max": "4", "log": str(log)})
         one.until_states("many", *["RUNNING"] * 4)
         with worker(cluster.bootstrap_servers, group) as other:

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from moldau.testing import Cluster
+from tests.support.connect_cluster import connect_cluster
 from tests.support.connect_workers import Rest
 from tests.support.talking_process import line_of, running
 
@@ -74,7 +75,7 @@ def tasks_on_spark() -> Iterator[int]:
 
 def test_a_source_on_spark_is_exactly_once_though_it_is_killed() -> None:
     before = set(tasks_on_spark())
-    with Cluster() as cluster, served(cluster.bootstrap_servers) as rest:
+    with connect_cluster() as cluster, served(cluster.bootstrap_servers) as rest:
         for topic in ("light", "spark"):
             cluster.create_topic(topic, partitions=3)
         wrong = {"name": "wrong", "config": {**MADE, "topic": "light", "runner": "sparks"}}
@@ -127,7 +128,7 @@ def test_a_sink_on_spark_is_exactly_once_though_it_is_killed(tmp_path: Path) -> 
         "batch.max.rows": "50",
     }
     expected = [number for number in range(600) if number != 77]
-    with Cluster() as cluster, served(cluster.bootstrap_servers) as rest:
+    with connect_cluster() as cluster, served(cluster.bootstrap_servers) as rest:
         cluster.create_topic("numbers", partitions=2)
         cluster.produce("numbers", *numbered(0, 300))
         create(rest, "sunk", config)

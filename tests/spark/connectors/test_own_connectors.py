@@ -19,6 +19,7 @@ from moldau.cli.main import main
 from moldau.testing import Cluster
 from moldau.testing.connect import ConnectorTask
 from tests.cluster.guides import ADDRESS, ROOT
+from tests.support.connect_cluster import connect_cluster
 
 PAGE = (ROOT / "docs" / "use" / "own-connectors.md").read_text("utf-8")
 BLOCKS = [text for _, text in re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)]
@@ -36,7 +37,7 @@ def block(beginning: str) -> str:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster() as started:
+    with connect_cluster() as started:
         yield started
 
 

@@ -19,8 +19,8 @@ import pytest
 from pyspark.sql.datasource import DataSource
 
 from benchmarks.peers import CACHE
-from moldau.testing import Cluster
 from moldau.testing.connect import read_all
+from tests.support.connect_cluster import connect_cluster
 
 PACKAGES = ("pyspark-data-sources==0.1.11", "faker==23.3.0")
 """Without what they depend on: the package asks for mkdocstrings, and the rest is here."""
@@ -99,7 +99,7 @@ def test_the_classes_of_a_package_give_the_same_rows(
         "pyspark_datasources:FakeDataSource": (FakeDataSource, {"numRows": "50"}),
     }
     light: list[list[dict[str, Any]]] = []
-    with Cluster() as cluster:
+    with connect_cluster() as cluster:
         for name, (_, options) in asked.items():
             topic = cluster.topic()
             more = {"topic": topic, "row.reader": "reader", "value.converter.schemas.enable": "false"}
