@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from moldau.testing.inside import Record
 
 DEFAULT_WAIT_S: Final = 30.0
+LIGHT: Final = "moldau.connect.running"
+PROGRAMS: Final = {"spark": "moldau.products.connect.on_spark"}
+"""By `runner`."""
 OFFSETS_TOPIC: Final = "connect-offsets"
 GROUP_ID: Final = "connect"
 KEPT_LINES: Final = 1_000
@@ -41,10 +44,10 @@ class ConnectorError(MoldauError):
 class ConnectorTask:
     """One task of a connector in a process of its own. Use it as a context manager, or call `start` and `stop`.
 
-    `config`: as for Kafka Connect; `name` may be left out. `path`: folders with modules of your own, in front of
-    PYTHONPATH; the current folder is one. `slot` of `slots` tasks: the configuration is that of the slot. `defaults`:
-    converters of the worker. `python`: of an environment with the connector's packages. The topic of offsets is made if
-    it does not exist.
+    `config`: as for Kafka Connect; `name` may be left out. `runner` = `spark` needs the extra `spark`. `path`: folders
+    with modules of your own, in front of PYTHONPATH; the current folder is one. `slot` of `slots` tasks: the
+    configuration is that of the slot. `defaults`: converters of the worker. `python`: of an environment with the
+    connector's packages. The topic of offsets is made if it does not exist.
     """
 
     def __init__(
@@ -81,7 +84,7 @@ class ConnectorTask:
         """Starts the process. Does not wait for a state."""
         self._make_offsets_topic()
         self._process = subprocess.Popen(
-            [self._python, "-m", "moldau.connect.running"],
+            [self._python, "-m", PROGRAMS.get(self.config.get("runner", ""), LIGHT)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -178,6 +181,7 @@ class ConnectorTask:
             "group.id": GROUP_ID,
             "offset.storage.topic": OFFSETS_TOPIC,
             "client": client,
+            "access": self._cluster.access().properties(),
             **self._defaults,
         }
         return {

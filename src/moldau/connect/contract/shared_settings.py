@@ -255,7 +255,7 @@ CONNECTOR: Final = (
         DEFAULT_MEMORY_MB,
         TASK_GROUP,
         "Memory of a task",
-        "Resident memory in MiB. A task that has more fails.",
+        "Resident memory in MiB, also of Spark's JVM. A task that has more fails. Default on Spark: 4096.",
         check=in_range(64),
     ),
 )

@@ -17,16 +17,17 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from moldau.connect.contract.describing import Reading
-from moldau.connect.running.reading import FINISHED, FIRST_OF_BATCH, Place, limit_for, takes_start
+from moldau.connect.contract.shared_settings import DEFAULT_BATCH_ROWS
+from moldau.connect.running.reading import FINISHED, Place, limit_for, open_reader, takes_start
 
 NAME: Final = "moldau_connector"
 
 
 def placed_source(
-    found: type[DataSource], config: Mapping[str, str], reading: Reading, place: Place | None, most: int
+    found: type[DataSource], config: Mapping[str, str], reading: Reading, place: Place, most: int
 ) -> type[DataSource]:
-    """A format for a session: `found` with this configuration, from `place` on (None: its own beginning). Spark's plans
-    show no option of it, because the class holds them.
+    """A format for a session: `found` with this configuration, from `place` on. Spark's plans show
+    no option of it, because the class holds them.
 
     `most`: partitions of a batch of a batch reader; rows of a read of a simple reader.
     """
@@ -50,16 +51,25 @@ def placed_source(
     return Placed
 
 
+def first_place(source: DataSource, reading: Reading, schema: StructType) -> Place:
+    """Where a source begins that has no place yet."""
+    reader = open_reader(source, reading, schema, DEFAULT_BATCH_ROWS)
+    try:
+        return reader.first()
+    finally:
+        reader.close()
+
+
 class StreamFrom(DataSourceStreamReader):
     """`streamReader`, also one whose `latestOffset` takes nothing."""
 
-    def __init__(self, reader: DataSourceStreamReader, place: Place | None) -> None:
+    def __init__(self, reader: DataSourceStreamReader, place: Place) -> None:
         self._reader: Any = reader
         self._place = place
         self._has_start = takes_start(reader)
 
     def initialOffset(self) -> Place:  # noqa: N802
-        return dict(self._reader.initialOffset()) if self._place is None else self._place
+        return self._place
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         limit: ReadLimit = self._reader.getDefaultReadLimit()
@@ -86,13 +96,13 @@ class StreamFrom(DataSourceStreamReader):
 class SimpleFrom(SimpleDataSourceStreamReader):
     """`simpleStreamReader`. Spark gives `read` no limit; a `read` with a second parameter gets ours."""
 
-    def __init__(self, reader: SimpleDataSourceStreamReader, place: Place | None, most: int) -> None:
+    def __init__(self, reader: SimpleDataSourceStreamReader, place: Place, most: int) -> None:
         self._reader: Any = reader
         self._place = place
         self._limit = limit_for(reader, most)
 
     def initialOffset(self) -> Place:  # noqa: N802
-        return dict(self._reader.initialOffset()) if self._place is None else self._place
+        return self._place
 
     def read(self, start: Place) -> tuple[Iterator[Any], Place]:
         rows, end = self._reader.read(start, *self._limit)
@@ -117,14 +127,14 @@ class Part(InputPartition):
 class BatchFrom(DataSourceStreamReader):
     """`reader`, once: a batch is its next partitions, at most `most`. The offset is the place of the light task."""
 
-    def __init__(self, reader: Any, place: Place | None, most: int) -> None:
+    def __init__(self, reader: Any, place: Place, most: int) -> None:
         self._reader = reader
         self._place = place
         self._most = most
         self._parts: Sequence[InputPartition] | None = None
 
     def initialOffset(self) -> Place:  # noqa: N802
-        return FIRST_OF_BATCH if self._place is None else self._place
+        return self._place
 
     def latestOffset(self, start: Place, limit: ReadLimit) -> Place:  # noqa: N802
         if start[FINISHED]:

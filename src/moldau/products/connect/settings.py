@@ -13,6 +13,7 @@ from moldau.errors import MoldauError
 
 CONVERTERS = ("key.converter", "value.converter", "header.converter")
 CA_LOCATION = "rest.ssl.ca.location"
+SHUTDOWN, SPARK_SHUTDOWN = "task.shutdown.graceful.timeout.ms", "moldau.spark.shutdown.timeout.ms"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 SIMPLE = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 MOST_SHARES = 1_000
@@ -43,7 +44,15 @@ SETTINGS = (
     Setting("key.converter", Kind.CLASS, JSON, _HIGH, "Of connectors that name none."),
     Setting("value.converter", Kind.CLASS, JSON, _HIGH, "Of connectors that name none."),
     Setting("header.converter", Kind.CLASS, SIMPLE, _LOW, "Of connectors that name none."),
-    Setting("task.shutdown.graceful.timeout.ms", Kind.LONG, 5_000, _LOW, "Then the task is killed.", check=in_range(0)),
+    Setting(SHUTDOWN, Kind.LONG, 5_000, _LOW, "Then the task is killed.", check=in_range(0)),
+    Setting(
+        SPARK_SHUTDOWN,
+        Kind.LONG,
+        30_000,
+        _LOW,
+        "The same for tasks with a Spark session, if it is longer.",
+        check=in_range(0),
+    ),
     Setting("rest.advertised.url", Kind.STRING, "", _LOW, "Where other workers reach this one. Default: its address."),
     Setting(CA_LOCATION, Kind.STRING, "", _LOW, "A PEM file: the authorities of other workers' certificates."),
     Setting(
@@ -110,6 +119,11 @@ class WorkerSettings:
         if not isinstance(value, int):
             raise TypeError(f"{name} is no number")
         return value
+
+    def graceful_s(self, *, has_jvm: bool) -> float:
+        """How long a task may take to end."""
+        found = self.number(SHUTDOWN)
+        return (max(found, self.number(SPARK_SHUTDOWN)) if has_jvm else found) / 1000
 
     def replicas(self, what: str) -> int | None:
         """Of a new topic of `what`: config, offset or status. None: as many as there are brokers, at most 3."""

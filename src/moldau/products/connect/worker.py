@@ -18,7 +18,7 @@ from moldau.products.connect.loggers import Loggers
 from moldau.products.connect.membership import Alone, Membership
 from moldau.products.connect.planning import Planning
 from moldau.products.connect.running.plugins import Plugins
-from moldau.products.connect.running.programs import Programs
+from moldau.products.connect.running.programs import Programs, has_jvm
 from moldau.products.connect.running.supervision import Supervision, TaskSettings
 from moldau.products.connect.settings import CA_LOCATION, WorkerSettings, WorkerSettingsError
 from moldau.products.connect.status_topic import Statuses, StatusMemory, StatusTopic
@@ -86,7 +86,7 @@ class Worker:
             TaskSettings(
                 programs.of_task,
                 self._of_every_task,
-                settings.number("task.shutdown.graceful.timeout.ms") / 1000,
+                lambda config: settings.graceful_s(has_jvm=has_jvm(config)),
                 settings.number("moldau.task.nice"),
                 settings.number("moldau.task.starts"),
             ),
@@ -110,7 +110,7 @@ class Worker:
         self._closing.set()
         self._planning.close()
         if self._thread.is_alive():
-            self._thread.join(END_S)
+            self._thread.join(self._settings.graceful_s(has_jvm=True) + END_S)
         self.configs.close()
         self.statuses.close()
         self.offsets.close()

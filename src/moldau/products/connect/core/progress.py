@@ -22,7 +22,8 @@ class Told(msgspec.Struct, frozen=True):
 
 
 class TaskProgress(msgspec.Struct, frozen=True):
-    """As the REST interface shows it. `bytes`: of keys and values. `memory_bytes`: of the process."""
+    """As the REST interface shows it. `bytes`: of keys and values. `memory_bytes`: of the process and those it
+    has started."""
 
     records: int
     records_per_second: float

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 from moldau.client.protocol.access import ClusterAccess
 from moldau.connect.configuration import ConfigError
 from moldau.connect.contract.runners import SPARK_PREFIX
-from moldau.connect.contract.shared_settings import MEMORY, POLL_INTERVAL
+from moldau.connect.contract.shared_settings import POLL_INTERVAL
 from moldau.connect.running.protocol import Task
 from moldau.extras import MissingExtraError, require_extra
+from moldau.products.connect.running.programs import memory_mb
 
 if TYPE_CHECKING:
     from moldau.spark import SparkSession
@@ -41,7 +42,8 @@ def open_task_session(task: Task, values: dict[str, Any]) -> SparkSession:
 
     given = {name: text for name, text in task.config.items() if name.startswith(SPARK_PREFIX)}
     settings = {
-        "spark.driver.memory": f"{max(values[MEMORY], LEAST_HEAP_MB)}m",
+        # the rest is for the JVM itself and for Python
+        "spark.driver.memory": f"{max(memory_mb(task.config) // 2, LEAST_HEAP_MB)}m",
         "spark.sql.streaming.pollingDelay": f"{values[POLL_INTERVAL]}ms",
         # a failed task fails its batch: the next start fences it, and writes the batch again
         "spark.task.maxFailures": "1",

@@ -14,10 +14,10 @@ from moldau.connect.running.conversion import Conversion
 from moldau.connect.running.errors import Errors
 from moldau.connect.running.jobs import Step
 from moldau.connect.running.outgoing import encoder
-from moldau.connect.running.placed import placed_source
+from moldau.connect.running.placed import first_place, placed_source
 from moldau.connect.running.places import place_key, read_place, to_json
 from moldau.connect.running.protocol import Commands, Progress, Task
-from moldau.connect.running.reading import FINISHED, FIRST_OF_BATCH, Place
+from moldau.connect.running.reading import FINISHED, Place
 from moldau.products.connect.on_spark.encoding import RECORDS, Encoding, Sending, Sent
 from moldau.products.connect.on_spark.producing import Producing
 from moldau.products.connect.on_spark.reports import REPORT, collect_reports
@@ -47,20 +47,18 @@ class SparkSource:
         self._access = access_of(task)
         self._producing = Producing(self._access, task.transactional_id)
         self._key = place_key(task.connector, task.slot)
-        self._place: Place | None = None
+        self._place: Place = {}
         self._spark: SparkSession | None = None
         self._stream = Stream(task.connector, self._load, self._write)
 
     def start(self) -> None:
         self._spark = open_task_session(self._task, self._used.values)
         self._producing.start()
-        self._place = read_place(self._task, self._is_stopping.is_set)
-        if self._place is None and self._reading is Reading.BATCH:
-            self._place = dict(FIRST_OF_BATCH)
+        self._place = read_place(self._task, self._is_stopping.is_set) or self._first_place()
         self.progress.begin(self._place)
 
     def step(self, wait_s: float) -> Step:
-        if self._reading is Reading.BATCH and self._place is not None and self._place[FINISHED]:
+        if self._reading is Reading.BATCH and self._place[FINISHED]:
             return Step.FINISHED
         if not self._stream.is_open:
             self._stream.start()
@@ -74,6 +72,9 @@ class SparkSource:
     def close(self) -> None:
         self.pause()
 
+    def _first_place(self) -> Place:
+        return first_place(self._used.new(self._task), self._reading, self._encoding.schema)
+
     def _load(self) -> DataFrame:
         spark = self._session()
         pickle_with_code(self._used.found)
@@ -84,6 +85,8 @@ class SparkSource:
 
     def _write(self, batch: DataFrame, end: End) -> None:
         """In a thread of Spark."""
+        if dict(end) == self._place:  # the first batch of a query, of a source without anything new
+            return
         sending = Sending(self._access, self._producing.begin(), self._compression)
         records = batch.mapInArrow(self._encoding, RECORDS)
         sent: list[Sent] = collect_reports(records.repartition(1).mapInArrow(sending, REPORT))

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from moldau.spark import DataFrame, StreamingQuery
 
 LOOK_S: Final = 0.1
-STOP_WITHIN_S: Final = 3.0
-"""For the batch that is being written at a stop. Then it is cut off: its transaction is aborted."""
+STOP_WITHIN_S: Final = 15.0
+"""For the batch that is being written at a stop; less than the process has (`moldau.connect.running.process`). Then it
+is cut off: its transaction is aborted."""
 
 End = Mapping[str, Any]
 """The offset of the source at the end of a batch."""
@@ -39,6 +40,8 @@ class Stream:
         self._queries = QuerySet()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._has_written = threading.Event()
+        self._query: StreamingQuery | None = None
+        self._has_looked = False
         self._error: BaseException | None = None
 
     @property
@@ -52,8 +55,10 @@ class Stream:
         def begin() -> StreamingQuery:
             rows = self._load()
             writer = rows.writeStream.foreachBatch(lambda batch, number: self._batch(folder, batch, number))
-            return writer.queryName(self._name).option("checkpointLocation", folder).start()
+            self._query = writer.queryName(self._name).option("checkpointLocation", folder).start()
+            return self._query
 
+        self._has_looked = False
         self._queries.start(QueryStart(self._name, begin, _Progress(self._name)))
 
     def look(self) -> None:
@@ -66,10 +71,18 @@ class Stream:
             raise QueryError(state.trouble)
 
     def wait(self, seconds: float) -> bool:
-        """Whether a batch has been written since the last call."""
+        """Waits for the end of a batch. Returns whether there may be more to write: the query has not found yet that
+        its source has nothing new."""
         has_written = self._has_written.wait(seconds)
         self._has_written.clear()
-        return has_written
+        return has_written or not self._is_idle()
+
+    def _is_idle(self) -> bool:
+        if self._query is None or not self._query.isActive:
+            return False
+        has_data = self._query.status["isDataAvailable"]  # as of the newest look at the source
+        self._has_looked = self._has_looked or has_data or self._query.lastProgress is not None
+        return self._has_looked and not has_data
 
     def stop(self) -> None:
         """Returns when the batch that is being written is done or cut off. Does nothing without a query."""

@@ -16,7 +16,7 @@ METRICS: Final = (
     Metric(f"{_TASK}bytes_total", "counter", _LABELS, "Bytes of keys and values; 0 of a pipeline", ""),
     Metric(f"{_TASK}batches_total", "counter", _LABELS, "Batches that are committed", ""),
     Metric(f"{_TASK}lag", "gauge", _LABELS, "Records that a sink has not read", ""),
-    Metric(f"{_TASK}memory_bytes", "gauge", _LABELS, "Resident memory of the process", ""),
+    Metric(f"{_TASK}memory_bytes", "gauge", _LABELS, "Resident memory of the process and those it has started", ""),
 )
 
 

@@ -8,7 +8,6 @@ standard error of the worker, and the end of it is the trace of a process that e
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -19,12 +18,13 @@ from typing import IO, Any
 
 import msgspec
 
+from moldau.products.connect.running.memory import memory_bytes
+
 MOST_LINE_BYTES = 1 << 20
 """Of a line of a task; the rest of a longer one is dropped."""
 KEPT_ERROR_LINES = 40
 """Of standard error, for the trace."""
 END_S = 10.0
-_PAGE_BYTES = resource.getpagesize()
 
 Line = dict[str, Any]
 
@@ -101,13 +101,9 @@ class TaskProcess:
             return False
         return True
 
-    def resident_bytes(self) -> int | None:
-        """None where the system does not tell it."""
-        try:
-            with open(f"/proc/{self.pid}/statm", encoding="ascii") as file:
-                return int(file.read().split()[1]) * _PAGE_BYTES
-        except (OSError, IndexError, ValueError):
-            return None
+    def memory_bytes(self) -> int | None:
+        """With the processes that it has started. None where the system does not tell it."""
+        return memory_bytes(self.pid)
 
     # -- in threads
 

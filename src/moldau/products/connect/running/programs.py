@@ -11,6 +11,10 @@ from moldau.products.connect.core.configs import Config
 
 PIPELINE = "pipeline"
 """A class, and its only runner."""
+MEMORY = "task.memory.max.mb"
+DEFAULT_MEMORY_MB = 1024
+DEFAULT_MEMORY_ON_SPARK_MB = 4096
+"""With the JVM and Spark's Python processes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +43,15 @@ def runner_of(config: Config) -> str:
     if config.get("connector.class") == PIPELINE:
         return PIPELINE
     return SPARK if config.get(RUNNER) == SPARK else LIGHT
+
+
+def has_jvm(config: Config) -> bool:
+    """Whether a task of this connector has a Spark session."""
+    return runner_of(config) != LIGHT
+
+
+def memory_mb(config: Config) -> int:
+    """The bound of a task's memory."""
+    text = config.get(MEMORY, "")
+    default = DEFAULT_MEMORY_ON_SPARK_MB if has_jvm(config) else DEFAULT_MEMORY_MB
+    return int(text) if text.isdigit() else default

@@ -29,13 +29,13 @@ from moldau.products.connect.core.statuses import (
     topic_record,
 )
 from moldau.products.connect.running.process import Ended, Line, TaskProcess
+from moldau.products.connect.running.programs import MEMORY, memory_mb
 from moldau.products.connect.running.references import resolved
 from moldau.products.connect.status_topic import Statuses
 
 Key = tuple[str, int]
 """A connector and its task."""
 
-MEMORY, DEFAULT_MEMORY_MB = "task.memory.max.mb", 1024
 WATCH_S = 1.0
 """Between two looks at the memory and the told states of the tasks."""
 MOST_TRACE = 32 << 10
@@ -79,7 +79,7 @@ class TaskSettings:
 
     program: Callable[[Config], Sequence[str]]
     worker: Callable[[], Mapping[str, Any]]
-    graceful_s: float
+    graceful_s: Callable[[Config], float]
     nice: int
     starts: int
 
@@ -131,9 +131,10 @@ class Supervision:
         keys = [key for key in self._held if is_given_up(*key)]
         for key in keys:
             self._ask_to_stop(self._held[key])
-        deadline = time.monotonic() + self._settings.graceful_s
-        for key in keys:
-            self._end(self._held[key], max(0.0, deadline - time.monotonic()))
+        asked_s = time.monotonic()
+        for key in sorted(keys, key=lambda key: self._graceful_s(self._held[key])):
+            held = self._held[key]
+            self._end(held, max(0.0, asked_s + self._graceful_s(held) - time.monotonic()))
         self._read_lines()
         records: list[Record] = []
         for key in keys:
@@ -193,9 +194,12 @@ class Supervision:
 
     def _hasten(self, held: Held) -> None:
         """Kills a process that was asked to stop and does not."""
-        late = held.stopping_s is not None and time.monotonic() - held.stopping_s > self._settings.graceful_s
+        late = held.stopping_s is not None and time.monotonic() - held.stopping_s > self._graceful_s(held)
         if late and held.process is not None:
             held.process.kill()
+
+    def _graceful_s(self, held: Held) -> float:
+        return self._settings.graceful_s(held.wanted.config)
 
     def _end(self, held: Held, within_s: float) -> None:
         if held.process is not None and not held.process.has_ended(within_s):
@@ -305,8 +309,8 @@ class Supervision:
                 self._statuses.put([task_status_record(*key, told)])
         progress: dict[Key, TaskProgress] = {}
         for key, held in self._held.items():
-            most_mb = _memory_mb(held.wanted.config)
-            size = None if held.process is None else held.process.resident_bytes()
+            most_mb = memory_mb(held.wanted.config)
+            size = None if held.process is None else held.process.memory_bytes()
             if held.started_s:
                 progress[key] = held.looks.shown(self._watched_s, size)
             if held.process is not None and size is not None and size > most_mb << 20 and not held.has_failed:
@@ -339,11 +343,6 @@ def _wanted(state: ConfigState, owned: frozenset[int], shares: int) -> dict[Key,
                 if share_of_task(name, task, shares) in owned
             }
     return found
-
-
-def _memory_mb(config: Config) -> int:
-    text = config.get(MEMORY, "")
-    return int(text) if text.isdigit() else DEFAULT_MEMORY_MB
 
 
 def _teller(
