@@ -31,7 +31,7 @@ from moldau.connectors.databases.connector import DatabaseConnector
 from moldau.connectors.databases.dialect import DatabaseError, RowError, as_json
 from moldau.connectors.databases.settings import CONNECTION, SINK, SOURCE, connection, secret_text
 from moldau.connectors.databases.source import SourceSettings
-from moldau.connectors.databases.statements import path_of, quoted
+from moldau.connectors.databases.statements import path_of
 from moldau.extras import require_extra
 
 if TYPE_CHECKING:
@@ -159,9 +159,8 @@ class PostgresqlDatabase:
                 found.add(column.name, _spark_type(column))
         return found
 
-    def column(self, name: str, schema: StructType) -> str:
-        is_text = isinstance(schema[name].dataType, StringType)
-        return f"{quoted(name)}::text" if is_text else quoted(name)
+    def column(self, name: str, kind: DataType) -> str:
+        return f"{name}::text" if isinstance(kind, StringType) else name
 
     def row(self, values: tuple[Any, ...], schema: StructType) -> tuple[Any, ...]:
         return values

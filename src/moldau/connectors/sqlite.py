@@ -100,7 +100,8 @@ class SqliteDatabase:
             try:
                 yield SqliteSession(own)
             except BaseException:
-                own.execute("ROLLBACK")
+                if own.in_transaction:  # a full disk has ended it
+                    own.execute("ROLLBACK")
                 raise
             own.execute("COMMIT")
 
@@ -117,8 +118,8 @@ class SqliteDatabase:
                 found.add(name, _spark_type(declared))
         return found
 
-    def column(self, name: str, schema: StructType) -> str:
-        return quoted(name)
+    def column(self, name: str, kind: DataType) -> str:
+        return name
 
     def row(self, values: tuple[Any, ...], schema: StructType) -> tuple[Any, ...]:
         """A column of SQLite may have values of any type. Raises DatabaseError for one that does not fit."""

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -20,11 +21,11 @@ from pyspark.sql.types import Row, StructType, VariantType
 from moldau.connect.configuration import ConfigError
 from moldau.connect.contract.columns import sink_schema
 from moldau.connect.contract.ddl import parse_ddl
-from moldau.connect.handling.stages import RowsRejectedError
+from moldau.connect.handling.stages import RetriableError, RowsRejectedError
 from moldau.connect.running.contexts import set_context
 from moldau.connectors.databases.dialect import DatabaseError
 from moldau.connectors.postgresql import Postgresql
-from moldau.connectors.sqlite import Sqlite
+from moldau.connectors.sqlite import Sqlite, SqliteDatabase
 from moldau.testing import Cluster
 from moldau.testing.connect import ConnectorError, ConnectorTask
 from tests.support.connect_cluster import connect_cluster
@@ -207,6 +208,36 @@ def test_a_batch_is_written_whole_or_not_at_all(tables: Tables) -> None:
     assert tables.ask('select * from "whole"') == []
     sink.write((by(1), row(1, "a")), (by(2), row(2, "b")))
     assert tables.ask('select id, name from "whole" order by id') == [(1, "a"), (2, "b")]
+
+
+def test_a_column_is_dropped_between_two_batches(tables: Tables) -> None:
+    tables.ask('create table "cut" (id integer, name text, other text)')
+    sink = Sink(tables, "cut", **{"pk.mode": "none", "insert.mode": "insert", "auto.create": "false"})
+    sink.write((by(1), row(1, "a")))
+    tables.ask('alter table "cut" drop column name')
+    with pytest.raises(DatabaseError, match="lacks name, and"):
+        sink.write((by(2), row(2, "b")), batch=1)
+    tables.ask('alter table "cut" add column name text')
+    sink.write((by(2), row(2, "b")), batch=1)
+    assert tables.ask('select id, name from "cut" order by id') == [(1, None), (2, "b")]
+    # SQLite would compare the text 'id' with the key, and delete nothing
+    tables.ask('alter table "cut" rename column id to number')
+    deleting = Sink(tables, "cut", **{"delete.enabled": "true"})
+    with pytest.raises(DatabaseError, match="id"):
+        deleting.write((by(1), None), batch=2)
+
+
+def test_a_full_disk_may_pass(tmp_path: Path) -> None:
+    database = SqliteDatabase(str(tmp_path / "full.db"))
+
+    def fill() -> None:
+        with database.transaction() as session:
+            session.execute("PRAGMA max_page_count = 2")
+            session.execute("CREATE TABLE one (a)")
+            session.execute("CREATE TABLE two (a)")
+
+    with pytest.raises(RetriableError, match="database or disk is full"):
+        fill()
 
 
 def test_deletes_and_new_rows_keep_their_order(tables: Tables) -> None:

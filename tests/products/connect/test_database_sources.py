@@ -14,6 +14,7 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from moldau.connect.configuration import ConfigError
+from moldau.connect.contract.describing import split
 from moldau.connect.handling.stages import RetriableError
 from moldau.connectors.databases.dialect import DatabaseError
 from moldau.connectors.postgresql import Postgresql
@@ -91,6 +92,48 @@ def test_a_query_is_read_in_place_of_a_table(tables: Tables) -> None:
     assert source.read() == [(2, "b")]
 
 
+def test_each_load_has_all_rows(tables: Tables) -> None:
+    tables.ask("create table loaded (id int, name text)")
+    tables.ask("insert into loaded values (1, 'a'), (2, 'b'), (null, 'x')")
+    source = Source(tables, mode="bulk", table_whitelist="loaded", poll_interval_ms="0")
+    assert sorted(row[1] for row in source.read(1)) == ["a", "b", "x"]
+    tables.ask("delete from loaded where name <> 'b'")
+    assert source.read() == [(2, "b")]
+    assert source.place == {"loads": 2}
+    rests = Source(tables, mode="bulk", query="select name from loaded")
+    assert (rests.read(), rests.read(), rests.place) == ([("b",)], [], {"loads": 1})
+
+
+def test_a_topic_has_the_name_of_its_table(tables: Tables) -> None:
+    def topic_of(**more: str) -> str | None:
+        config = tables.settings | {"mode": "bulk", "topic.prefix": "shop-"} | more
+        [found] = split(Postgresql if tables.is_postgresql else Sqlite, config, 4)
+        return found.get("topic")
+
+    assert topic_of(**{"table.whitelist": "main.orders"}) == "shop-orders"
+    assert topic_of(query="select 1") == "shop-"
+    assert topic_of(**{"table.whitelist": "orders", "topic": "other"}) == "other"
+
+
+def test_a_column_is_dropped_between_two_looks(tables: Tables) -> None:
+    tables.ask("create table narrowed (id int, name text, other text)")
+    tables.ask("insert into narrowed values (1, 'a', 'x')")
+    source = by_number(tables, "narrowed")
+    assert source.read() == [(1, "a", "x")]
+    tables.ask("alter table narrowed drop column name")
+    tables.ask("insert into narrowed values (2, 'y')")
+    with pytest.raises(DatabaseError, match="name"):  # SQLite would give the text 'name'
+        source.read()
+    place = source.place
+    source = by_number(tables, "narrowed")  # the task starts again
+    source.place = place
+    assert source.read() == [(2, "y")]
+    tables.ask("alter table narrowed rename column id to number")
+    tables.ask("insert into narrowed values (3, 'z')")
+    with pytest.raises(DatabaseError, match="id"):
+        source.read()
+
+
 def test_names_are_quoted(tables: Tables) -> None:
     tables.ask('create table "odd ""name" (id int, "or ""der" text)')
     tables.ask('insert into "odd ""name" values (1, \'a\')')
@@ -134,7 +177,7 @@ def test_a_value_that_sqlite_takes_in_any_column(tmp_path: Path) -> None:
     ("more", "setting"),
     [
         ({"table_whitelist": "t"}, "mode"),
-        ({"mode": "bulk", "table_whitelist": "t"}, "mode"),
+        ({"mode": "bulkk", "table_whitelist": "t"}, "mode"),
         ({"mode": "incrementing", "table_whitelist": "t"}, "incrementing.column.name"),
         ({"mode": "timestamp", "table_whitelist": "t"}, "timestamp.column.name"),
         ({"mode": "incrementing", "incrementing_column_name": "id"}, "table.whitelist"),

@@ -19,6 +19,8 @@ from moldau.connect.configuration import (
 CONNECTION = "Connection"
 WRITES = "Writes"
 READS = "Reads"
+BULK = "bulk"
+TOPIC_PREFIX = "topic.prefix"
 KAFKA_KEY = ("__connect_topic", "__connect_partition", "__connect_offset")
 """The names of the key's columns of `pk.mode=kafka`."""
 
@@ -81,15 +83,22 @@ SOURCE = (
         Kind.STRING,
         "",
         READS,
-        "incrementing: rows with a greater number. timestamp: rows with a later time. timestamp+incrementing: both, "
-        "which finds changed rows and tells rows of one time apart. A source needs it.",
+        "bulk: all rows, again and again. incrementing: rows with a greater number. timestamp: rows with a later time. "
+        "timestamp+incrementing: both, which finds changed rows and tells rows of one time apart. A source needs it.",
         importance=Importance.HIGH,
-        check=one_of("", "incrementing", "timestamp", "timestamp+incrementing"),
+        check=one_of("", BULK, "incrementing", "timestamp", "timestamp+incrementing"),
     ),
     _setting("incrementing.column.name", Kind.STRING, "", READS, "The column whose number grows with each new row."),
     _setting("timestamp.column.name", Kind.STRING, "", READS, "The column with the time of the last change of a row."),
     _setting("table.whitelist", Kind.LIST, (), READS, "The table to read, also as schema.table."),
     _setting("query", Kind.STRING, "", READS, "A query to read instead of a table, without ORDER BY and LIMIT."),
+    _setting(
+        TOPIC_PREFIX,
+        Kind.STRING,
+        "",
+        READS,
+        "Without topic: the topic is the prefix and the name of the table, or the prefix alone for a query.",
+    ),
 )
 
 

@@ -46,11 +46,11 @@ def update(table: Sequence[str], columns: Sequence[str], key: Sequence[str], val
     """The values are those of `columns` that are not in the key, then those of the key."""
     others = [name for name in columns if name not in key]
     changes = ", ".join(f"{quoted(name)} = {value(place)}" for place, name in enumerate(others, 1))
-    return f"UPDATE {path_of(table)} SET {changes} WHERE {_where(key, value, len(others) + 1)}"
+    return f"UPDATE {path_of(table)} SET {changes} WHERE {_where(table, key, value, len(others) + 1)}"
 
 
 def delete(table: Sequence[str], key: Sequence[str], value: Placeholder) -> str:
-    return f"DELETE FROM {path_of(table)} WHERE {_where(key, value, 1)}"
+    return f"DELETE FROM {path_of(table)} WHERE {_where(table, key, value, 1)}"
 
 
 def create_table(table: Sequence[str], columns: Sequence[tuple[str, str]], key: Sequence[str]) -> str:
@@ -65,5 +65,6 @@ def add_column(table: Sequence[str], name: str, kind: str) -> str:
     return f"ALTER TABLE {path_of(table)} ADD COLUMN {quoted(name)} {kind}"
 
 
-def _where(key: Sequence[str], value: Placeholder, first: int) -> str:
-    return " AND ".join(f"{quoted(name)} = {value(place)}" for place, name in enumerate(key, first))
+def _where(table: Sequence[str], key: Sequence[str], value: Placeholder, first: int) -> str:
+    """With the table in front: SQLite takes a quoted name that is no column for a text."""
+    return " AND ".join(f"{path_of(table)}.{quoted(name)} = {value(place)}" for place, name in enumerate(key, first))
