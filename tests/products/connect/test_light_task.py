@@ -290,6 +290,28 @@ def test_dead_letters_of_a_converter_and_of_a_sink(cluster: Cluster, tmp_path: P
     assert cluster.lag(f"connect-{topic}") == 0
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("limit", ["topic", "client"])
+def test_records_above_the_limit_are_named_or_left_out(cluster: Cluster, tmp_path: Path, limit: str) -> None:
+    """Batches of small records are above the limit of the topic, too: their records are sent one by one."""
+    topic, file = f"large-{limit}", tmp_path / "large.txt"
+    size = 2_000 if limit == "topic" else 2_000_000
+    cluster.create_topic(topic, config={"max.message.bytes": "1000"} if limit == "topic" else {})
+    texts = [f"{number:03}{'x' * 200}" for number in range(20)]
+    file.write_text("\n".join([*texts[:10], "y" * size, *texts[10:], "z" * size, ""]))
+    config = {"name": topic, "connector.class": "files", "path": str(file), "topic": topic}
+    config |= {"max.line.bytes": "4000000", "value.converter": "string"}
+    with task_of(cluster, config) as task:
+        assert f"a record of {size} bytes is larger than the topic {topic} takes" in task.wait_for_failure()
+    assert values_in(cluster, topic) == []
+    with task_of(cluster, config | {"errors.tolerance": "all"}) as task:
+        task.wait_until_idle()
+        with file.open("a") as growing:
+            growing.write("later\n")
+        cluster.wait_for(lambda: len(values_in(cluster, topic)) == 21)
+    assert values_in(cluster, topic) == [*texts, "later"]
+
+
 def test_bad_input_fails_with_its_reason(cluster: Cluster, tmp_path: Path) -> None:
     with task_of(cluster, {"connector.class": "gated:Line"}) as task:
         assert "did you mean Lines?" in task.wait_for_failure()

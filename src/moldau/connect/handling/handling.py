@@ -98,10 +98,12 @@ class Handling:
                 is_of_record = stage in TOLERATED_STAGES
                 return self._ended(Failure(stage, executing, error, attempts), consumed, is_of_record=is_of_record)
 
-    def reported(self, executing: str, error: Exception, consumed: Consumed) -> Skipped | Failed:
-        """A record that a sink rejects while it keeps the others of its batch (KIP-610)."""
+    def reported(
+        self, executing: str, error: Exception, consumed: Consumed | None, stage: Stage = Stage.TASK_PUT
+    ) -> Skipped | Failed:
+        """A record that a sink (KIP-610) or the cluster rejects, while the others of its batch are kept."""
         self.counts.failures += 1
-        return self._ended(Failure(Stage.TASK_PUT, executing, error, 1), consumed, is_of_record=True)
+        return self._ended(Failure(stage, executing, error, 1), consumed, is_of_record=True)
 
     def _waits(self, start_ms: int, attempts: int) -> bool:
         """False: there is no time for another try."""

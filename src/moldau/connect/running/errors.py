@@ -46,6 +46,11 @@ class Errors:
         consumed = consumed_of(message)
         self._left_out(self._handling.reported(executing, RejectedError(reason), consumed), consumed)
 
+    def too_large(self, error: Exception) -> None:
+        """Records of a source that their topic does not take. Raises the error if that is not tolerated."""
+        outcome = self._handling.reported("Producer", error, None, Stage.KAFKA_PRODUCE)
+        self._left_out(outcome, None)
+
     def take_letters(self) -> list[DeadLetter]:
         taken, self._letters = self._letters, []
         return taken

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -21,10 +22,20 @@ from moldau.connect.running.outgoing import encoder, rows_of
 from moldau.connect.running.places import place_key, read_place, to_json
 from moldau.connect.running.protocol import Commands, Progress, Task
 from moldau.connect.running.reading import FINISHED, Batch, Place, open_reader
-from moldau.connect.running.transactions import AbortedError, Outgoing, StoppedError, Transactions
+from moldau.connect.running.transactions import (
+    AbortedError,
+    BatchTooLargeError,
+    Outgoing,
+    StoppedError,
+    TooLargeError,
+    Transactions,
+    mark_of,
+)
 
 FIRST_WAIT_S: Final = 0.1
 LONGEST_WAIT_S: Final = 10.0
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -44,8 +55,8 @@ class SourceJob:
         self._memory_mb: int = used.values[MEMORY]
         source = used.new(task)
         schema = used.schema(source)
-        errors = Errors(error_settings(task.config), task, commands.is_stopping)
-        self._conversion = Conversion(task.config, task.defaults, errors)
+        self._errors = Errors(error_settings(task.config), task, commands.is_stopping)
+        self._conversion = Conversion(task.config, task.defaults, self._errors)
         self._encode = encoder(schema, tuple(getattr(source, "key_columns", ())), task.config, self._conversion)
         reading = used.reading()
         self._is_batch = reading is Reading.BATCH
@@ -54,6 +65,8 @@ class SourceJob:
         self._key = place_key(task.connector, task.slot)
         self._place: Place = {}
         self._aborted = 0
+        self._left_out: frozenset[bytes] = frozenset()
+        """The marks of records that are not sent, until a batch is committed."""
 
     def start(self) -> None:
         self._transactions.start()
@@ -72,7 +85,17 @@ class SourceJob:
                 raise
             time.sleep(min(FIRST_WAIT_S * 2**self._aborted, LONGEST_WAIT_S))
             return Step.BUSY
+        except BatchTooLargeError as error:
+            _log.warning("%s: its batches have one record now; set producer.override.batch.size for larger ones", error)
+            self._transactions.send_singly()
+            self.start()
+            return Step.BUSY
+        except TooLargeError as error:
+            self._errors.too_large(error)
+            self._left_out |= error.marks
+            return Step.BUSY
         self._aborted = 0
+        self._left_out = frozenset()
         self._place = end
         self._reader.committed(end)
         return Step.BUSY
@@ -101,7 +124,7 @@ class SourceJob:
         topic = None
         for count, row in enumerate(rows, 1):
             made = encode(row)
-            if made is not None:
+            if made is not None and not (self._left_out and mark_of(*made[:3]) in self._left_out):
                 yield made
                 records += 1
                 size += len(made[1] or b"") + len(made[2] or b"")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -50,6 +51,18 @@ class RejectedError(MoldauError):
     """The cluster does not take a record, and would not at the next try."""
 
 
+class TooLargeError(RejectedError):
+    """Records are larger than their topic takes. `marks`: of these records (`mark_of`)."""
+
+    def __init__(self, sentence: str, marks: frozenset[bytes]) -> None:
+        super().__init__(sentence)
+        self.marks = marks
+
+
+class BatchTooLargeError(MoldauError):
+    """A topic does not take batches of this size. Its records may fit one by one (`send_singly`)."""
+
+
 class StoppedError(MoldauError):
     """The task is stopped while it waits for the cluster."""
 
@@ -60,6 +73,10 @@ class Transactions:
     def __init__(self, settings: Mapping[str, Any], is_stopping: Callable[[], bool]) -> None:
         self._failed: KafkaError | None = None
         self._failed_topic = ""
+        self._too_large: dict[bytes, str] = {}
+        """What is told about the records of the transaction that are too large, by their marks."""
+        self._settings = settings
+        self._is_single = False
         self._producer = Producer({**settings, "on_delivery": self._delivered})
         self._is_stopping = is_stopping
         self._is_open = False
@@ -69,8 +86,15 @@ class Transactions:
         KafkaException."""
         self._repeat(lambda: self._producer.init_transactions(TRY_S))
 
+    def send_singly(self) -> None:
+        """Each batch has one record from now on, which is slower. Call `start` then, and read the place again: a task
+        that has taken the place of this one is fenced, too."""
+        self._is_single = True
+        self._producer = Producer({**self._settings, "batch.num.messages": 1, "on_delivery": self._delivered})
+
     def begin(self) -> None:
         self._failed = None
+        self._too_large = {}
         self._producer.begin_transaction()
         self._is_open = True
 
@@ -93,6 +117,8 @@ class Transactions:
                     self._check_stopping()
                 except KafkaException as exception:
                     self._note_failure(exception.args[0], topic)
+                    if exception.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                        self._note_too_large(topic, value, key)
                     raise self._ended(exception.args[0]) from exception
 
     def serve(self) -> None:
@@ -138,6 +164,10 @@ class Transactions:
             if failed is None:
                 return AbortedError(error.str())
             reason = f"{failed.str()} (topic {self._failed_topic})"
+            if self._too_large:
+                return TooLargeError("; ".join(self._too_large.values()), frozenset(self._too_large))
+            if failed.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                return BatchTooLargeError(reason)
             return RejectedError(reason) if failed.code() in _PERMANENT else AbortedError(reason)
         return KafkaException(error)
 
@@ -148,11 +178,30 @@ class Transactions:
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self._note_failure(error, message.topic() or "")
+            if self._is_single and error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                self._note_too_large(message.topic() or "", message.value(), message.key())
+
+    def _note_too_large(self, topic: str, value: bytes | str | None, key: bytes | str | None) -> None:
+        size = len(_bytes(value)) + len(_bytes(key))
+        sentence = f"a record of {size} bytes is larger than the topic {topic} takes (max.message.bytes)"
+        self._too_large[mark_of(topic, value, key)] = sentence
 
     def _note_failure(self, error: KafkaError, topic: str) -> None:
         """The first error is the cause of the others."""
         if self._failed is None and error.code() != KafkaError._PURGE_QUEUE:
             self._failed, self._failed_topic = error, topic
+
+
+def mark_of(topic: str, value: bytes | str | None, key: bytes | str | None) -> bytes:
+    """Tells a record from others, in few bytes."""
+    found = hashlib.blake2b(digest_size=16)
+    for part in (topic, value, key):
+        found.update(b"-" if part is None else b"%d:" % len(_bytes(part)) + _bytes(part))
+    return found.digest()
+
+
+def _bytes(part: bytes | str | None) -> bytes:
+    return part.encode() if isinstance(part, str) else part or b""
 
 
 def _is_fenced(error: KafkaError) -> bool:
