@@ -106,7 +106,7 @@ class SimpleFrom(SimpleDataSourceStreamReader):
 
     def read(self, start: Place) -> tuple[Iterator[Any], Place]:
         rows, end = self._reader.read(start, *self._limit)
-        return iter(rows), dict(end)
+        return iter(list(rows)), dict(end)  # Spark copies the iterator, and a generator cannot be copied
 
     def readBetweenOffsets(self, start: Place, end: Place) -> Iterator[Any]:  # noqa: N802
         found: Iterator[Any] = self._reader.readBetweenOffsets(start, end)
