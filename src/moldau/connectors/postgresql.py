@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -24,7 +27,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from moldau.connect.configuration import Kind, Setting, parse, wrong
+from moldau.connect.configuration import Kind, Setting, in_range, parse, wrong
 from moldau.connect.data.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema, Type
 from moldau.connect.handling.stages import RetriableError
 from moldau.connectors.databases.connector import DatabaseConnector
@@ -92,6 +95,15 @@ _CONNECTION: Final = (
     connection("The server and the database: postgresql://HOST:PORT/DATABASE, also with jdbc: in front.", _checked_url),
     Setting("connection.user", Kind.STRING, None, documentation="The login.", group=CONNECTION),
     Setting("connection.password", Kind.PASSWORD, None, documentation="The password of the login.", group=CONNECTION),
+    Setting(
+        "transaction.timeout.ms",
+        Kind.INT,
+        300_000,
+        documentation="How long a transaction may take. Then the connection is closed, and the task fails: a server "
+        "that stands still does not hold it up for ever.",
+        group=CONNECTION,
+        check=in_range(1_000),
+    ),
 )
 
 
@@ -131,9 +143,11 @@ class PostgresqlDatabase:
     longest_name = 63
     """PostgreSQL cuts longer names, which could make one table of two."""
 
-    def __init__(self, url: str, user: str | None, password: str | None) -> None:
+    def __init__(self, url: str, user: str | None, password: str | None, timeout_s: float) -> None:
+        """`timeout_s`: for a transaction."""
         self._url = url.removeprefix("jdbc:")
         self._login = {name: text for name, text in (("user", user), ("password", password)) if text is not None}
+        self._timeout_s = timeout_s
 
     @contextmanager
     def transaction(self) -> Iterator[PostgresqlSession]:
@@ -143,7 +157,7 @@ class PostgresqlDatabase:
         with _in_words():
             parameters: dict[str, Any] = {**PARAMETERS, **conninfo_to_dict(self._url), **self._login}
             own = psycopg.connect(make_conninfo("", **parameters), cursor_factory=psycopg.RawCursor)
-            with own:
+            with own, _ended_after(self._timeout_s, own.pgconn.socket):
                 own.execute(f"SET LOCAL idle_in_transaction_session_timeout = '{IDLE_S}s'")
                 yield PostgresqlSession(own)
 
@@ -194,7 +208,42 @@ class Postgresql(DatabaseConnector):
         values = parse(_CONNECTION, self.options)
         user = values["connection.user"]
         password = secret_text(values["connection.password"])
-        return PostgresqlDatabase(str(values["connection.url"]), None if user is None else str(user), password)
+        timeout_s = int(str(values["transaction.timeout.ms"])) / 1000
+        url = str(values["connection.url"])
+        return PostgresqlDatabase(url, None if user is None else str(user), password, timeout_s)
+
+
+@contextmanager
+def _ended_after(timeout_s: float, descriptor: int) -> Iterator[None]:
+    """Shuts down the connection of this socket if what is inside takes longer, because libpq waits for an answer
+    without end. Raises RetriableError then."""
+    import psycopg
+
+    is_late = threading.Event()
+    ending = threading.Lock()
+
+    def end() -> None:
+        with ending:
+            if not is_over.is_set():
+                is_late.set()
+                own.shutdown(socket.SHUT_RDWR)
+
+    is_over = threading.Event()
+    timer = threading.Timer(timeout_s, end)
+    timer.daemon = True
+    with socket.socket(fileno=os.dup(descriptor)) as own:
+        timer.start()
+        try:
+            yield
+        except psycopg.OperationalError as error:
+            if not is_late.is_set():
+                raise
+            sentence = f"PostgreSQL: a transaction has taken {timeout_s:g} s (transaction.timeout.ms)"
+            raise RetriableError(f"{sentence}: the server stands still, or is slow") from error
+        finally:
+            with ending:
+                is_over.set()
+            timer.cancel()
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from moldau.connect.contract.ddl import parse_ddl
 from moldau.connect.handling.stages import RetriableError, RowsRejectedError
 from moldau.connect.running.contexts import set_context
 from moldau.connectors.databases.dialect import DatabaseError
-from moldau.connectors.postgresql import Postgresql
+from moldau.connectors.postgresql import Postgresql, PostgresqlDatabase
 from moldau.connectors.sqlite import Sqlite, SqliteDatabase
 from moldau.testing import Cluster
 from moldau.testing.connect import ConnectorError, ConnectorTask
@@ -353,6 +353,35 @@ def test_a_transaction_in_postgresql_does_not_stand_still(postgresql: Postgresql
     settings = Tables.of_postgresql(postgresql.url).settings
     with Postgresql(CaseInsensitiveDict(settings)).database().transaction() as session:
         assert session.execute("SHOW idle_in_transaction_session_timeout") == [("1min",)]
+
+
+def test_a_transaction_in_postgresql_has_an_end(postgresql: PostgresqlServer) -> None:
+    database = PostgresqlDatabase(postgresql.url, None, None, 1.0)
+    with pytest.raises(RetriableError, match=r"has taken 1 s \(transaction\.timeout\.ms\)"):
+        database.read("select pg_sleep(60)", ())
+    assert database.read("select 1", ()) == [(1,)]
+
+
+@pytest.mark.slow
+def test_a_server_that_stands_still(cluster: Cluster, postgresql: PostgresqlServer) -> None:
+    """A source waits in a statement, and fails after the timeout; later it goes on where it was."""
+    tables, topic = Tables.of_postgresql(postgresql.url), cluster.topic("still")
+    tables.ask("create table still (id int)")
+    tables.ask("insert into still values (1)")
+    config = tables.settings | {"name": topic, "topic": topic, "mode": "incrementing", "table.whitelist": "still"}
+    config |= {"incrementing.column.name": "id", "transaction.timeout.ms": "1000", "poll.interval.ms": "10"}
+    separator = "&" if "?" in postgresql.url else "?"
+    config |= {"connection.url": f"{postgresql.url}{separator}connect_timeout=2"}
+    config |= {"value.converter": "json", "value.converter.schemas.enable": "false"}
+    with ConnectorTask(cluster, config) as task:
+        task.wait_until_idle()
+        with postgresql.standing_still():
+            trace = task.wait_for_failure()
+    assert "a transaction has taken 1 s" in trace or "connection timeout expired" in trace
+    tables.ask("insert into still values (2)")
+    with ConnectorTask(cluster, config) as task:
+        task.wait_until_idle()
+    assert [record.value for record in cluster.records(topic)] == [b'{"id":1}', b'{"id":2}']
 
 
 def test_a_password_stays_out_of_the_address() -> None:
