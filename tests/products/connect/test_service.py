@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
-import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -39,12 +39,11 @@ def served(*arguments: str) -> Iterator[Rest]:
 
 
 def run(rest: Rest, *words: str) -> tuple[int, str]:
-    """The exit code, and the output or the error."""
-    environment = {**os.environ, "MOLDAU_CONNECT_URL": rest.url}
-    done = subprocess.run(
-        [*COMMAND, *words], capture_output=True, text=True, timeout=END_S, env=environment, check=False
-    )
-    return done.returncode, done.stdout or done.stderr
+    """The exit code, and the output or the error. In this process: a new one takes a second."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = main(["connect", *words, "--url", rest.url])
+    return code, out.getvalue() or err.getvalue()
 
 
 def records_of(cluster: Cluster, topic: str) -> int:

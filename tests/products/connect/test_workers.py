@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,10 +14,14 @@ from typing import Any
 
 import pytest
 
+from moldau.testing import Cluster
 from tests.support.cluster_under_test import cluster_under_test
 from tests.support.connect_cluster import connect_cluster
 from tests.support.connect_workers import Rest, worker
+from tests.support.talking_process import line_of, running
 
+SOON_S = 18
+"""Less than a request to a cluster that is away."""
 FAST = {"moldau.task.starts": "0"}
 
 
@@ -91,6 +97,19 @@ def test_a_task_that_failed_starts_again(
         # a restart by hand starts a new process at once
         assert rest.ask("POST", "/connectors/lives/tasks/0/restart")[0] == 204
         rest.until("/connectors/lives/status", lambda _: len(started(log)) == 3)
+
+
+def test_a_worker_ends_soon_without_its_cluster(source: dict[str, str]) -> None:
+    with Cluster() as cluster:
+        command = [sys.executable, "-m", "tests.support.connect_workers", cluster.bootstrap_servers, "gone"]
+        with running(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            rest = Rest(line_of(process.stdout).strip())
+            create(rest, "lone", source)
+            rest.until_states("lone", "RUNNING")
+            cluster.kill()
+            assert process.stdin is not None
+            process.stdin.close()
+            assert process.wait(SOON_S) == 0
 
 
 @pytest.mark.slow

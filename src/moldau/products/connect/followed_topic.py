@@ -26,6 +26,9 @@ from moldau.products.compacted_topic import MOST_REPLICAS, POLL_S, TIMEOUT_S, UN
 from moldau.products.connect.core.configs import Record
 from moldau.transport.librdkafka import librdkafka_settings
 
+LAST_WORDS_S = 3.0
+"""For the last records, when a worker ends."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -73,9 +76,11 @@ class FollowedTopic:
         return len(self._ends)
 
     def close(self) -> None:
-        self._is_closed = True
-        self._reader.join(TIMEOUT_S)
-        self._producer.flush(TIMEOUT_S)
+        """May be called twice. A cluster that is away holds it up for LAST_WORDS_S."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._reader.join(TIMEOUT_S)
+            self._producer.flush(LAST_WORDS_S)
 
     def catch_up(self) -> bool:
         """Waits until everything that was committed before this call is applied; False after TIMEOUT_S."""
