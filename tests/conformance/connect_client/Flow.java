@@ -74,23 +74,23 @@ public class Flow {
 
     static void change() throws Exception {
         Map<String, String> config = new TreeMap<>(client.getConnectorConfig(NAME));
-        config.put("tasks.max", "1");
-        tell("update", patiently(() -> client.updateConnectorConfig(NAME, config)).getConfig().get("tasks.max"));
-        until("RUNNING", 1);
+        config.put("limit", "30");
+        tell("update", patiently(() -> client.updateConnectorConfig(NAME, config)).getConfig().get("limit"));
+        until("RUNNING", 2);
         tell("pause", patiently(() -> client.pauseConnector(NAME)));
-        until("PAUSED", 1);
+        until("PAUSED", 2);
         tell("resume", patiently(() -> client.resumeConnector(NAME)));
-        until("RUNNING", 1);
+        until("RUNNING", 2);
     }
 
     static void restart() throws Exception {
         tell("restart", patiently(() -> client.restartConnector(NAME)));
-        until("RUNNING", 1);
+        until("RUNNING", 2);
         tell("restart all", patiently(() -> client.restartConnector(
             new PostConnectorRestart(NAME).withIncludeTasks(true).withOnlyFailed(false))));
-        until("RUNNING", 1);
+        until("RUNNING", 2);
         tell("restart task", patiently(() -> client.restartConnectorTask(NAME, 0)));
-        until("RUNNING", 1);
+        until("RUNNING", 2);
     }
 
     static void errors() {

@@ -71,6 +71,9 @@ def test_a_connector_is_created_stopped_reset_and_deleted_by_commands(tmp_path: 
         head, _, *parts = run(rest, "status", "made")[1].splitlines()
         assert head.split() == ["part", "state", "worker", "records", "records/s", "lag", "error"]
         assert sum(int(part.split()[4]) for part in parts[1:]) == 300
+        status, told = rest.settled("PUT", "/connectors/made/config", MADE | {"tasks.max": "3"})
+        assert (status, "'DELETE' request to '/connectors/made/offsets'" in told["message"]) == (400, True)
+        assert rest.settled("PUT", "/connectors/made/config", MADE | {"task.memory.max.mb": "500"})[0] == 200
         assert run(rest, "offsets", "made", "--reset")[0] == 1
         assert run(rest, "stop", "made")[0] == 0
         rest.until("/connectors/made/status", lambda found: found["tasks"] == [])
@@ -80,8 +83,9 @@ def test_a_connector_is_created_stopped_reset_and_deleted_by_commands(tmp_path: 
         assert sum(one["offset"]["rows"] for one in places) == 300
         assert run(rest, "offsets", "made", "--reset")[0] == 0
         assert run(rest, "offsets", "made") == (0, "no offsets\n")
+        assert rest.settled("PUT", "/connectors/made/config", MADE | {"tasks.max": "3"})[0] == 200
         assert run(rest, "resume", "made")[0] == 0
-        rest.until_states("made", "RUNNING", "RUNNING")
+        rest.until_states("made", "RUNNING", "RUNNING", "RUNNING")
         cluster.wait_for(lambda: records_of(cluster, "made") == 600)
         assert run(rest, "restart", "made", "--task", "1")[0] == 0
         assert run(rest, "delete", "made")[0] == 0
@@ -105,6 +109,13 @@ def test_a_worker_alone_takes_its_connectors_from_files(tmp_path: Path) -> None:
             rest.until_states("made", "RUNNING", "RUNNING")
             rest.until("/connectors/made/offsets", lambda found: len(found["offsets"]) == 2)
         assert records_of(cluster, "made") == 300
+        file.write_text(file.read_text().replace("tasks.max=2", "tasks.max=1"))
+        words = [*COMMAND, "serve", "--port", "0", "--config", str(settings), "--standalone", str(file)]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=END_S, check=False)
+        assert (done.returncode, "gives connector made 1 task, and its offsets are those of 2" in done.stderr) == (
+            1,
+            True,
+        )
 
 
 def test_a_wrong_file_of_settings_is_rejected(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from moldau.products.connect.core.configs import (
     target_record,
     task_records,
 )
-from moldau.products.connect.core.offsets import OffsetState, offset_record
+from moldau.products.connect.core.offsets import OffsetState, offset_record, without_ranges
 from moldau.products.connect.core.refusals import Refusal
 from moldau.products.connect.core.shares import share_of_task
 from moldau.products.connect.core.statuses import (
@@ -141,6 +141,13 @@ def test_offsets_are_kept_by_partition() -> None:
     assert state.of("a") == [({"filename": "in.txt"}, {"position": 9}), ({"filename": "b"}, {"position": 1})]
     state.apply(*offset_record("a", {"filename": "in.txt"}, None))
     assert state.of("a") == [({"filename": "b"}, {"position": 1})]
+
+
+def test_a_batch_after_a_change_of_offsets_has_a_new_number() -> None:
+    done = {"id": "4f1c", "batch": 7, "ranges": {"t": {"0": [0, 9]}}}
+    changed = without_ranges(done)
+    assert changed == {"id": "4f1c", "batch": 8, "ranges": {}}
+    assert without_ranges(changed) == changed
 
 
 def test_a_stopped_connector_has_no_tasks_and_a_resumed_one_is_planned_again() -> None:

@@ -38,8 +38,10 @@ Kept in the topic of offsets (keys and values are JSON without spaces):
 - sink: key `["NAME",{"slot":0}]`, value {"id": "4f1c...", "batch": 7, "ranges": {"TOPIC": {"0": [start, end]}}}: the
   batch that is written next, or again. `id` is chosen once for the name. Committed offsets of the group `connect-NAME`
   that have reached every `end` show that the batch is done. To set the group's offsets, stop the tasks, then write
-  this value with `ranges` {} and keep `id` and `batch`, because a target may know batches by their number. A task that
-  finds no value begins at batch 0 with a new id.
+  this value with `ranges` {}, the same `id`, and `batch` plus 1 unless `ranges` was {}, because a target may know
+  batches by their number. A task that finds no value begins at batch 0 with a new id.
+- key `["NAME",{}]`, value {"slots": 3}: the number of slots. While slot 0 of a sink ends the batches of another number
+  (see `slots`), also "earlier": that number. A source has it if its class has `split`.
 
 A connector that is deleted needs tombstones for all its slots.
 
@@ -60,11 +62,12 @@ opening: the job of a light task
 outgoing: rows of a source as records of topics
 partitions: the partitions of a sink's slot
 placed: a source as one of Spark that begins at a place
-places: the place of a task in the topic of offsets
+places: the places of a connector in the topic of offsets
 process: stdin and stdout of the process, and the end of a stop
 protocol: the lines between a worker and its task
 reading: one form for the three readers of a source
 sink: the task of a sink
+slots: the slots of a connector when their number changes
 source: the task of a source
 transactions: transactions of a task
 """

@@ -10,7 +10,7 @@ from moldau.connect.contract.shared_settings import CLASS
 from moldau.connect.handling.stages import StoppedError as NotHandledError
 from moldau.connect.running.jobs import Job, OpenJob, Step
 from moldau.connect.running.protocol import Command, Commands, Reporter, State, Task
-from moldau.connect.running.transactions import StoppedError
+from moldau.connect.running.transactions import FencedError, StoppedError
 
 STOPPED, FAILED = 0, 1
 """Exit codes."""
@@ -27,19 +27,25 @@ def run(task: Task, commands: Commands, reporter: Reporter, open_job: OpenJob) -
         job, wait_s = open_job(task, commands)
         is_finished = _run(job, task.state, wait_s, commands, reporter)
         job.close()
-    except (StoppedError, NotHandledError):
-        _close(job)
     except Exception as error:
         trace = traceback.format_exc() + _hint(error, task)
         _close(job)
-        if job is not None:
-            reporter.report_progress(job.progress, is_last=True)
-        reporter.report_failure(trace)
-        return FAILED
+        if not _is_stop(error, commands):
+            if job is not None:
+                reporter.report_progress(job.progress, is_last=True)
+            reporter.report_failure(trace)
+            return FAILED
     if job is not None:
         reporter.report_progress(job.progress, is_last=True)
     reporter.report_state(State.STOPPED, finished=is_finished)
     return STOPPED
+
+
+def _is_stop(error: Exception, commands: Commands) -> bool:
+    """Whether the error is the end of a task that was asked to stop; another task may have its place already."""
+    return isinstance(error, StoppedError | NotHandledError) or (
+        isinstance(error, FencedError) and commands.is_stopping.is_set()
+    )
 
 
 def _hint(error: Exception, task: Task) -> str:

@@ -6,14 +6,14 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from confluent_kafka import TopicPartition
 
 from moldau.connect.handling.dead_letters import DeadLetter
 from moldau.connect.running.clients import producer_settings
 from moldau.connect.running.partitions import Partition
-from moldau.connect.running.places import place_key, read_place, to_json
+from moldau.connect.running.places import Count, count_key, place_key, to_json
 from moldau.connect.running.protocol import Task
 from moldau.connect.running.transactions import Transactions
 from moldau.errors import MoldauError
@@ -54,11 +54,17 @@ class Notes:
         """The query that a writer sees."""
         return f"{self._task.connector}-{self._task.slot}-{self._id}"
 
-    def start(self, committed: Committed) -> None:
-        """Fences earlier tasks of the slot, and reads the note. Raises FencedError, NoTopicError, StoppedError,
-        KafkaException."""
+    @property
+    def slot(self) -> int:
+        return self._task.slot
+
+    def fence(self) -> None:
+        """Ends what earlier tasks of the slot write. Raises FencedError, StoppedError, KafkaException."""
         self._transactions.start()
-        note = read_place(self._task, self._is_stopping) or {"id": uuid.uuid4().hex, "batch": 0, "ranges": {}}
+
+    def resume(self, noted: Mapping[str, Any] | None, committed: Committed) -> None:
+        """`noted`: the slot's place, read after `fence`. Raises KafkaException."""
+        note = noted or {"id": uuid.uuid4().hex, "batch": 0, "ranges": {}}
         self._id, self.number = note["id"], note["batch"]
         ranges = {
             (topic, int(index)): (start, end)
@@ -71,15 +77,18 @@ class Notes:
         else:
             self.pending = ranges
 
-    def note(self, ranges: Ranges, letters: Sequence[DeadLetter] = ()) -> None:
-        """With dead letters that a batch which is written again would not give again. Raises FencedError."""
+    def note(self, ranges: Ranges, letters: Sequence[DeadLetter] = (), count: Count | None = None) -> None:
+        """With dead letters that a batch which is written again would not give again, and the number of slots. Raises
+        FencedError."""
         parts: dict[str, dict[str, list[int]]] = {}
         for (topic, index), (start, end) in ranges.items():
             parts.setdefault(topic, {})[str(index)] = [start, end]
         note = {"id": self._id, "batch": self.number, "ranges": parts}
+        connector, kept_in = self._task.connector, self._task.offsets_topic
         self._transactions.begin()
-        key = place_key(self._task.connector, self._task.slot)
-        self._transactions.send(self._task.offsets_topic, to_json(note), key)
+        self._transactions.send(kept_in, to_json(note), place_key(connector, self.slot))
+        if count is not None:
+            self._transactions.send(kept_in, count.to_json(), count_key(connector))
         self._send(letters)
         self._transactions.commit()
         self.pending, self._noted_s = ranges, time.monotonic()

@@ -22,8 +22,9 @@ from moldau.connect.running.incoming import Decoder, Incoming, RowMaker, Shape, 
 from moldau.connect.running.intake import Intake
 from moldau.connect.running.jobs import Step
 from moldau.connect.running.memory import check_memory
-from moldau.connect.running.notes import BatchError, Notes, Ranges
+from moldau.connect.running.notes import BatchError, Ranges
 from moldau.connect.running.protocol import Commands, Progress, Task
+from moldau.connect.running.slots import LOOK_S, Slots
 
 
 class SinkJob:
@@ -31,7 +32,7 @@ class SinkJob:
         values = used.values
         self.progress = Progress()
         self._task = task
-        self._is_stopping = commands.is_stopping.is_set
+        self._stopping = commands.is_stopping
         self._error_settings = error_settings(task.config)
         self._letters_replicas: int = values[REPLICATION]
         self._errors = Errors(self._error_settings, task, commands.is_stopping)
@@ -39,10 +40,12 @@ class SinkJob:
         self._columns = RowColumns(values[ROW_COLUMNS] or used.description.row_columns)
         self._sink = used.new(task)
         self._conversion = Conversion(task.config, task.defaults, self._errors)
-        self._notes = Notes(task, self._is_stopping)
         settings = consumer_settings(task, f"connect-{task.connector}")
         decoder = Decoder(self._conversion, self._columns)
         self._intake = Intake(task, settings, decoder, values[BATCH_ROWS], values[BATCH_BYTES])
+        self._slots = Slots(task, self._intake.committed, commands.is_stopping.is_set)
+        self._notes = self._slots.own
+        """Of the slot whose batches are written: the own one, after earlier ones."""
         self._shape: Shape | None = None
         self._made: tuple[RowMaker, DataSourceStreamWriter] | None = None
         self._rejected: set[tuple[str | None, int | None, int | None]] = set()
@@ -50,16 +53,19 @@ class SinkJob:
         self._reached: dict[str, dict[str, int]] = {}
 
     def start(self) -> None:
-        self._notes.start(self._intake.committed)
+        self._slots.start()
+        self._notes = self._slots.own
         make_letters_topic(self._task, self._error_settings, self._letters_replicas)
-        self._intake.look_for_partitions()
 
     def step(self, wait_s: float) -> Step:
-        self._intake.look_for_partitions()
+        if not self._notes.pending and not self._has_slot():
+            self._stopping.wait(LOOK_S)
+            return Step.BUSY
         if self._notes.pending:
-            batch = self._intake.read_again(self._notes.pending, self._is_stopping)
+            batch = self._intake.read_again(self._notes.pending, self._stopping.is_set)
             ranges = self._notes.pending
         else:
+            self._intake.look_for_partitions()
             batch = self._intake.next_batch(wait_s)
             ranges = positions_of(batch)
         if ranges:
@@ -77,8 +83,18 @@ class SinkJob:
 
     def close(self) -> None:
         self._notes.close()
+        self._slots.close()
         self._intake.close()
         self._conversion.close()
+
+    def _has_slot(self) -> bool:
+        """False: the batches of earlier slots are not ended yet."""
+        if self._slots.is_settled:
+            return True
+        found = self._slots.next()
+        if found is not None and found is not self._notes:
+            self._notes, self._made, self._reached = found, None, {}
+        return found is not None
 
     def _write(self, batch: Incoming) -> None:
         """A retriable error writes the batch again, here. After another one the next start does so."""
@@ -88,7 +104,7 @@ class SinkJob:
         check_memory(self._memory_mb)
         self._rejected.clear()
         maker, writer = self._writer(present)
-        set_context(self._notes.query_id, self._notes.number, self._task.slot)
+        set_context(self._notes.query_id, self._notes.number, self._notes.slot)
         self._errors.run(Stage.TASK_PUT, type(writer).__qualname__, lambda: self._publish_rest(present, maker, writer))
 
     def _publish_rest(self, batch: Incoming, maker: RowMaker, writer: DataSourceStreamWriter) -> None:

@@ -19,9 +19,10 @@ from moldau.connect.running.errors import Errors
 from moldau.connect.running.jobs import Step
 from moldau.connect.running.memory import CHECK_EVERY_ROWS, check_memory
 from moldau.connect.running.outgoing import encoder, rows_of
-from moldau.connect.running.places import place_key, read_place, to_json
+from moldau.connect.running.places import count_key, place_key, read_place, to_json
 from moldau.connect.running.protocol import Commands, Progress, Task
 from moldau.connect.running.reading import FINISHED, Batch, Place, open_reader
+from moldau.connect.running.slots import check_source
 from moldau.connect.running.transactions import (
     AbortedError,
     BatchTooLargeError,
@@ -63,6 +64,7 @@ class SourceJob:
         self._reader = open_reader(source, reading, schema, used.values[BATCH_ROWS])
         self._transactions = Transactions(producer_settings(task), self._is_stopping)
         self._key = place_key(task.connector, task.slot)
+        self._has_split = used.description.has_split
         self._place: Place = {}
         self._aborted = 0
         self._left_out: frozenset[bytes] = frozenset()
@@ -70,6 +72,8 @@ class SourceJob:
 
     def start(self) -> None:
         self._transactions.start()
+        if self._has_split:
+            check_source(self._task, self._is_stopping, self._write_count)
         self._place = read_place(self._task, self._is_stopping) or self._reader.first()
         self.progress.begin(self._place)
 
@@ -117,6 +121,11 @@ class SourceJob:
         self._transactions.commit()
         self.progress.count(sent.records, sent.size, sent.topics, end)
         return end
+
+    def _write_count(self, count: bytes) -> None:
+        self._transactions.begin()
+        self._transactions.send(self._task.offsets_topic, count, count_key(self._task.connector))
+        self._transactions.commit()
 
     def _encoded(self, rows: Iterator[Any], sent: _Sent) -> Iterator[Outgoing]:
         """The records of the rows, one by one: a reader may wait for its next row, and rows may be large."""

@@ -100,7 +100,9 @@ class Folder:
             if is_chosen and about.st_ino % self._parts == self._part % self._parts:
                 found.append(Found(path, about.st_ino, about.st_size, about.st_mtime_ns))
         if len(found) > MAX_FILES:
-            raise FileError(f"{self.path} has {len(found)} files, more than {MAX_FILES}: read it with more tasks")
+            raise FileError(
+                f"{self.path} has {len(found)} files, more than {MAX_FILES}: move files away, or use more tasks"
+            )
         return sorted(found, key=lambda one: (one.changed_ns, one.path.name))
 
     def _names(self, folder: Path) -> list[tuple[Path, os.stat_result]]:

@@ -13,6 +13,7 @@ requests: what a request of the REST interface does
 rest/: the REST interface over HTTP
 running/: the tasks of a worker
 settings: the settings of a worker
+splitting: the tasks of a connector
 status_topic: the states of connectors and tasks
 worker: one worker
 """

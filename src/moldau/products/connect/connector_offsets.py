@@ -18,14 +18,16 @@ from moldau.client.protocol.access import ClusterAccess
 from moldau.products.compacted_topic import TIMEOUT_S, UNHEARD
 from moldau.products.connect.core import refusals
 from moldau.products.connect.core.configs import Record
-from moldau.products.connect.core.offsets import OffsetState, Place, offset_record
+from moldau.products.connect.core.offsets import RANGES, OffsetState, Place, offset_record, without_ranges
 from moldau.products.connect.followed_topic import FollowedTopic
 from moldau.transport.librdkafka import librdkafka_settings
 
 SLOT = "slot"
 """The partition of a source."""
 TOPIC, PARTITION, OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
-BATCH_ID, BATCH, RANGES = "id", "batch", "ranges"
+SLOTS = "slots"
+OF_ALL: Place = {}
+"""The partition of what a connector keeps for all its slots (`moldau.connect.running.slots`)."""
 DELETED = -1
 """Of a committed offset that is deleted."""
 
@@ -57,7 +59,7 @@ class ConnectorOffsets:
 
     def of(self, name: str, kind: str) -> Answer:
         """Kafka Connect's answer. Raises Refusal."""
-        found = self._of_sink(name) if kind == "sink" else self._kept(name)
+        found = self._of_sink(name) if kind == "sink" else [one for one in self._kept(name) if one[0] != OF_ALL]
         return {"offsets": [{"partition": partition, "offset": offset} for partition, offset in found]}
 
     def alter(self, name: str, kind: str, changes: Sequence[Change]) -> None:
@@ -71,7 +73,13 @@ class ConnectorOffsets:
         """Deletes all offsets. Raises Refusal."""
         if kind == "sink":
             self._delete_group(name)
-        self._topic.write([offset_record(name, partition, None) for partition, _ in self._kept(name)])
+        # a sink keeps its number of slots: tasks that are frozen must still be fenced when it changes
+        gone = [partition for partition, _ in self._kept(name) if kind != "sink" or partition != OF_ALL]
+        self._topic.write([offset_record(name, partition, None) for partition in gone])
+
+    def slots_of(self, name: str) -> int | None:
+        """The number of tasks whose places are kept; None if that does not matter. Raises Refusal."""
+        return next((found.get(SLOTS) for partition, found in self._kept(name) if partition == OF_ALL), None)
 
     def _kept(self, name: str) -> list[tuple[Place, Place]]:
         if not self._topic.catch_up():
@@ -112,7 +120,7 @@ class ConnectorOffsets:
             except KafkaException as error:
                 raise refusals.Refusal(500, f"The offsets could not be changed: {error.args[0].str()}") from error
         self._topic.write(
-            [offset_record(name, slot, {**held, RANGES: {}}) for slot, held in self._kept(name) if RANGES in held]
+            [offset_record(name, slot, without_ranges(held)) for slot, held in self._kept(name) if RANGES in held]
         )
 
     def _delete_group(self, name: str) -> None:

@@ -27,6 +27,7 @@ from moldau.products.connect.core.statuses import (
     topic_record,
 )
 from moldau.products.connect.running.plugins import Plugins
+from moldau.products.connect.splitting import Splitting
 from moldau.products.connect.status_topic import Statuses
 
 WAIT_S = 0.5
@@ -54,6 +55,7 @@ class Planning:
         configs: Configs,
         statuses: Statuses,
         plugins: Plugins,
+        splitting: Splitting,
         worker_id: str,
         is_leader: Callable[[], bool],
         woken: threading.Event,
@@ -61,6 +63,7 @@ class Planning:
         self._configs = configs
         self._statuses = statuses
         self._plugins = plugins
+        self._splitting = splitting
         self._worker_id = worker_id
         self._is_leader = is_leader
         self._seen: dict[str, Seen] = {}
@@ -130,8 +133,7 @@ class Planning:
 
     def _plan(self, name: str, config: Config) -> None:
         """Raises Refusal."""
-        text = config.get("tasks.max", "1")
-        tasks = self._plugins.split(config, int(text) if text.isdigit() else 1)
+        tasks = self._splitting.tasks_of(name, config)
         self._configs.write(lambda state: (decisions.plan(state, name, tasks), None))
 
     def _forget(self) -> None:

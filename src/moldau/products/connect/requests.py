@@ -93,6 +93,8 @@ class Requests:
     def create(self, name: str, config: Mapping[str, str], target: Target | None) -> Answer:
         config = decisions.named(name, config)
         self._require_valid(config)
+        if target is not Target.STOPPED:  # so that the offsets of a deleted connector of this name can be reset
+            self._worker.splitting.check(name, config)
         self._worker.configs.write(lambda state: (decisions.create(state, name, config, target), None))
         return {"name": name, "config": config, "tasks": [], "type": self._worker.plugins.kind_of(config)}
 
@@ -100,6 +102,7 @@ class Requests:
         """Whether the connector is new, and the answer."""
         config = decisions.named(name, config)
         self._require_valid(config)
+        self._worker.splitting.check(name, config)
         is_new = self._worker.configs.write(
             lambda state: (decisions.replace(state, name, config), name not in state.connectors)
         )

@@ -21,6 +21,7 @@ from moldau.products.connect.running.plugins import Plugins
 from moldau.products.connect.running.programs import Programs, has_jvm
 from moldau.products.connect.running.supervision import Supervision, TaskSettings
 from moldau.products.connect.settings import CA_LOCATION, WorkerSettings, WorkerSettingsError
+from moldau.products.connect.splitting import Splitting
 from moldau.products.connect.status_topic import Statuses, StatusMemory, StatusTopic
 from moldau.transport.librdkafka import librdkafka_settings
 
@@ -78,6 +79,7 @@ class Worker:
             settings.replicas("offset"),
         )
         self.cluster_id = self.offsets.cluster_id
+        self.splitting = Splitting(self.plugins, self.offsets)
         self._woken = threading.Event()
         self.configs, self.statuses = self._stores()
         self._supervision = Supervision(
@@ -95,7 +97,13 @@ class Worker:
         )
         self._group: Group | None = None
         self._planning = Planning(
-            self.configs, self.statuses, self.plugins, self.worker_id, self.is_leader, self._woken
+            self.configs,
+            self.statuses,
+            self.plugins,
+            self.splitting,
+            self.worker_id,
+            self.is_leader,
+            self._woken,
         )
         self._levels: Mapping[str, str] = {}
         self._closing = threading.Event()

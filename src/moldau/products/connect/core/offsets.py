@@ -15,6 +15,10 @@ Place = dict[str, Any]
 """A partition of a source, or an offset in it."""
 
 
+BATCH, RANGES = "batch", "ranges"
+"""Of the batch that a slot of a sink has noted."""
+
+
 class OffsetState:
     """Not thread-safe."""
 
@@ -36,6 +40,11 @@ class OffsetState:
     def of(self, name: str) -> list[tuple[Place, Place]]:
         """Partition and offset, in the order in which the partitions came."""
         return list(self._offsets.get(name, {}).values())
+
+
+def without_ranges(held: Place) -> Place:
+    """What a slot of a sink keeps when its offsets change. The target may have the last batch under its number."""
+    return {**held, BATCH: held[BATCH] + bool(held[RANGES]), RANGES: {}}
 
 
 def offset_record(name: str, partition: Place, offset: Place | None) -> Record:

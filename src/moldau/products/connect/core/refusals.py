@@ -54,5 +54,15 @@ def not_stopped(name: str) -> Refusal:
     )
 
 
+def other_number(name: str, tasks: int, kept: int) -> Refusal:
+    """Of a source whose places are those of `kept` tasks."""
+    return bad_request(
+        f"The configuration gives connector {name} {tasks} {'task' if tasks == 1 else 'tasks'}, and its offsets are "
+        f"those of {kept}: each would be at the place of another part of the source. Leave the number of tasks at "
+        f"{kept}, or reset the offsets first, with a 'PUT' request to '/connectors/{name}/stop' and a 'DELETE' request "
+        f"to '/connectors/{name}/offsets'; then the source begins again."
+    )
+
+
 def store_failed(reason: str) -> Refusal:
     return Refusal(500, f"The change could not be kept: {reason}")

@@ -21,9 +21,10 @@ from moldau.connect.running.errors import REPLICATION, Errors, make_letters_topi
 from moldau.connect.running.incoming import RowMaker, Shape
 from moldau.connect.running.intake import REQUEST_S, committed_offsets
 from moldau.connect.running.jobs import Step
-from moldau.connect.running.notes import BatchError, Notes, Ranges
+from moldau.connect.running.notes import BatchError, Ranges
 from moldau.connect.running.partitions import Partition, chosen_topics
 from moldau.connect.running.protocol import PROGRESS_EVERY_S, Commands, Progress, Task
+from moldau.connect.running.slots import Slots
 from moldau.products.connect.on_spark.decoding import Decoding, Looking, Run, Writing, Written
 from moldau.products.connect.on_spark.reports import REPORT, collect_reports
 from moldau.products.connect.on_spark.session import access_of, open_task_session
@@ -57,8 +58,10 @@ class SparkSink:
         self._conversion, _ = self._decoding.open()
         self._sink = used.new(task)
         self._options = access_of(task).spark_options()
-        self._notes = Notes(task, commands.is_stopping.is_set)
         self._consumer = Consumer(consumer_settings(task, f"connect-{task.connector}"))
+        self._slots = Slots(task, partial(committed_offsets, self._consumer), commands.is_stopping.is_set)
+        self._notes = self._slots.own
+        """Of the slot whose batches are written: the own one, after earlier ones."""
         self._topics: list[str] = []
         self._looked_s = 0.0
         self._told_s = -PROGRESS_EVERY_S
@@ -71,13 +74,19 @@ class SparkSink:
     def start(self) -> None:
         self._spark = open_task_session(self._task, self._used.values)
         pickle_with_code(self._used.found)
-        self._notes.start(partial(committed_offsets, self._consumer))
+        self._slots.start()
+        self._notes = self._slots.own
         make_letters_topic(self._task, self._error_settings, self._used.values[REPLICATION])
 
     def step(self, wait_s: float) -> Step:
         if not self._stream.is_open:
             if self._notes.pending:
                 self._write_pending(self._notes.pending)
+                return Step.BUSY
+            if not self._slots.is_settled:
+                found = self._slots.next()
+                self._notes = found or self._notes
+                self._is_stopping.wait(LOOK_S if found is None else 0)
                 return Step.BUSY
             self._topics = self._chosen()
             if not self._topics:
@@ -97,6 +106,7 @@ class SparkSink:
     def close(self) -> None:
         self._stream.stop()
         self._notes.close()
+        self._slots.close()
         self._consumer.close()
         self._conversion.close()
 
@@ -227,7 +237,7 @@ class SparkSink:
         notes = self._notes
         writing = Writing(self._decoding, shape, writer, notes.query_id, notes.number, dict(rejected))
         messages: list[Any] = []
-        set_context(notes.query_id, notes.number, self._task.slot)
+        set_context(notes.query_id, notes.number, notes.slot)
         try:
             found: list[Written] = collect_reports(frame.mapInArrow(writing, REPORT))
             messages = [one.message for one in found]

@@ -15,9 +15,10 @@ from moldau.connect.running.errors import Errors
 from moldau.connect.running.jobs import Step
 from moldau.connect.running.outgoing import encoder
 from moldau.connect.running.placed import first_place, placed_source
-from moldau.connect.running.places import place_key, read_place, to_json
+from moldau.connect.running.places import count_key, place_key, read_place, to_json
 from moldau.connect.running.protocol import Commands, Progress, Task
 from moldau.connect.running.reading import FINISHED, Place
+from moldau.connect.running.slots import check_source
 from moldau.products.connect.on_spark.encoding import RECORDS, Encoding, Sending, Sent
 from moldau.products.connect.on_spark.producing import Producing
 from moldau.products.connect.on_spark.reports import REPORT, collect_reports
@@ -54,6 +55,8 @@ class SparkSource:
     def start(self) -> None:
         self._spark = open_task_session(self._task, self._used.values)
         self._producing.start()
+        if self._used.description.has_split:
+            check_source(self._task, self._is_stopping.is_set, self._write_count)
         self._place = read_place(self._task, self._is_stopping.is_set) or self._first_place()
         self.progress.begin(self._place)
 
@@ -95,6 +98,10 @@ class SparkSource:
         self._place = place
         topics = {topic for one in sent for topic in one.topics}
         self.progress.count(sum(one.records for one in sent), sum(one.size for one in sent), topics, place)
+
+    def _write_count(self, count: bytes) -> None:
+        self._producing.begin()
+        self._producing.commit(self._task.offsets_topic, count_key(self._task.connector), count)
 
     def _session(self) -> SparkSession:
         if self._spark is None:
