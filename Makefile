@@ -7,7 +7,7 @@ JOBS ?= 2
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo sql-cases sql-histories test test-all slow slow-broker slow-spark spark-servers prometheus spark-tokens slow-seeds slow-seeds-changed bench fuzz verdicts seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential differential-users differential-tokens avro-pairs acl-decisions bench-against compare exactly-once exactly-once-java exactly-once-spark exactly-once-flink delivery kills-pipelines kills-idempotent kills-outbox kills-examples kills-sql kills-connect connect-on-kafka soak-pipelines torture chaos machines machines-soak machines-cuts change-of-sides dist release clean
+.PHONY: help demo sql-cases sql-histories test test-all slow slow-broker slow-spark spark-servers prometheus spark-tokens slow-seeds slow-seeds-changed bench fuzz verdicts seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential differential-users differential-tokens avro-pairs acl-decisions bench-against compare exactly-once exactly-once-java exactly-once-spark exactly-once-flink delivery kills-pipelines kills-idempotent kills-outbox kills-examples kills-sql kills-connect connectors-on-spark connect-on-kafka soak-pipelines torture chaos machines machines-soak machines-cuts change-of-sides dist release clean
 
 help:
 	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"
@@ -31,7 +31,8 @@ help:
 	@echo "make sql-cases [ON=kafka|cluster]   all golden cases of streaming SQL; on Apache Kafka, on a standalone Spark cluster"
 	@echo "make sql-histories [HISTORIES=2000]   tables, joins and windows in SQL next to DuckDB (seed printed)"
 	@echo "make kills-sql [RECORDS=500000 KILLS=20]   instances of moldau sql serve and the broker die while queries run (seed printed)"
-	@echo "make kills-connect [KILLS=10 WORKER_KILLS=5 CONNECTOR=postgresql BROKER=kafka]   tasks of connectors and their worker die in the middle of batches (seed printed)"
+	@echo "make connectors-on-spark   each connector on Spark gives what its light task gives"
+	@echo "make kills-connect [KILLS=10 WORKER_KILLS=5 CONNECTOR=postgresql BROKER=kafka RUNNER=spark]   tasks of connectors and their worker die in the middle of batches (seed printed)"
 	@echo "make soak-pipelines [MINUTES=30]   the memory of running pipelines must not grow"
 	@echo "make torture [MINUTES=15]   the broker is killed, stopped and frozen under load (seed printed)"
 	@echo "make chaos [MINUTES=30]     three brokers are killed, frozen and cut off under load (seed printed; ROOT=1: namespaces, a full disk)"
@@ -226,7 +227,11 @@ kills-sql: .venv/.test
 # Kafka, fetched with Maven.
 kills-connect: KILLS = 10
 kills-connect: .venv/.test
-	$(if $(filter kafka,$(BROKER)),$(WITH_KAFKA)) $(BIN)/python -m tests.products.connect.kills --kills $(KILLS) --worker-kills $(or $(WORKER_KILLS),5) --broker $(or $(BROKER),moldau) $(if $(CONNECTOR),--connector $(CONNECTOR)) $(if $(SEED),--seed $(SEED))
+	$(if $(filter kafka,$(BROKER)),$(WITH_KAFKA)) $(BIN)/python -m tests.products.connect.kills --kills $(KILLS) --worker-kills $(or $(WORKER_KILLS),5) --broker $(or $(BROKER),moldau) $(if $(CONNECTOR),--connector $(CONNECTOR)) $(if $(RUNNER),--runner $(RUNNER)) $(if $(SEED),--seed $(SEED))
+
+# Each configuration of kills-connect on Spark gives what its light task gives.
+connectors-on-spark: .venv/.test
+	MOLDAU_CONNECTORS_ON_SPARK=all $(BIN)/pytest tests/spark/connectors/test_every_connector.py
 
 # The tests of connectors on Apache Kafka, fetched with Maven, with tests/support/connect_cluster.py. TESTS: which.
 connect-on-kafka: .venv/.test

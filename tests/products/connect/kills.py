@@ -1,6 +1,7 @@
 """`make kills-connect`: kill -9 of tasks in the middle of a batch, and of the worker, while each connector has data.
 
-python -m tests.products.connect.kills [--kills 10] [--worker-kills 5] [--connector NAME] [--broker moldau] [--seed N]
+python -m tests.products.connect.kills [--kills 10] [--worker-kills 5] [--connector NAME] [--broker moldau]
+    [--runner light] [--seed N]
 
 A task is stopped (SIGSTOP), and killed only if its batch is begun and not committed: a source has records of an open
 transaction, a sink has noted a batch whose offsets are not committed. At a kill of the worker the tasks are stopped in
@@ -18,13 +19,15 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
 import psutil
 
+from moldau.connect.contract.runners import LIGHT, RUNNER, RUNNERS, SPARK
+from moldau.products.connect.running.programs import PROGRAMS
 from tests.support.apache_kafka import apache_kafka
 from tests.support.connect_workers import Rest
 from tests.support.database_tables import Tables
@@ -56,6 +59,9 @@ status.storage.replication.factor=1
 status.storage.partitions=1
 moldau.shares=8
 """
+MODULES = {PROGRAMS.tasks[runner][-1] for runner in RUNNERS}
+"""Of the processes of tasks."""
+QUICK = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 CI = ("files-source", "files-sink", "postgresql-source", "postgresql-sink", "sqlite-source", "sqlite-sink",
       "http-source", "http-sink", "s3-parquet-sink", "datagen")  # fmt: skip
 """One of each code path, for a quick run."""
@@ -72,6 +78,7 @@ class Plan(msgspec.Struct, frozen=True):
     broker: str = "moldau"
     chunk: int = 2_000
     tasks: int = 2
+    runner: str = LIGHT
 
 
 class World:
@@ -159,7 +166,7 @@ class RunningWorker:
         for process in psutil.Process(self.pid).children():
             with contextlib.suppress(psutil.Error):
                 words = process.cmdline()
-                if "moldau.connect.running" in words and process.status() != psutil.STATUS_ZOMBIE:
+                if MODULES & set(words) and process.status() != psutil.STATUS_ZOMBIE:
                     found[words[-1]] = process
         return found
 
@@ -173,6 +180,15 @@ class RunningWorker:
         self._process.kill()
         assert code is not None, self.output[-20:]
         return code
+
+
+def tree_of(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
+    """With the processes that they have started: a JVM and its Python."""
+    found = []
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found += [process, *process.children(recursive=True)]
+    return found
 
 
 @contextlib.contextmanager
@@ -210,7 +226,7 @@ class Campaign:
         self.config.write_text(WORKER)
         self.subjects = [SUBJECTS[name](world, name) for name in chosen(plan.connectors)]
         for subject in self.subjects:
-            subject.limit_tasks(plan.tasks)
+            subject.limit_tasks(1 if plan.runner == SPARK else plan.tasks)
         self.worker = RunningWorker(servers, self.config)
 
     def run(self) -> list[str]:
@@ -218,7 +234,8 @@ class Campaign:
         try:
             self.worker.wait_until_ready()
             for subject in self.subjects:
-                body = {"name": subject.name, "config": {**subject.config(), "name": subject.name}}
+                own = {RUNNER: self.plan.runner, **(QUICK if self.plan.runner == SPARK else {})}
+                body = {"name": subject.name, "config": {**subject.config(), **own, "name": subject.name}}
                 status, found = self.worker.rest.settled("POST", "/connectors", body)
                 assert status == 201, found
             self.wait_until_running()
@@ -253,7 +270,7 @@ class Campaign:
                 one.feed(self.plan.chunk)
         for _ in self.frozen_amid(subject):
             tasks = self.worker.tasks()
-            with frozen(list(tasks.values())):
+            with frozen(tree_of(tasks.values())):
                 self.amid += sum(self.is_amid(one, tasks) for one in self.subjects)
                 self.worker.kill()
                 if self.choices.random() < 0.5:
@@ -269,15 +286,16 @@ class Campaign:
 
     def frozen_amid(self, subject: Subject) -> Iterator[psutil.Process]:
         """The process of a task, which stands still in the middle of a batch while the loop runs once."""
+        self.wait_for(lambda: self.is_running(subject), subject)
         for number in range(TRIES):
-            if number % TRIES_OF_A_FEED == 0:
+            if number % TRIES_OF_A_FEED == 0 and subject.has_all():
                 subject.feed(self.plan.chunk)
             self.pause.wait(self.choices.uniform(0, 0.05))
             slot = self.choices.randrange(subject.tasks)
             process = self.worker.tasks().get(f"{subject.name}-{slot}")
             if process is None:
                 continue
-            with frozen([process]):
+            with frozen(tree_of([process])):
                 if process.is_running() and subject.is_amid(slot):
                     yield process
                     return
@@ -349,20 +367,26 @@ def main() -> int:
     parser.add_argument("--worker-kills", type=int, default=5)
     parser.add_argument("--connector", help="its name, or how names begin, such as files or postgresql-sink")
     parser.add_argument("--broker", choices=("moldau", "kafka"), default="moldau")
+    parser.add_argument("--runner", choices=RUNNERS, default=LIGHT, help="spark: one connector after the other")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
     words = (options.connector,) if options.connector else ()
-    plan = Plan(options.kills, options.worker_kills, options.seed, words, options.broker)
-    if not chosen(words):
+    names = chosen(words)
+    if not names:
         parser.error(f"no connector begins with {options.connector}: {', '.join(SUBJECTS)}")
+    campaigns = [(name,) for name in names] if options.runner == SPARK else [words]  # each JVM has much memory
+    own = options.kills, options.worker_kills, options.seed
     began_s = time.monotonic()
 
     def say(line: str) -> None:
         print(f"{time.monotonic() - began_s:.0f} s: {line}", flush=True)
 
-    faults, killed, amid = run(plan, say)
-    say(f"{len(chosen(words))} connectors, {dict(killed)}, {amid} times amid a batch as the worker died")
+    faults = []
+    for one in campaigns:
+        found, killed, amid = run(Plan(*own, one, options.broker, runner=options.runner), say)
+        faults += found
+        say(f"{len(chosen(one))} connectors, {dict(killed)}, {amid} times amid a batch as the worker died")
     print("\n".join(faults) or "each connector has delivered as its page says", flush=True)
     return 1 if faults else 0
 

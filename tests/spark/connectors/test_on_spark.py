@@ -1,9 +1,8 @@
-"""Connectors with `runner` = `spark`: the service starts them, each as a streaming query in a process."""
+"""Connectors with `runner` = `spark`, each a streaming query in a process: killed, and run to their end."""
 
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sqlite3
 import subprocess
@@ -13,30 +12,39 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from moldau.testing import Cluster
+from moldau.testing.connect import ConnectorTask
 from tests.support.connect_cluster import connect_cluster
 from tests.support.connect_workers import Rest
+from tests.support.spark_tasks import QUICK, run_on_spark
 from tests.support.talking_process import line_of, running
 
 pytestmark = pytest.mark.slow
 
 TRIES, PAUSE_S = 1_200, 0.25
 PAUSE = threading.Event()
-MADE = {"connector.class": "datagen", "key.columns": "id", "limit": "400", "rows.per.second": "40"}
-ON_SPARK = {"runner": "spark", "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+MADE = {"connector.class": "datagen", "key.columns": "id", "limit": "400", "rows.per.second": "100"}
+LETTERS = {
+    "errors.tolerance": "all",
+    "errors.deadletterqueue.topic.name": "letters",
+    "errors.deadletterqueue.topic.replication.factor": "1",
+}
+WAIT_S = 300
 
 
 @contextmanager
-def served(servers: str) -> Iterator[Rest]:
+def served(servers: str) -> Iterator[tuple[Rest, psutil.Process]]:
+    """A worker in a process of its own."""
     command = [sys.executable, "-m", "moldau", "connect", "serve", "--port", "0", "-b", servers]
     with running(command, stdout=subprocess.PIPE) as process:
         line = line_of(process.stdout)
         assert line.startswith("connect http://"), line
         rest = Rest(line.split()[1].rstrip("/"))
         rest.until("/health", lambda _: True)
-        yield rest
+        yield rest, psutil.Process(process.pid)
         process.send_signal(signal.SIGTERM)
         process.wait(60)
 
@@ -63,38 +71,31 @@ def values(cluster: Cluster, topic: str) -> list[tuple[bytes | None, bytes | Non
     return sorted((record.key, record.value) for record in cluster.records(topic))
 
 
-def tasks_on_spark() -> Iterator[int]:
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (folder / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if b"moldau.products.connect.on_spark" in words:
-            yield int(folder.name)
+def task_of(worker: psutil.Process) -> psutil.Process:
+    """The process of its task on Spark."""
+    [found] = [one for one in worker.children() if "moldau.products.connect.on_spark" in one.cmdline()]
+    return found
 
 
 def test_a_source_on_spark_is_exactly_once_though_it_is_killed() -> None:
-    before = set(tasks_on_spark())
-    with connect_cluster() as cluster, served(cluster.bootstrap_servers) as rest:
+    with connect_cluster() as cluster, served(cluster.bootstrap_servers) as (rest, worker):
         for topic in ("light", "spark"):
             cluster.create_topic(topic, partitions=3)
         wrong = {"name": "wrong", "config": {**MADE, "topic": "light", "runner": "sparks"}}
         status, found = rest.settled("POST", "/connectors", wrong)
         assert (status, "did you mean spark?" in found["message"]) == (400, True)
         create(rest, "light", {**MADE, "topic": "light", "rows.per.second": "0"})
-        create(rest, "made", {**MADE, **ON_SPARK, "topic": "spark", "tasks.max": "4"})
-        wait_until(lambda: len(values(cluster, "spark")) > 20)
-        [task] = set(tasks_on_spark()) - before
-        os.kill(task, signal.SIGKILL)
+        create(rest, "made", {**MADE, **QUICK, "topic": "spark", "tasks.max": "4"})
+        wait_until(lambda: any(cluster.records("spark")))
+        task_of(worker).kill()
         wait_until(lambda: state_of(rest, "made") == "FAILED")
         wait_until(lambda: state_of(rest, "made") == "RUNNING")
         assert rest.ask("PUT", "/connectors/made/pause")[0] == 202
         wait_until(lambda: state_of(rest, "made") == "PAUSED")
         assert rest.ask("PUT", "/connectors/made/resume")[0] == 202
-        wait_until(lambda: len(values(cluster, "spark")) >= 400)
+        place = {"partition": {"slot": 0}, "offset": {"rows": 400}}
+        wait_until(lambda: rest.ask("GET", "/connectors/made/offsets")[1]["offsets"] == [place])
         assert values(cluster, "spark") == values(cluster, "light")
-        [place] = rest.ask("GET", "/connectors/made/offsets")[1]["offsets"]
-        assert place == {"partition": {"slot": 0}, "offset": {"rows": 400}}
 
 
 def numbered(first: int, end: int) -> list[bytes]:
@@ -108,18 +109,13 @@ def numbers_in(database: Path) -> list[int]:
         return [n for (n,) in connection.execute("SELECT n FROM numbers ORDER BY n")]
 
 
-def test_a_sink_on_spark_is_exactly_once_though_it_is_killed(tmp_path: Path) -> None:
-    database, before = tmp_path / "numbers.db", set(tasks_on_spark())
+def test_a_sink_on_spark_is_exactly_once_though_it_is_killed(spark: object, tmp_path: Path) -> None:
+    database = tmp_path / "numbers.db"
     with closing(sqlite3.connect(database)) as connection:
         connection.execute("CREATE TABLE numbers (n BIGINT CHECK (n <> 77))")
-    letters = {
-        "errors.tolerance": "all",
-        "errors.deadletterqueue.topic.name": "letters",
-        "errors.deadletterqueue.topic.replication.factor": "1",
-    }
     config = {
-        **ON_SPARK,
-        **letters,
+        **LETTERS,
+        "name": "sunk",
         "connector.class": "sqlite",
         "connection.url": f"sqlite:///{database}",
         "topics": "numbers",
@@ -127,21 +123,16 @@ def test_a_sink_on_spark_is_exactly_once_though_it_is_killed(tmp_path: Path) -> 
         "value.converter": "json",
         "batch.max.rows": "50",
     }
-    expected = [number for number in range(600) if number != 77]
-    with connect_cluster() as cluster, served(cluster.bootstrap_servers) as rest:
+    with connect_cluster() as cluster:
         cluster.create_topic("numbers", partitions=2)
         cluster.produce("numbers", *numbered(0, 300))
-        create(rest, "sunk", config)
-        wait_until(lambda: len(numbers_in(database)) > 20)
-        cluster.produce("numbers", *numbered(300, 600))
-        [task] = set(tasks_on_spark()) - before
-        os.kill(task, signal.SIGKILL)
-        wait_until(lambda: len(numbers_in(database)) >= len(expected))
-        assert numbers_in(database) == expected
+        with ConnectorTask(cluster, {**config, **QUICK}) as task:
+            cluster.wait_for(lambda: len(numbers_in(database)) > 20, timeout=WAIT_S)
+            cluster.produce("numbers", *numbered(300, 600))
+            task.kill()
+        reports = run_on_spark(cluster, config)
+        assert reports.states == ["RUNNING", "STOPPED"], reports.trace
+        assert numbers_in(database) == [number for number in range(600) if number != 77]
         [letter] = {record.value for record in cluster.records("letters")}
         assert letter == numbered(77, 78)[0]
-        found = rest.until(
-            "/connectors/sunk/offsets",
-            lambda one: sum(place["offset"]["kafka_offset"] for place in one["offsets"]) == 600,
-        )
-        assert len(found["offsets"]) == 2
+        assert cluster.lag("connect-sunk") == 0

@@ -18,12 +18,15 @@ from moldau.connect.running.errors import Errors
 from moldau.connect.running.outgoing import encoder
 from moldau.connect.running.protocol import Task
 from moldau.connect.running.transactions import Outgoing
+from moldau.errors import InvalidProducerEpochError, ProducerFencedError
 from moldau.products.connect.on_spark.reports import report_of
 from moldau.spark.definitions.data_sources import rows_of_arrow
 
 if TYPE_CHECKING:
     from moldau.spark import StructType
 
+FENCING: Final = (InvalidProducerEpochError, ProducerFencedError)
+"""Errors of a producer that another one has replaced."""
 RECORDS: Final = (
     "topic string, partition int, key binary, value binary, "
     "headers array<struct<key: string, value: binary>>, timestamp timestamp"
@@ -82,11 +85,12 @@ def _as_bytes(found: bytes | str | None) -> bytes | None:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What a task has sent. `size`: bytes of keys and values."""
+    """What a task has sent. `size`: bytes of keys and values. `is_fenced`: another producer has taken over."""
 
-    records: int
-    size: int
-    topics: frozenset[str]
+    records: int = 0
+    size: int = 0
+    topics: frozenset[str] = frozenset()
+    is_fenced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,13 @@ class Sending:
     compression: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            sent = self._send(batches)
+        except FENCING:
+            sent = Sent(is_fenced=True)
+        yield report_of(sent)
+
+    def _send(self, batches: Iterator[pa.RecordBatch]) -> Sent:
         records = size = 0
         topics: set[str] = set()
         with TopicWriter(self.access, compression=self.compression, had_contact=True, producer=self.producer) as writer:
@@ -106,7 +117,7 @@ class Sending:
                 records += batch.num_rows
                 size += sum(_size(batch.column(name)) for name in ("key", "value"))
                 topics.update(batch.column("topic").unique().to_pylist())
-        yield report_of(Sent(records, size, frozenset(topics)))
+        return Sent(records, size, frozenset(topics))
 
 
 def _size(column: pa.Array) -> int:

@@ -19,7 +19,9 @@ from moldau.connect.running.places import count_key, place_key, read_place, to_j
 from moldau.connect.running.protocol import Commands, Progress, Task
 from moldau.connect.running.reading import FINISHED, Place
 from moldau.connect.running.slots import check_source
-from moldau.products.connect.on_spark.encoding import RECORDS, Encoding, Sending, Sent
+from moldau.connect.running.transactions import FencedError
+from moldau.errors import ProducerFencedError
+from moldau.products.connect.on_spark.encoding import FENCING, RECORDS, Encoding, Sending, Sent
 from moldau.products.connect.on_spark.producing import Producing
 from moldau.products.connect.on_spark.reports import REPORT, collect_reports
 from moldau.products.connect.on_spark.session import access_of, open_task_session
@@ -94,7 +96,12 @@ class SparkSource:
         records = batch.mapInArrow(self._encoding, RECORDS)
         sent: list[Sent] = collect_reports(records.repartition(1).mapInArrow(sending, REPORT))
         place = dict(end)
-        self._producing.commit(self._task.offsets_topic, self._key, to_json(place))
+        try:
+            if any(one.is_fenced for one in sent):
+                raise ProducerFencedError("its records were refused")
+            self._producing.commit(self._task.offsets_topic, self._key, to_json(place))
+        except FENCING as error:
+            raise FencedError(f"another task with the id {self._task.transactional_id} has started: {error}") from error
         self._place = place
         topics = {topic for one in sent for topic in one.topics}
         self.progress.count(sum(one.records for one in sent), sum(one.size for one in sent), topics, place)
