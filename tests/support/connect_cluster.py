@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import os
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -33,6 +34,7 @@ from tests.support.apache_kafka import apache_kafka
 
 ON = os.environ.get("MOLDAU_CONNECT_ON", "moldau")
 WAIT_S = 30.0
+PAUSE = threading.Event()
 
 
 class KafkaCluster:
@@ -119,7 +121,7 @@ class KafkaCluster:
                     return
             except (AssertionError, NamedError):
                 pass
-            time.sleep(0.05)
+            PAUSE.wait(0.05)
         raise TimeoutError(f"not reached in {timeout:.0f} s")
 
     def _partitions(self, topic: str) -> list[int]:
