@@ -126,7 +126,7 @@ def test_a_rejected_record_is_named_and_the_others_are_sent(server: RecordServer
     sent = send(server, texts("1", '"bad"', "3", "4"))
     ((place, reason),) = sent.rejected
     assert place == 1
-    assert re.search(r"t-0 offset 11 was rejected: .* 422 .*: this one is bad", reason)
+    assert re.search(r"t-0 at offset 11 was rejected: .* 422 .*: this one is bad", reason)
     assert (sent.records, bodies(server)) == (3, [b"1\n", b"3\n", b"4\n"])
     names = [headers[KEY] for headers, _ in server.taken]
     assert len(set(names)) == 3
@@ -134,7 +134,7 @@ def test_a_rejected_record_is_named_and_the_others_are_sent(server: RecordServer
 
 def test_texts_that_are_not_json(server: RecordServer) -> None:
     sent = send(server, texts("1", "no", '{"a":\n1}'))
-    assert sent.rejected == [(1, "t-0 offset 11 has no form in JSON: the text is not JSON: b'no'")]
+    assert sent.rejected == [(1, "The record t-0 at offset 11 has no form in JSON: the text is not JSON: b'no'")]
     send(server, texts(b"any \xff"), sink_schema(), body_format="single", headers="Content-Type: text/plain")
     assert bodies(server) == [b'1\n{"a":1}\n', b"any \xff"]
     assert server.taken[-1][0]["Content-Type"] == "text/plain"

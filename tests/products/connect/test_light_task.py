@@ -286,7 +286,8 @@ def test_dead_letters_of_a_converter_and_of_a_sink(cluster: Cluster, tmp_path: P
     found = {record.value: dict(record.headers) for record in cluster.records(letters)}
     assert set(found) == {b"no json", b'"refused"'}
     assert found[b"no json"]["__connect.errors.stage"] == b"VALUE_CONVERTER"
-    assert found[b'"refused"']["__connect.errors.exception.message"] == b"refused rows are refused"
+    reason = f"The record {topic}-0 at offset 2 was rejected: refused rows are refused"
+    assert found[b'"refused"']["__connect.errors.exception.message"] == reason.encode()
     assert cluster.lag(f"connect-{topic}") == 0
 
 

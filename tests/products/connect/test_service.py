@@ -71,6 +71,9 @@ def test_a_connector_is_created_stopped_reset_and_deleted_by_commands(tmp_path: 
         head, _, *parts = run(rest, "status", "made")[1].splitlines()
         assert head.split() == ["part", "state", "worker", "records", "records/s", "lag", "error"]
         assert sum(int(part.split()[4]) for part in parts[1:]) == 300
+        with running([*COMMAND, "status", "made", "--watch", "--url", rest.url], stdout=subprocess.PIPE) as watching:
+            heads = [line_of(watching.stdout).split()[0] for _ in range(6)]
+            assert [one for one in heads if one[0] not in "─-"] == ["part", "connector", "task", "task", "part"]
         status, told = rest.settled("PUT", "/connectors/made/config", MADE | {"tasks.max": "3"})
         assert (status, "'DELETE' request to '/connectors/made/offsets'" in told["message"]) == (400, True)
         assert rest.settled("PUT", "/connectors/made/config", MADE | {"task.memory.max.mb": "500"})[0] == 200

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -13,6 +15,9 @@ from moldau.cli.connect.files import read_connector
 from moldau.cli.output import print_json, print_rows
 
 STATES = ("running", "paused", "stopped")
+WATCH_S = 1.0
+CLEARED = "\x1b[H\x1b[2J"
+"""Clears a terminal (ECMA-48)."""
 
 Row = dict[str, object]
 
@@ -34,9 +39,10 @@ def add_verbs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
         "status",
         "the state of a connector and its tasks, and how far they are",
         show_status,
-        ("moldau connect status a",),
+        ("moldau connect status a", "moldau connect status a --watch"),
     )
     status.add_argument("--trace", action="store_true", help="print the traces of what failed, too")
+    status.add_argument("--watch", action="store_true", help="print it again every second, until Ctrl-C")
     for verb, words in (
         ("pause", "pause a connector: its tasks stay, and do nothing"),
         ("resume", "let a paused or stopped connector run"),
@@ -95,15 +101,26 @@ def create_connectors(arguments: argparse.Namespace) -> int:
 
 
 def show_status(arguments: argparse.Namespace) -> int:
+    _show_status(arguments)
+    while arguments.watch:
+        time.sleep(WATCH_S)
+        _show_status(arguments)
+    return 0
+
+
+def _show_status(arguments: argparse.Namespace) -> None:
     from moldau.products.connect.core.traces import problem_of
 
     found = call(arguments, "GET", "connectors", arguments.name, "status")
     told = call_if_answered(arguments, "connectors", arguments.name, "progress") or {"tasks": []}
     progress = {one["id"]: one["progress"] or {} for one in told["tasks"]}
+    if arguments.watch and sys.stdout.isatty():
+        print(CLEARED, end="")
     if arguments.json:
         tasks = [{**one, "progress": progress.get(one["id"]) or None} for one in found["tasks"]]
         print_json({**found, "tasks": tasks})
-        return 0
+        sys.stdout.flush()
+        return
     rows: list[Row] = [_part("connector", found["connector"], {}, problem_of(found["connector"].get("trace")))]
     rows += [
         _part(f"task {one['id']}", one, progress.get(one["id"], {}), problem_of(one.get("trace")))
@@ -113,7 +130,7 @@ def show_status(arguments: argparse.Namespace) -> int:
     for row, one in zip(rows, [found["connector"], *found["tasks"]], strict=True) if arguments.trace else ():
         if one.get("trace"):
             print(f"\n{row['part']}:\n{one['trace']}")
-    return 0
+    sys.stdout.flush()
 
 
 def _part(part: str, state: dict[str, Any], progress: dict[str, Any], problem: str) -> Row:

@@ -42,8 +42,12 @@ class Errors:
         return None
 
     def reject(self, executing: str, reason: str, message: Message) -> None:
-        """A record that a sink rejects. Raises RejectedError if that is not tolerated."""
+        """A record that a sink rejects. Its place is added to a reason that lacks it. Raises RejectedError if that is
+        not tolerated."""
         consumed = consumed_of(message)
+        place = f"{consumed.topic}-{consumed.partition} at offset {consumed.offset}"
+        if place not in reason:
+            reason = f"The record {place} was rejected: {reason}"
         self._left_out(self._handling.reported(executing, RejectedError(reason), consumed), consumed)
 
     def too_large(self, error: Exception) -> None:

@@ -116,9 +116,7 @@ class SinkJob:
                 return
             except RowsRejectedError as error:
                 for place, reason in error.rejected:
-                    message = batch.messages[place]
-                    where = f"The record {message.topic()}-{message.partition()} at offset {message.offset()}"
-                    self._reject(type(writer).__qualname__, f"{where} was rejected: {reason}", message)
+                    self._reject(type(writer).__qualname__, reason, batch.messages[place])
                 batch = batch.without({place for place, _ in error.rejected})
                 # before the target has the batch: a batch that it has is not looked at again, after a crash
                 self._notes.note(self._notes.pending, self._errors.take_letters())

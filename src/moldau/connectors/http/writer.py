@@ -119,7 +119,7 @@ class HttpWriter(DataSourceStreamWriter):
         else:
             to_value = json_maker(kind)
             make = lambda row: to_json(to_value(row[value])).encode()  # noqa: E731
-        return make, lambda row, number: f"{row[topic]}-{row[partition]} offset {row[offset]}"
+        return make, lambda row, number: f"The record {row[topic]}-{row[partition]} at offset {row[offset]}"
 
 
 class _Requests:

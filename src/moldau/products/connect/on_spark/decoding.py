@@ -124,8 +124,7 @@ class Writing:
                 raise
             return Written(differs=True)
         for one, reason in [*rows.left_out, *((rows.given[place], why) for place, why in _rejected(message))]:
-            at = f"The record {one.topic()}-{one.partition()} at offset {one.offset()}"
-            errors.reject(name, f"{at} was rejected: {reason}", one)
+            errors.reject(name, reason, one)
         return Written(message, errors.take_letters(), rows.records, rows.size)
 
 
