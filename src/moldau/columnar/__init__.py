@@ -12,6 +12,7 @@ partitioner: the partition of a record: murmur2 of its key, or sticky runs
 reader: `read_topic` for users, `RangeReader` for tasks
 record_splits: record starts inside a batch, to walk its pieces together
 record_starts: where each record of a batch begins
+tail: reads partitions without an end
 texts: text columns with valid UTF-8
 transactional_writer: tables and offsets in transactions (KIP-98, 447, 890)
 varints: many varints at once

@@ -174,6 +174,11 @@ class TransactionalWriter:
             return "the abort of a transaction has failed, so the broker may hold it open: abort again"
         return "a transaction is open: commit or abort it"
 
+    def flush(self) -> None:
+        """Waits for all records. After an error, the transaction can be aborted."""
+        self._check_open()
+        self._writer.flush()
+
     def commit(self) -> Mapping[TopicPartition, Written]:
         """Waits for all records, and commits; returns what this writer wrote to each partition.
 

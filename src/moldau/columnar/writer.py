@@ -226,8 +226,12 @@ class TopicWriter:
                 if "topic" not in piece.schema.names or piece.column("topic").null_count:
                     raise ValueError("no topic was given, so every row needs one in the column topic")
                 topics = binary_column(piece, "topic").cast(pa.string())
+                names = topics.unique().to_pylist()
+                if len(names) == 1:
+                    self._write_topic(names[0], piece)
+                    continue
                 rows = _without_views(piece)
-                for topic in topics.unique().to_pylist():
+                for topic in names:
                     self._write_topic(topic, rows.filter(pc.equal(topics, topic)))
 
     def _write_topic(self, topic: str, batch: pa.RecordBatch) -> None:

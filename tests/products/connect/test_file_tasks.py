@@ -39,7 +39,7 @@ def test_a_file_goes_through_a_topic_with_kafkas_keys(cluster: Cluster, tmp_path
         assert reading.progress["offset"]["position"] == 8
         with source.open("a") as file:
             file.write("\n")
-        cluster.wait_for(lambda: sink.exists() and sink.read_text() == "one\ntwo\nthree\n")
+        cluster.wait_for(lambda: sink.exists() and sink.read_text() == "one\ntwo\nthree\n", timeout=60)
         assert writing.stop() == 0
 
 
@@ -51,7 +51,7 @@ def test_a_killed_source_gives_each_line_once(cluster: Cluster, tmp_path: Path) 
     config = {"name": "killed-source", "connector.class": f"{MODULE}Files", "path": str(source), "topic": topic}
     for kill in range(KILLS):
         with ConnectorTask(cluster, TEXT | config | {"batch.size": "500"}) as task:
-            cluster.wait_for(lambda kill=kill: len(values_in(cluster, topic)) > kill * 1_000)
+            cluster.wait_for(lambda kill=kill: len(values_in(cluster, topic)) > kill * 1_000, timeout=60)
             task.kill()
         with source.open("a") as file:
             file.write(f"after kill {kill}\n")
@@ -77,7 +77,7 @@ def test_a_killed_sink_writes_each_line_once(cluster: Cluster, tmp_path: Path, t
 
     for kill in range(KILLS):
         with ConnectorTask(cluster, TEXT | config | {"batch.max.rows": "500"}) as task:
-            cluster.wait_for(lambda kill=kill: written().count("\n") > kill * 1_000)
+            cluster.wait_for(lambda kill=kill: written().count("\n") > kill * 1_000, timeout=60)
             task.kill()
     with ConnectorTask(cluster, TEXT | config) as task:
         task.wait_until_idle()

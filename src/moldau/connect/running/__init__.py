@@ -47,6 +47,10 @@ A connector that is deleted needs tombstones for all its slots.
 
 __main__: the process of a task
 arrow: rows of a sink as record batches
+arrow_path: decides whether a task moves record batches, or single records
+arrow_sink: the task of a sink that takes record batches
+arrow_source: the output of a source of record batches
+arrow_transactions: transactions of record batches
 clients: the Kafka clients of a task
 connector: the connector of a task
 contexts: the query, batch and partition that a writer sees
@@ -60,6 +64,7 @@ memory: the bound of memory
 notes: the batches of a sink
 opening: the job of a light task
 outgoing: rows of a source as records of topics
+output: what writes the batches of a source
 partitions: the partitions of a sink's slot
 placed: a source as one of Spark that begins at a place
 places: the places of a connector in the topic of offsets

@@ -12,6 +12,7 @@ from moldau.connect.running.protocol import Task
 BUFFERED_KIB: Final = 32 << 10
 """Records that a client holds in memory, in KiB: not yet sent, or not yet taken."""
 BUFFERED_RECORDS: Final = 50_000
+COMPRESSION: Final = "compression.type"
 PRODUCER_OVERRIDES, CONSUMER_OVERRIDES = "producer.override.", "consumer.override."
 
 
@@ -31,7 +32,7 @@ def producer_settings(task: Task) -> dict[str, Any]:
         "partitioner": "murmur2_random",
         "metadata.recovery.strategy": "none",  # else a transaction may hang after a broker's death: librdkafka's 5511
         "linger.ms": 5,
-        "compression.type": "none",
+        COMPRESSION: "none",
         "queue.buffering.max.messages": BUFFERED_RECORDS,
         "queue.buffering.max.kbytes": BUFFERED_KIB,
         **overrides(task.config, PRODUCER_OVERRIDES),

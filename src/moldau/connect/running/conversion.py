@@ -129,6 +129,10 @@ class Conversion:
     def encode_headers(self, record: Record) -> list[tuple[str, bytes | None]]:
         return [(one.key, self._encode_header(record.topic, one)) for one in record.headers]
 
+    def headers_again(self, topic: str, headers: Sequence[tuple[str, bytes | None]]) -> list[tuple[str, bytes | None]]:
+        """The headers of a sink's row: the converter reads and writes them."""
+        return [(one.key, self._encode_header(topic, one)) for one in self._headers(topic, headers)]
+
     def close(self) -> None:
         for one in (self.key, self.value, self.header):
             one.close()

@@ -84,6 +84,15 @@ class Incoming:
     def __len__(self) -> int:
         return len(self.messages)
 
+    @property
+    def size(self) -> int:
+        """Bytes of keys and values."""
+        return sum(self.sizes)
+
+    def ranges(self) -> Mapping[tuple[str, int], tuple[int, int]]:
+        """The first offset of each partition, and the one after its last."""
+        return positions_of(self)
+
     def add(self, other: Incoming) -> None:
         self.messages += other.messages
         self.records += other.records

@@ -120,6 +120,28 @@ class SimpleReading:
             stop()
 
 
+class ArrowReading:
+    """`simpleStreamReader` with `readArrow`: as `read` with the most rows, but gives record batches."""
+
+    def __init__(self, reader: SimpleDataSourceStreamReader, max_rows: int) -> None:
+        self._simple = SimpleReading(reader, max_rows)
+        self._reader: Any = reader
+        self._max_rows = max_rows
+
+    def first(self) -> Place:
+        return self._simple.first()
+
+    def next(self, place: Place) -> Batch | None:
+        batches, end = self._reader.readArrow(place, self._max_rows)
+        return None if end == place else Batch(iter(batches), lambda: dict(end))
+
+    def committed(self, place: Place) -> None:
+        self._simple.committed(place)
+
+    def close(self) -> None:
+        self._simple.close()
+
+
 class BatchReading:
     """`reader`, from its first partition to its last, once.
 

@@ -18,7 +18,7 @@ from moldau.connect.running.connector import Connector
 from moldau.connect.running.contexts import set_context
 from moldau.connect.running.conversion import Conversion
 from moldau.connect.running.errors import REPLICATION, Errors, make_letters_topic
-from moldau.connect.running.incoming import Decoder, Incoming, RowMaker, Shape, positions_of
+from moldau.connect.running.incoming import Decoder, Incoming, RowMaker, Shape
 from moldau.connect.running.intake import Intake
 from moldau.connect.running.jobs import Step
 from moldau.connect.running.memory import check_memory
@@ -28,7 +28,15 @@ from moldau.connect.running.slots import LOOK_S, Slots
 
 
 class SinkJob:
-    def __init__(self, task: Task, used: Connector, commands: Commands) -> None:
+    def __init__(
+        self,
+        task: Task,
+        used: Connector,
+        commands: Commands,
+        intake: type[Intake] = Intake,
+        rows: int | None = None,
+    ) -> None:
+        """`rows`: of a batch, at most; None: as the configuration says."""
         values = used.values
         self.progress = Progress()
         self._task = task
@@ -42,7 +50,7 @@ class SinkJob:
         self._conversion = Conversion(task.config, task.defaults, self._errors)
         settings = consumer_settings(task, f"connect-{task.connector}")
         decoder = Decoder(self._conversion, self._columns)
-        self._intake = Intake(task, settings, decoder, values[BATCH_ROWS], values[BATCH_BYTES])
+        self._intake = intake(task, settings, decoder, rows or values[BATCH_ROWS], values[BATCH_BYTES])
         self._slots = Slots(task, self._intake.committed, commands.is_stopping.is_set)
         self._notes = self._slots.own
         """Of the slot whose batches are written: the own one, after earlier ones."""
@@ -67,7 +75,7 @@ class SinkJob:
         else:
             self._intake.look_for_partitions()
             batch = self._intake.next_batch(wait_s)
-            ranges = positions_of(batch)
+            ranges = batch.ranges()
         if ranges:
             self._notes.note(ranges)
         self.progress.look(self._intake.lag())
@@ -159,7 +167,7 @@ class SinkJob:
         for (topic, index), (_, end) in ranges.items():
             self._reached.setdefault(topic, {})[str(index)] = end
         offset = {topic: dict(parts) for topic, parts in self._reached.items()}
-        self.progress.count(len(batch), sum(batch.sizes), {topic for topic, _ in ranges}, offset)
+        self.progress.count(len(batch), batch.size, {topic for topic, _ in ranges}, offset)
         self.progress.look(self._intake.lag())
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, SimpleDataSourceStreamReader
-from pyspark.sql.types import StringType, StructType
+from pyspark.sql.types import BinaryType, StringType, StructType
 
 from moldau.connect.configuration import (
     ConfigError,
@@ -22,6 +22,7 @@ from moldau.connect.configuration import (
 )
 from moldau.connect.contract.columns import source_schema
 from moldau.connect.contract.ddl import parse_ddl
+from moldau.connectors.files.arrow import LinesReader, LinesWriter
 from moldau.connectors.files.formats import CSV, FORMATS, JSON, LINES, check_columns, checked_json
 from moldau.connectors.files.lines import Folder
 from moldau.connectors.files.sink import FileWriter
@@ -150,7 +151,7 @@ class Files(DataSource):
     def simpleStreamReader(self, schema: StructType) -> SimpleDataSourceStreamReader:  # noqa: N802 - Spark's name
         values = self._values()
         folder = Folder(Path(values["path"]), values["pattern"], values["part"], values["parts"])
-        return FileReader(folder, self._rows(schema, values), _reading(values, has_position=False))
+        return _reader(folder, self._rows(schema, values), _reading(values, has_position=False))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         values = self._values()
@@ -158,7 +159,7 @@ class Files(DataSource):
         is_folder = path.is_dir() or values["path"].endswith("/")
         (path if is_folder else path.parent).mkdir(parents=True, exist_ok=True)
         try:
-            return FileWriter(path, is_folder, values["format"], schema, values["csv.delimiter"])
+            return _writer(path, is_folder, values["format"], schema, values["csv.delimiter"])
         except ValueError as error:
             raise ConfigError({"format": (wrong("format", values["format"], str(error)),)}) from None
 
@@ -193,7 +194,7 @@ class FileStreamSource(DataSource):
     def simpleStreamReader(self, schema: StructType) -> SimpleDataSourceStreamReader:  # noqa: N802
         values: dict[str, Any] = parse(self.settings, dict(self.options))
         rows = RowsOfRecords(_topic(self.options), None, skips=False)
-        return FileReader(Folder(Path(values["file"])), rows, _reading(values, has_position=True))
+        return _reader(Folder(Path(values["file"])), rows, _reading(values, has_position=True))
 
 
 class FileStreamSink(DataSource):
@@ -214,7 +215,21 @@ class FileStreamSink(DataSource):
         values: dict[str, Any] = parse(self.settings, dict(self.options))
         path = Path(values["file"])
         path.parent.mkdir(parents=True, exist_ok=True)
-        return FileWriter(path, False, LINES, schema)
+        return _writer(path, False, LINES, schema)
+
+
+def _reader(folder: Folder, rows: Rows, reading: Reading) -> FileReader:
+    """One that gives Arrow, if lines are records as they are."""
+    if isinstance(rows, RowsOfRecords) and rows.check is None:
+        return LinesReader(folder, rows, reading)
+    return FileReader(folder, rows, reading)
+
+
+def _writer(path: Path, is_folder: bool, form: str, schema: StructType, delimiter: str = ",") -> FileWriter:
+    """One that takes Arrow, if values are lines as they are. Raises ValueError."""
+    is_plain = "value" in schema.names and isinstance(schema["value"].dataType, StringType | BinaryType)
+    made = LinesWriter if form == LINES and is_plain else FileWriter
+    return made(path, is_folder, form, schema, delimiter)
 
 
 def _topic(options: Mapping[str, str]) -> str:

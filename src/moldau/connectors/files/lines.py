@@ -63,12 +63,19 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Lines of one file, without their ends. `starts`: whether the first one begins the file."""
+    """Lines of one file. `blocks`: bytes of whole lines, each with its end. `starts`: whether the first line begins the
+    file."""
 
     path: Path
-    texts: list[str]
+    blocks: list[bytes]
+    count: int
     first: int
     end: int
+
+    @property
+    def texts(self) -> list[str]:
+        """The lines without their ends. Bytes that are no UTF-8 become U+FFFD."""
+        return [text for block in self.blocks for text in _decoded(block[:-1])]
 
     @property
     def starts(self) -> bool:
@@ -150,14 +157,12 @@ class Seekable(Protocol):
 
 
 def read_lines(path: Path, file: Seekable, start: int, most: int, longest: int) -> Lines:
-    """At most `most` complete lines from a byte on, and at most MAX_BATCH_BYTES of them.
-
-    Bytes that are no UTF-8 become U+FFFD. Raises FileError for a line of more than `longest` bytes.
-    """
+    """At most `most` complete lines from a byte on, and at most MAX_BATCH_BYTES of them. Raises FileError for a line of
+    more than `longest` bytes."""
     file.seek(start)
-    texts: list[str] = []
-    rest, end = b"", start
-    while len(texts) < most and end - start < MAX_BATCH_BYTES:
+    blocks: list[bytes] = []
+    count, rest, end = 0, b"", start
+    while count < most and end - start < MAX_BATCH_BYTES:
         block = file.read(BLOCK_BYTES)
         if not block:
             break
@@ -167,14 +172,16 @@ def read_lines(path: Path, file: Seekable, start: int, most: int, longest: int) 
             if len(rest) > longest:
                 raise FileError(f"{path}: the line at byte {end} has more than {longest} bytes (max.line.bytes)")
             continue
-        used = cut + 1
-        if rest.count(b"\n") > most - len(texts):
-            parts = rest[:cut].split(b"\n", most - len(texts))
+        used, found = cut + 1, rest.count(b"\n")
+        if found > most - count:
+            found = most - count
+            parts = rest[:cut].split(b"\n", found)
             used -= len(parts[-1]) + 1  # the last part is all that comes after the last line
-        texts += _decoded(rest[: used - 1])
+        blocks.append(rest[:used])
+        count += found
         end += used
         rest = rest[used:]
-    return Lines(path, texts, start, end)
+    return Lines(path, blocks, count, start, end)
 
 
 def read_range(path: Path, file: BinaryIO, start: int, end: int) -> Lines:
@@ -183,7 +190,7 @@ def read_range(path: Path, file: BinaryIO, start: int, end: int) -> Lines:
     block = file.read(end - start)
     if len(block) < end - start:
         raise FileError(f"{path} is shorter than it was: byte {end} is gone")
-    return Lines(path, _decoded(block[:-1]) if block else [], start, end)
+    return Lines(path, [block] if block else [], block.count(b"\n"), start, end)
 
 
 def _decoded(block: bytes) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice, repeat
 from pathlib import Path
@@ -52,13 +52,17 @@ class FileWriter(DataSourceStreamWriter):
         self._header = csv_header(value, delimiter) if has_columns and isinstance(value, StructType) else b""
 
     def write(self, iterator: Iterator[Row]) -> Staged:
+        return self._staged(lambda path: self._stage(path, iterator))
+
+    def _staged(self, stage: Callable[[Path], int]) -> Staged:
+        """`stage` writes a file, and returns its number of rows."""
         found = written_batch() or WrittenBatch(uuid.uuid4().hex, 0, 0)
         folder = self._target if self._is_folder else self._target.parent
         mine = f"{_STAGED}{self._target.name}-{_short(found.query)}-{found.part}-"
         path = folder / f"{mine}{found.batch}-{uuid.uuid4().hex}"
         try:
             self._remove_old(folder, mine, path.name)
-            count = self._stage(path, iterator)
+            count = stage(path)
         except OSError as error:
             raise TargetError(f"{path} cannot be written: {error.strerror}") from error
         return Staged(str(path) if count else None, found.query, found.part)

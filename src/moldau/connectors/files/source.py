@@ -59,7 +59,12 @@ class FileReader(SimpleDataSourceStreamReader):
         return {"position": 0, "files": {}} if self._reading.has_position else {"files": {}}
 
     def read(self, start: Place, limit: ReadMaxRows | None = None) -> tuple[Iterator[tuple[Any, ...]], Place]:
-        most = self._reading.batch or (limit.max_rows if limit is not None else ROWS_OF_A_READ)
+        found, end = self.read_lines(start, limit.max_rows if limit is not None else ROWS_OF_A_READ)
+        # a list, because Spark copies the iterator
+        return iter([row for lines in found for row in self._rows(lines)]), end
+
+    def read_lines(self, start: Place, most: int) -> tuple[list[Lines], Place]:
+        most = self._reading.batch or most
         marks = _marks(start)
         files = self._folder.files(marks)
         marks = self._altered(start, marks, files)
@@ -73,14 +78,12 @@ class FileReader(SimpleDataSourceStreamReader):
                 continue
             marks[one.inode] = marked(one, file, lines.end)
             found.append(lines)
-            most -= len(lines.texts)
+            most -= lines.count
             if most <= 0:
                 break
         if not found:
-            return iter(()), start
-        end = self._place(without_gone(marks, files), files)
-        # a list, because Spark copies the iterator
-        return iter([row for lines in found for row in self._rows(lines)]), end
+            return [], start
+        return found, self._place(without_gone(marks, files), files)
 
     def readBetweenOffsets(self, start: Place, end: Place) -> Iterator[tuple[Any, ...]]:  # noqa: N802
         """The rows of a batch again. Raises FileError if a file is gone."""
@@ -104,10 +107,10 @@ class FileReader(SimpleDataSourceStreamReader):
                 raise
         # the lines before the one that is too long, or what comes after it
         lines = read_lines(found.path, _Until(file, position, self._reading.longest), position, most, 1 << 62)
-        if lines.texts:
+        if lines.count:
             return lines
         end = position_after(found.path, position)
-        return Lines(found.path, [], position, position if end is None else end)
+        return Lines(found.path, [], 0, position, position if end is None else end)
 
     def _altered(self, place: Place, marks: dict[int, Mark], files: list[Found]) -> dict[int, Mark]:
         """The marks with the position that the place says for the file itself."""
@@ -170,7 +173,7 @@ class RowsOfRecords:
         if check is None:
             nothing = repeat(None)
             return zip(repeat(topic), nothing, nothing, lines.texts, nothing, nothing)
-        return ((topic, None, None, one, None, None) for one in _parsed(lines, check, self.skips))
+        return ((topic, None, None, one, None, None) for one in _parsed(lines, lines.texts, check, self.skips))
 
 
 class RowsOfColumns:
@@ -191,12 +194,12 @@ class RowsOfColumns:
         return {**self.__dict__, "_parsers": {}}
 
     def __call__(self, lines: Lines) -> Iterator[tuple[Any, ...]]:
+        texts = lines.texts
         if self._form == JSON or not self._has_header:
-            return _parsed(lines, self._parser(None), self._skips)
-        header = lines.texts[0] if lines.starts and lines.texts else _first_line(lines)
+            return _parsed(lines, texts, self._parser(None), self._skips)
+        header = texts[0] if lines.starts and texts else _first_line(lines)
         parse = self._header_parser(lines, header)
-        rest = Lines(lines.path, lines.texts[1:], lines.first, lines.end) if lines.starts else lines
-        return _parsed(rest, parse, self._skips)
+        return _parsed(lines, texts[1:] if lines.starts else texts, parse, self._skips)
 
     def _header_parser(self, lines: Lines, header: str) -> Parser:
         try:
@@ -219,8 +222,8 @@ def _first_line(lines: Lines) -> str:
     return found[0] if found else ""
 
 
-def _parsed(lines: Lines, parse: Callable[[str], Any], skips: bool) -> Iterator[Any]:
-    for number, line in enumerate(lines.texts, 1):
+def _parsed(lines: Lines, texts: list[str], parse: Callable[[str], Any], skips: bool) -> Iterator[Any]:
+    for number, line in enumerate(texts, 1):
         try:
             yield parse(line)
         except LineError as error:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from moldau.connect.configuration import ConfigError
 from moldau.connect.contract.describing import Reading
 from moldau.connect.contract.shared_settings import BATCH_ROWS
 from moldau.connect.handling.stages import error_settings
-from moldau.connect.running.clients import PRODUCER_OVERRIDES, overrides
+from moldau.connect.running.clients import COMPRESSION, PRODUCER_OVERRIDES, overrides
 from moldau.connect.running.connector import Connector
 from moldau.connect.running.conversion import Conversion
 from moldau.connect.running.errors import Errors
@@ -31,8 +31,6 @@ from moldau.spark.definitions.data_sources import pickle_with_code, register_dat
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame, SparkSession
-
-COMPRESSION: Final = "compression.type"
 
 
 class SparkSource:
