@@ -6,7 +6,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import urlsplit
 
@@ -219,20 +219,17 @@ def _ended_after(timeout_s: float, descriptor: int) -> Iterator[None]:
     without end. Raises RetriableError then."""
     import psycopg
 
-    is_late = threading.Event()
-    ending = threading.Lock()
+    is_over, is_late = threading.Event(), threading.Event()
 
     def end() -> None:
-        with ending:
-            if not is_over.is_set():
-                is_late.set()
+        if not is_over.wait(timeout_s):
+            is_late.set()
+            with suppress(OSError):  # the server has ended the connection meanwhile
                 own.shutdown(socket.SHUT_RDWR)
 
-    is_over = threading.Event()
-    timer = threading.Timer(timeout_s, end)
-    timer.daemon = True
     with socket.socket(fileno=os.dup(descriptor)) as own:
-        timer.start()
+        watch = threading.Thread(target=end, name="end of the transaction", daemon=True)
+        watch.start()
         try:
             yield
         except psycopg.OperationalError as error:
@@ -241,9 +238,8 @@ def _ended_after(timeout_s: float, descriptor: int) -> Iterator[None]:
             sentence = f"PostgreSQL: a transaction has taken {timeout_s:g} s (transaction.timeout.ms)"
             raise RetriableError(f"{sentence}: the server stands still, or is slow") from error
         finally:
-            with ending:
-                is_over.set()
-            timer.cancel()
+            is_over.set()
+            watch.join()
 
 
 @contextmanager
