@@ -121,6 +121,8 @@ class Kafka:
             for topic, parts in json.loads(note)["ranges"].items()
             for index, (_, end) in parts.items()
         }
+        if not ends:
+            return False  # its slot has just begun, or was given other offsets
         group = ConsumerGroupTopicPartitions(f"connect-{connector}", list(ends))
         # without waiting for the open transaction of the task that stands still
         asked = self._admin.list_consumer_group_offsets([group], require_stable=False, request_timeout=REQUEST_S)

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any
 
+from pyspark.taskcontext import TaskContext
+
 from moldau.client.protocol.access import ClusterAccess
 from moldau.connect.running.loop import run
 from moldau.connect.running.protocol import Commands, Reporter, Task
@@ -78,5 +80,8 @@ def run_on_spark(cluster: Cluster, config: Mapping[str, str], access: ClusterAcc
 
     with os.fdopen(reading) as given, orders:
         reports = Reports(stop_when_idle)
-        run(task, Commands(given), Reporter(reports), spark_job)
+        try:
+            run(task, Commands(given), Reporter(reports), spark_job)
+        finally:
+            TaskContext._setTaskContext(None)  # a process of tasks has one; this one has many
     return reports

@@ -21,8 +21,7 @@ from tests.support.kill_sources import GeneratorSource, TableSource
 from tests.support.kill_subjects import Kafka, SourceSubject, Subject
 from tests.support.spark_tasks import run_on_spark
 
-USUAL = ("files-json-source", "files-sink", "postgresql-source", "sqlite-upsert-sink", "http-source", "http-sink",
-         "s3-parquet-sink", "datagen")  # fmt: skip
+USUAL = ("files-json-source", "postgresql-source", "sqlite-upsert-sink", "s3-parquet-sink")
 NAMES = SUBJECTS if os.environ.get("MOLDAU_CONNECTORS_ON_SPARK") == "all" else USUAL
 WAIT_S = 120
 FEEDS = 3
