@@ -224,6 +224,23 @@ def test_csv_without_a_header_has_the_order_of_the_columns(tmp_path: Path) -> No
     assert reading.next() == [(1, 'x "y"')]
 
 
+def test_fields_of_csv_span_lines_also_over_a_restart(tmp_path: Path) -> None:
+    path, columns = tmp_path / "a", "id INT, text STRING"
+    reading = Reading(Files, path=path, format="csv", columns=columns, csv_multiline="true")
+    append(path, 'id,text\r\n1,"first\n""second"",\r\n\nlast"\r\n2,5" disk\n3,"open\nstill')
+    first = (1, 'first\n"second",\r\n\nlast')
+    assert reading.next(2) == [first]  # the header is one of the two
+    reading.restarted()
+    assert reading.next() == [(2, '5" disk')]
+    reading.restarted()
+    assert reading.next() == []
+    append(path, ' open"\n4,"x"\n')
+    assert reading.next() == [(3, "open\nstill open"), (4, "x")]
+    append(path, '5,"' + "y" * 2_000_000)
+    with pytest.raises(FileError, match=r"the record at byte [0-9]+ has more than 1048576 bytes"):
+        reading.next()
+
+
 @pytest.mark.parametrize(
     ("form", "text", "reason"),
     [

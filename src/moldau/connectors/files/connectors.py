@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -23,6 +24,7 @@ from moldau.connect.configuration import (
 from moldau.connect.contract.columns import source_schema
 from moldau.connect.contract.ddl import parse_ddl
 from moldau.connectors.files.arrow import LinesReader, LinesWriter
+from moldau.connectors.files.csv_records import CsvRecords
 from moldau.connectors.files.formats import CSV, FORMATS, JSON, LINES, check_columns, checked_json
 from moldau.connectors.files.lines import Folder
 from moldau.connectors.files.sink import FileWriter
@@ -105,6 +107,13 @@ class Files(DataSource):
         Setting(
             "csv.header", Kind.BOOLEAN, True, documentation="Whether a file of CSV that is read begins with names."
         ),
+        Setting(
+            "csv.multiline",
+            Kind.BOOLEAN,
+            False,
+            documentation="Whether a quoted field of CSV may contain ends of lines. A quote that is not closed then "
+            "holds up the file until max.line.bytes.",
+        ),
         _BATCH_SIZE,
         _LONGEST,
         _BAD_LINES,
@@ -151,7 +160,10 @@ class Files(DataSource):
     def simpleStreamReader(self, schema: StructType) -> SimpleDataSourceStreamReader:  # noqa: N802 - Spark's name
         values = self._values()
         folder = Folder(Path(values["path"]), values["pattern"], values["part"], values["parts"])
-        return _reader(folder, self._rows(schema, values), _reading(values, has_position=False))
+        reading = _reading(values, has_position=False)
+        if values["format"] == CSV and values["csv.multiline"]:
+            reading = replace(reading, records=CsvRecords(values["csv.delimiter"]))
+        return _reader(folder, self._rows(schema, values), reading)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         values = self._values()

@@ -63,18 +63,21 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Lines of one file. `blocks`: bytes of whole lines, each with its end. `starts`: whether the first line begins the
-    file."""
+    """Lines of one file. `blocks`: bytes of whole lines, each with its end. `are_records`: each block is one record,
+    with the ends of lines in it. `starts`: whether the first line begins the file."""
 
     path: Path
     blocks: list[bytes]
     count: int
     first: int
     end: int
+    are_records: bool = False
 
     @property
     def texts(self) -> list[str]:
-        """The lines without their ends. Bytes that are no UTF-8 become U+FFFD."""
+        """The lines, or records, without their last ends. Bytes that are no UTF-8 become U+FFFD."""
+        if self.are_records:
+            return [one.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "replace") for one in self.blocks]
         return [text for block in self.blocks for text in _decoded(block[:-1])]
 
     @property
@@ -184,13 +187,13 @@ def read_lines(path: Path, file: Seekable, start: int, most: int, longest: int) 
     return Lines(path, blocks, count, start, end)
 
 
-def read_range(path: Path, file: BinaryIO, start: int, end: int) -> Lines:
-    """The lines between two places that `read_lines` gave."""
+def read_range(path: Path, file: BinaryIO, start: int, end: int) -> bytes:
+    """The bytes between two places."""
     file.seek(start)
     block = file.read(end - start)
     if len(block) < end - start:
         raise FileError(f"{path} is shorter than it was: byte {end} is gone")
-    return Lines(path, [block] if block else [], block.count(b"\n"), start, end)
+    return block
 
 
 def _decoded(block: bytes) -> list[str]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import repeat
+from pathlib import Path
 from typing import Any, Final
 
 from pyspark.sql.datasource import SimpleDataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadMaxRows
 from pyspark.sql.types import StructType
 
+from moldau.connectors.files.csv_records import CsvRecords
 from moldau.connectors.files.formats import JSON, LineError, csv_cells, csv_parser, json_parser
 from moldau.connectors.files.lines import (
     FileError,
@@ -37,12 +39,26 @@ Parser = Callable[[str], tuple[Any, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """`batch`: rows of a read, None as the runner says. `has_position`: a single file in Kafka's form of an offset."""
+    """`batch`: rows of a read, None as the runner says. `has_position`: a single file in Kafka's form of an offset.
+    `records`: of CSV that span lines; None: each line is one."""
 
     batch: int | None = None
     longest: int = 1 << 20
     skips: bool = False
     has_position: bool = False
+    records: CsvRecords | None = None
+
+    def read(self, path: Path, file: Any, start: int, most: int, longest: int) -> Lines:
+        """Raises FileError."""
+        read = read_lines if self.records is None else self.records.read
+        return read(path, file, start, most, longest)
+
+    def lines(self, path: Path, block: bytes, start: int, end: int) -> Lines:
+        """`block`: the bytes between two places that `read` gave."""
+        if self.records is not None:
+            found = self.records.split(block)
+            return Lines(path, found, len(found), start, end, are_records=True)
+        return Lines(path, [block] if block else [], block.count(b"\n"), start, end)
 
 
 class FileReader(SimpleDataSourceStreamReader):
@@ -97,16 +113,17 @@ class FileReader(SimpleDataSourceStreamReader):
             if inode not in files:
                 raise FileError(f"{mark.name} is gone, and bytes {first} to {mark.position} of it must be read again")
             for one, file in opened([files[inode]]):
-                yield from self._rows(read_range(one.path, file, first, mark.position))
+                block = read_range(one.path, file, first, mark.position)
+                yield from self._rows(self._reading.lines(one.path, block, first, mark.position))
 
     def _lines(self, found: Found, file: Any, position: int, most: int) -> Lines:
         try:
-            return read_lines(found.path, file, position, most, self._reading.longest)
+            return self._reading.read(found.path, file, position, most, self._reading.longest)
         except FileError:
             if not self._reading.skips:
                 raise
         # the lines before the one that is too long, or what comes after it
-        lines = read_lines(found.path, _Until(file, position, self._reading.longest), position, most, 1 << 62)
+        lines = self._reading.read(found.path, _Until(file, position, self._reading.longest), position, most, 1 << 62)
         if lines.count:
             return lines
         end = position_after(found.path, position)
