@@ -236,6 +236,8 @@ def test_fields_of_csv_span_lines_also_over_a_restart(tmp_path: Path) -> None:
     assert reading.next() == []
     append(path, ' open"\n4,"x"\n')
     assert reading.next() == [(3, "open\nstill open"), (4, "x")]
+    for start, end, rows in reading.batches:
+        assert list(reading.reader.readBetweenOffsets(start, end)) == rows
     append(path, '5,"' + "y" * 2_000_000)
     with pytest.raises(FileError, match=r"the record at byte [0-9]+ has more than 1048576 bytes"):
         reading.next()
