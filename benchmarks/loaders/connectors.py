@@ -248,9 +248,13 @@ def measure_idle(peer: Peer, folder: Path, seconds: float) -> Figures:
     out.mkdir()
     create_topic(peer, "idle")
     with_schema = {"value.converter": "org.apache.kafka.connect.json.JsonConverter"}
+    source = {"connector.class": SOURCE, "file": str(lines), "topic": "idle"}
+    sink = {"connector.class": SINK, "file": str(folder / "out.txt"), "topics": "idle"}
     tasks = {
-        "source": {"connector.class": SOURCE, "file": str(lines), "topic": "idle"},
-        "sink": {"connector.class": SINK, "file": str(folder / "out.txt"), "topics": "idle"},
+        "source": {**source, "producer.override.linger.ms": "5"},  # so it moves single records
+        "sink": {**sink, "consumer.override.fetch.min.bytes": "1"},
+        "lines_source": source,
+        "lines_sink": sink,
         "arrow_source": {"connector.class": BATCHES, "topic": "batches", **with_schema},
         "arrow_sink": {"connector.class": BATCHES, "folder": str(out), "topics": "idle"},
     }

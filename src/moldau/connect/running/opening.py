@@ -13,8 +13,8 @@ from moldau.connect.running.source import SourceJob
 
 def light_job(task: Task, commands: Commands) -> tuple[Job, float]:
     """The job of a task, and the seconds between two looks. Raises ConfigError, and what the connector raises."""
-    keep_pandas_out()
     used = connector_of(task)
+    keep_pandas_out()  # its module may have imported pyarrow
     job = _sink(task, used, commands) if used.is_sink else SourceJob(task, used, commands)
     return job, used.interval_s
 
