@@ -230,17 +230,18 @@ class _Followed:
         self.are_different = len(self._earlier) == found
         return found
 
-    def _topics(self) -> list[str]:
+    def _topics(self) -> dict[str, list[int]]:
+        """The partitions of each topic that a source has written."""
         from moldau.testing.connect import OFFSETS_TOPIC
 
-        names = self._consumer.list_topics(timeout=10).topics
-        return sorted(name for name in names if name != OFFSETS_TOPIC and not name.startswith("__"))
+        found = self._consumer.list_topics(timeout=10).topics
+        names = sorted(name for name in found if name != OFFSETS_TOPIC and not name.startswith("__"))
+        return {name: list(found[name].partitions) for name in names}
 
     def _take(self) -> None:
         from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
-        topics = self._consumer.list_topics(timeout=10).topics
-        found = {(name, index) for name in self._topics() for index in topics[name].partitions}
+        found = {(name, index) for name, partitions in self._topics().items() for index in partitions}
         new = [TopicPartition(*one, OFFSET_BEGINNING) for one in sorted(found - self._known)]
         if new:
             self._consumer.incremental_assign(new)
