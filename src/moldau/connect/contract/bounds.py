@@ -10,3 +10,7 @@ MAX_DDL_DEPTH: Final = 64
 """Nested types of a schema in DDL."""
 MAX_ABORTED: Final = 8
 """Aborted transactions of one batch of a source until its task fails."""
+MEMORY: Final = "task.memory.max.mb"
+"""The setting of a task's bound of memory."""
+DEFAULT_MEMORY_MB: Final = 1024
+"""Of a light task."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from moldau.connect.configuration import Importance, Kind, Setting, in_range, one_of, wrong
-from moldau.connect.contract.bounds import MAX_TASKS
+from moldau.connect.contract.bounds import DEFAULT_MEMORY_MB, MAX_TASKS, MEMORY
 from moldau.connect.contract.ddl import DdlError, parse_ddl
 from moldau.connect.contract.describing import Reading, RowColumns
 from moldau.connect.contract.runners import LIGHT, RUNNER, RUNNERS, SPARK_PREFIX, check_runner
@@ -27,15 +27,13 @@ KEY_CONVERTER, VALUE_CONVERTER, HEADER_CONVERTER = "key.converter", "value.conve
 TRANSFORMS, PREDICATES = "transforms", "predicates"
 TOPICS, TOPICS_REGEX, TOPIC = "topics", "topics.regex", "topic"
 POLL_INTERVAL, BATCH_ROWS, BATCH_BYTES = "poll.interval.ms", "batch.max.rows", "batch.max.bytes"
-MEMORY, ROW_COLUMNS, OFFSETS_TOPIC = "task.memory.max.mb", "row.columns", "offsets.storage.topic"
+ROW_COLUMNS, OFFSETS_TOPIC = "row.columns", "offsets.storage.topic"
 ROW_SCHEMA, ROW_READER = "row.schema", "row.reader"
 
 DEFAULT_BATCH_ROWS: Final = 10_000
 DEFAULT_BATCH_BYTES: Final = 16 << 20
 """Bytes of keys and values that a sink's batch holds in memory."""
 DEFAULT_POLL_INTERVAL_MS: Final = 250
-DEFAULT_MEMORY_MB: Final = 1024
-"""Resident memory of a task, in MiB."""
 
 PASSED_ON: Final = ("producer.override.", "consumer.override.", "admin.override.", "topic.creation.", SPARK_PREFIX)
 """Prefixes of settings that are checked where they arrive."""

@@ -9,8 +9,9 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
+from moldau.connect.contract.bounds import MEMORY
 from moldau.connect.contract.describing import RowColumns
-from moldau.connect.contract.shared_settings import BATCH_BYTES, BATCH_ROWS, MEMORY, ROW_COLUMNS
+from moldau.connect.contract.shared_settings import BATCH_BYTES, BATCH_ROWS, ROW_COLUMNS
 from moldau.connect.handling.stages import RowsRejectedError, Stage, error_settings
 from moldau.connect.running.arrow import record_batches
 from moldau.connect.running.clients import consumer_settings

@@ -6,13 +6,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from moldau.connect.contract.bounds import DEFAULT_MEMORY_MB, MEMORY
 from moldau.connect.contract.runners import LIGHT, RUNNER, SPARK
 from moldau.products.connect.core.configs import Config
 
 PIPELINE = "pipeline"
 """A class, and its only runner."""
-MEMORY = "task.memory.max.mb"
-DEFAULT_MEMORY_MB = 1024
 DEFAULT_MEMORY_ON_SPARK_MB = 4096
 """With the JVM and Spark's Python processes."""
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from moldau.connect.contract.bounds import MEMORY
 from moldau.errors import MoldauError
 from moldau.products.connect.config_topic import Configs
 from moldau.products.connect.core.back_off import BackOff
@@ -29,7 +30,7 @@ from moldau.products.connect.core.statuses import (
     topic_record,
 )
 from moldau.products.connect.running.process import Ended, Line, TaskProcess
-from moldau.products.connect.running.programs import MEMORY, memory_mb
+from moldau.products.connect.running.programs import memory_mb
 from moldau.products.connect.running.references import resolved
 from moldau.products.connect.status_topic import Statuses
 
