@@ -21,6 +21,7 @@ import msgspec
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, DataSourceStreamWriter
 from pyspark.sql.types import BinaryType, DataType, StringType, StructType
 
+from moldau.client.admin.features import describe_features
 from moldau.client.protocol.access import AccessError, ClusterAccess
 from moldau.connect.contract.columns import gives_records, sink_schema
 from moldau.connect.contract.describing import Reading, RowColumns
@@ -33,8 +34,7 @@ from moldau.connect.running.connector import Connector
 from moldau.connect.running.conversion import Conversion, keeps_bytes, keeps_texts
 from moldau.connect.running.errors import Errors
 from moldau.connect.running.protocol import Task
-from moldau.transport.access import open_client
-from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.transport.access import open_admin
 
 RETRY_MS: Final = 15_000
 """Within the time that a task has to stop."""
@@ -114,7 +114,6 @@ def _is_kept(kind: DataType, converter: Converter) -> bool:
 
 def _has_transactions(task: Task) -> bool:
     """Whether our client can write transactions here (transactions v2)."""
-    with open_client(access_of(task)) as client:
-        answer = client.retry(lambda: client.any_connection().request(ApiVersionsRequest("moldau", "1")))
-    levels = {one.name: one.max_version_level for one in answer.finalized_features}
+    with open_admin(access_of(task)) as admin:
+        levels = {one.name: one.finalized_level for one in describe_features(admin)}
     return levels.get("transaction.version", 0) >= _TRANSACTION_VERSION

@@ -20,7 +20,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from moldau.connect.running.notes import LONG_WRITE_S, Committed, Notes
 from moldau.connect.running.places import Count, Places
@@ -159,9 +159,10 @@ def earlier_of(found: Count | None) -> int:
     return found.slots if found.earlier is None else found.earlier
 
 
-def check_source(task: Task, is_stopping: Callable[[], bool], write: Callable[[bytes], None]) -> None:
-    """Before a task of a source reads its place. `write`: writes the number of slots, in slot 0 of a connector without
-    places. Raises SlotsError if the places are those of another number of tasks, and as `Places.look`."""
+def place_of_part(task: Task, is_stopping: Callable[[], bool], write: Callable[[bytes], None]) -> dict[str, Any] | None:
+    """The last committed place of a source's slot, if the class splits the source; None if it has none. `write`: writes
+    the number of slots, in slot 0 of a connector without places. Raises SlotsError if the places are those of another
+    number of tasks, and as `Places.look`."""
     places, waiting = Places(task, is_stopping), Waiting(task)
     try:
         places.look()
@@ -171,7 +172,7 @@ def check_source(task: Task, is_stopping: Callable[[], bool], write: Callable[[b
                 raise StoppedError("stopped while it waited for slot 0")
             time.sleep(LOOK_S)
             places.look()
-        found = places.count
+        found, place = places.count, places.of_slot(task.slot)
     finally:
         places.close()
     if found is None:
@@ -181,3 +182,4 @@ def check_source(task: Task, is_stopping: Callable[[], bool], write: Callable[[b
             f"{task.connector} has {task.slots} tasks and keeps the places of {found.slots}, whose parts of the source "
             f"are others: set tasks.max as it was, or stop the connector and delete its offsets"
         )
+    return place

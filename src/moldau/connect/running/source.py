@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from moldau.connect.contract.bounds import MAX_ABORTED
+from moldau.connect.contract.bounds import MAX_ABORTED, MEMORY
 from moldau.connect.contract.describing import Reading
-from moldau.connect.contract.shared_settings import BATCH_ROWS, MEMORY
+from moldau.connect.contract.shared_settings import BATCH_ROWS
 from moldau.connect.handling.stages import error_settings
 from moldau.connect.running.arrow_path import arrow_batch_rows, is_arrow_source
 from moldau.connect.running.clients import producer_settings
@@ -23,7 +23,7 @@ from moldau.connect.running.output import Output, Sent
 from moldau.connect.running.places import count_key, place_key, read_place, to_json
 from moldau.connect.running.protocol import Commands, Progress, Task
 from moldau.connect.running.reading import FINISHED, ArrowReading, Batch, Place, Reader, open_reader
-from moldau.connect.running.slots import check_source
+from moldau.connect.running.slots import place_of_part
 from moldau.connect.running.transactions import (
     AbortedError,
     BatchTooLargeError,
@@ -73,8 +73,10 @@ class SourceJob:
     def start(self) -> None:
         self._output.start()
         if self._has_split:
-            check_source(self._task, self._is_stopping, self._write_count)
-        self._place = read_place(self._task, self._is_stopping) or self._reader.first()
+            place = place_of_part(self._task, self._is_stopping, self._write_count)
+        else:
+            place = read_place(self._task, self._is_stopping)
+        self._place = place or self._reader.first()
         self.progress.begin(self._place)
 
     def step(self, wait_s: float) -> Step:

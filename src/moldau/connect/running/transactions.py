@@ -74,7 +74,7 @@ class Transactions:
         self._failed: KafkaError | None = None
         self._failed_topic = ""
         self._too_large: dict[bytes, str] = {}
-        """What is told about the records of the transaction that are too large, by their marks."""
+        """A sentence for each record of the transaction that is too large, by its mark."""
         self._settings = settings
         self._is_single = False
         self._producer = Producer({**settings, "on_delivery": self._delivered})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -60,7 +61,7 @@ class CsvRecords:
         if b'"' not in line:
             return is_open
         place = 0
-        opening = re.compile(rb"(?:^|" + re.escape(self.delimiter.encode()) + rb')"')
+        opening = _opening(self.delimiter)
         while True:
             if is_open:
                 closed = _CLOSE.match(line, place)
@@ -71,3 +72,9 @@ class CsvRecords:
             if opened is None:
                 return False
             place, is_open = opened.end(), True
+
+
+@cache
+def _opening(delimiter: str) -> re.Pattern[bytes]:
+    """The opening quote of a field, after a delimiter or at the beginning of the line."""
+    return re.compile(rb"(?:^|" + re.escape(delimiter.encode()) + rb')"')

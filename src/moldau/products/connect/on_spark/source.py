@@ -18,7 +18,7 @@ from moldau.connect.running.placed import first_place, placed_source
 from moldau.connect.running.places import count_key, place_key, read_place, to_json
 from moldau.connect.running.protocol import Commands, Progress, Task
 from moldau.connect.running.reading import FINISHED, Place
-from moldau.connect.running.slots import check_source
+from moldau.connect.running.slots import place_of_part
 from moldau.connect.running.transactions import FencedError
 from moldau.errors import ProducerFencedError
 from moldau.products.connect.on_spark.encoding import FENCING, RECORDS, Encoding, Sending, Sent
@@ -56,8 +56,10 @@ class SparkSource:
         self._spark = open_task_session(self._task, self._used.values)
         self._producing.start()
         if self._used.description.has_split:
-            check_source(self._task, self._is_stopping.is_set, self._write_count)
-        self._place = read_place(self._task, self._is_stopping.is_set) or self._first_place()
+            place = place_of_part(self._task, self._is_stopping.is_set, self._write_count)
+        else:
+            place = read_place(self._task, self._is_stopping.is_set)
+        self._place = place or self._first_place()
         self.progress.begin(self._place)
 
     def step(self, wait_s: float) -> Step:
