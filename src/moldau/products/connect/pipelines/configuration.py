@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from moldau.client.protocol.access import ClusterAccess
 from moldau.connect.configuration import ConfigError, Importance, Kind, Setting, wrong
 from moldau.connect.contract import shared_settings
+from moldau.connect.contract.bounds import MEMORY
 from moldau.extras import MissingExtraError, require_extra
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _SHARED: Final = (
     shared_settings.TASKS_MAX,
     "tasks.max.enforce",
     "config.action.reload",
-    shared_settings.MEMORY,
+    MEMORY,
 )
 
 
